@@ -212,22 +212,15 @@ func (s *Store) Delete(key string) error {
 // moved.
 func (s *Store) All(locks *Locks) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		names, err := s.fs.ReadDir(s.dir)
+		keys, err := s.Keys()
 		if err != nil {
-			yield(Record{}, fmt.Errorf("list records in %s: %w", s.dir, err))
+			yield(Record{}, err)
 			return
 		}
-		for _, name := range names {
-			key, ok := recordKey(name)
-			if !ok {
-				continue
-			}
-			data, err := s.read(key)
+		for _, key := range keys {
+			data, err := s.Load(key, locks)
 			if errors.Is(err, fs.ErrNotExist) {
 				continue // deleted since the directory was read
-			}
-			if errors.Is(err, ErrCorrupt) && locks != nil {
-				err = s.setAsideLocked(key, locks, err)
 			}
 			if !yield(Record{Key: key, Data: data}, err) {
 				return

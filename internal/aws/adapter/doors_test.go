@@ -31,7 +31,7 @@ type doors struct {
 	stateDir string
 }
 
-func openDoors(t *testing.T, settings *config.Settings) doors {
+func openDoors(t testing.TB, settings *config.Settings) doors {
 	t.Helper()
 	dir := t.TempDir()
 	e, err := engine.Open(engine.Config{StateDir: dir, RuntimeDir: t.TempDir(), Settings: settings, Getenv: os.Getenv})

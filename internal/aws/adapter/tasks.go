@@ -30,6 +30,7 @@ import (
 // awsapi.Host.
 type ECS struct {
 	backend serve.AgentBackend
+	states  *record.Cache
 	id      string // of the host
 	since   time.Time
 }
@@ -38,7 +39,7 @@ type ECS struct {
 func NewECS(b serve.AgentBackend) ECS {
 	host, _ := os.Hostname() // without a name the directory is enough
 	sum := sha256.Sum256([]byte(host + "\n" + b.StateDir))
-	return ECS{backend: b, id: hex.EncodeToString(sum[:16]), since: time.Now()}
+	return ECS{backend: b, states: record.NewCache(b.Engine.Tasks), id: hex.EncodeToString(sum[:16]), since: time.Now()}
 }
 
 // OpenECSRecords opens the records of clusters and tags of a state directory.
@@ -48,20 +49,37 @@ func OpenECSRecords(stateDir string) (*state.Store, error) {
 
 // States implements awsapi.Tasks.
 func (e ECS) States(context.Context) []lifecycle.State {
-	states, errs := e.backend.Engine.Tasks.States()
+	states, errs := e.states.States(e.owned)
 	for _, err := range errs {
 		e.backend.Log.Warn("a record cannot be read", "error", err)
-	}
-	for i, s := range states {
-		states[i] = e.present(s)
 	}
 	return states
 }
 
+// State implements awsapi.Tasks.
+func (e ECS) State(_ context.Context, id string) (lifecycle.State, bool) {
+	s, err := e.states.Get(id)
+	if err == nil {
+		return e.present(s), true
+	}
+	if !errors.As(err, new(*record.NotFoundError)) {
+		e.backend.Log.Warn("a record cannot be read", "task", id, "error", err)
+	}
+	return s, false
+}
+
+// owned is a task as its owner knows it, if this process owns it.
+func (e ECS) owned(id string) (s lifecycle.State, ok bool) {
+	if o := e.backend.Owned(id); o != nil {
+		return o.State(), true
+	}
+	return s, false
+}
+
 // present is a task as its owner knows it, if this process owns it.
 func (e ECS) present(s lifecycle.State) lifecycle.State {
-	if o := e.backend.Owned(s.ID); o != nil {
-		return o.State()
+	if now, ok := e.owned(s.ID); ok {
+		return now
 	}
 	return s
 }
@@ -192,6 +210,9 @@ func relative(t taskdef.Task) error {
 	}
 	return errors.Join(errs...)
 }
+
+// ID implements awsapi.Host.
+func (e ECS) ID() string { return e.id }
 
 // Instance implements awsapi.Host.
 func (e ECS) Instance() (awsapi.Instance, error) {

@@ -149,6 +149,17 @@ func (h *host) States(context.Context) []lifecycle.State {
 	return slices.Clone(h.states)
 }
 
+func (h *host) State(ctx context.Context, id string) (lifecycle.State, bool) {
+	states := h.States(ctx)
+	i := slices.IndexFunc(states, func(s lifecycle.State) bool { return s.ID == id })
+	if i < 0 {
+		return lifecycle.State{}, false
+	}
+	return states[i], true
+}
+
+func (h *host) ID() string { return strings.Repeat("a", 32) }
+
 func (h *host) Run(_ context.Context, n awsapi.NewTask) (lifecycle.State, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -96,7 +96,7 @@ func (e *execute) execute(ctx context.Context, in executeIn, _ fields) (any, err
 	if err != nil {
 		return nil, err
 	}
-	s, ok, err := e.find(e.tasks.tasks.States(ctx), "task", cluster, in.Task)
+	s, ok, err := e.find(ctx, "task", cluster, in.Task)
 	if err == nil && !ok {
 		err = taskNotFound()
 	}

@@ -83,7 +83,7 @@ func (e *execute) target(ctx context.Context, text string) (task string, i int, 
 	if err != nil {
 		return "", 0, refused("there is no such cluster")
 	}
-	s, ok, err := e.find(e.tasks.tasks.States(ctx), "Target", cluster, parts[n-2])
+	s, ok, err := e.find(ctx, "Target", cluster, parts[n-2])
 	if err != nil || !ok {
 		return "", 0, refused("there is no such task")
 	}

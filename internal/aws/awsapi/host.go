@@ -14,6 +14,8 @@ import (
 type Tasks interface {
 	// States are all tasks that are recorded, as their owners know them, oldest first.
 	States(ctx context.Context) []lifecycle.State
+	// State is one of them; false: it is not recorded.
+	State(ctx context.Context, id string) (lifecycle.State, bool)
 	// Run records a task and has it run. If there is a task of that id already, it is
 	// returned as it is. The error is a *RefusedError if the host
 	// cannot run the task.
@@ -102,6 +104,8 @@ type ServiceChange struct {
 // Host tells what the host has: it is the container instance of every cluster.
 type Host interface {
 	Instance() (Instance, error)
+	// ID is that of Instance.
+	ID() string
 	// SetDraining has the host take no new tasks, or take them again.
 	SetDraining(ctx context.Context, draining bool) error
 }

@@ -2,7 +2,6 @@ package awsapi
 
 import (
 	"context"
-	"slices"
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/arn"
@@ -82,9 +81,8 @@ func (p protection) each(ctx context.Context, in protectionIn, change func(lifec
 		return nil, err
 	}
 	answer := protectedAnswer{[]protectedDoc{}, []problem{}}
-	states := p.tasks.tasks.States(ctx)
 	if len(in.Tasks) == 0 {
-		for _, s := range states {
+		for _, s := range p.tasks.tasks.States(ctx) {
 			if s.Goal == lifecycle.Up && clusterOf(s) == cluster {
 				in.Tasks = append(in.Tasks, s.ID)
 			}
@@ -92,7 +90,7 @@ func (p protection) each(ctx context.Context, in protectionIn, change func(lifec
 	}
 	var ids []string
 	for _, text := range in.Tasks {
-		s, ok, err := p.find(states, "tasks", cluster, text)
+		s, ok, err := p.find(ctx, "tasks", cluster, text)
 		switch {
 		case err != nil:
 			return nil, err
@@ -108,8 +106,8 @@ func (p protection) each(ctx context.Context, in protectionIn, change func(lifec
 			ids = append(ids, s.ID)
 		}
 	}
-	for _, s := range p.tasks.tasks.States(ctx) {
-		if slices.Contains(ids, s.ID) {
+	for _, id := range ids {
+		if s, ok := p.tasks.tasks.State(ctx, id); ok {
 			on := p.now().Before(s.ProtectedUntil)
 			doc := protectedDoc{TaskARN: arn.Task(cluster, s.ID), Enabled: on}
 			if on {

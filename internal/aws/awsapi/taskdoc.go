@@ -185,11 +185,7 @@ func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
 	if len(c.Overrides) > 0 && string(c.Overrides) != "null" {
 		doc.Overrides = c.Overrides
 	}
-	host, err := t.host.Instance()
-	if err != nil {
-		return nil, err
-	}
-	doc.InstanceARN = arn.Instance(cluster, host.ID)
+	doc.InstanceARN = arn.Instance(cluster, t.host.ID())
 	for i := range s.Containers {
 		c := containerOf(s, cluster, i)
 		if doc.Exec {
@@ -197,6 +193,7 @@ func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
 		}
 		doc.Containers = append(doc.Containers, c)
 	}
+	var err error
 	if tags {
 		doc.Tags, err = t.tags.of(doc.TaskARN, c.Tags)
 	}

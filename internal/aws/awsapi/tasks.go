@@ -173,10 +173,7 @@ func (t *tasks) startTask(ctx context.Context, in startTaskIn, kept fields) (any
 	if err != nil {
 		return nil, err
 	}
-	host, err := t.host.Instance()
-	if err != nil {
-		return nil, err
-	}
+	host := t.host.ID()
 	// As on ECS, an instance that is placed on by name has no capacity provider.
 	kept["launchType"] = json.RawMessage(`"EC2"`)
 	answer := tasksAnswer{[]any{}, []problem{}}
@@ -185,7 +182,7 @@ func (t *tasks) startTask(ctx context.Context, in startTaskIn, kept fields) (any
 		if err != nil {
 			return nil, err
 		}
-		if id != host.ID {
+		if id != host {
 			answer.Failures = append(answer.Failures, problem{ARN: arn.Instance(cluster, shortened(id)), Reason: missingReason})
 			continue
 		}
@@ -230,13 +227,9 @@ func (t *tasks) runAll(ctx context.Context, n NewTask, in runTaskIn, request str
 	if in.Count != nil {
 		count = *in.Count
 	}
-	host, err := t.host.Instance()
-	if err != nil {
-		return nil, err
-	}
 	answer := tasksAnswer{[]any{}, []problem{}}
 	for i := range count {
-		n.ID = newID(host.ID+"/"+n.Cluster, in.ClientToken, i)
+		n.ID = newID(t.host.ID()+"/"+n.Cluster, in.ClientToken, i)
 		s, err := t.tasks.Run(ctx, n)
 		var refused *RefusedError
 		switch {
@@ -275,9 +268,7 @@ func (t *tasks) refusal(cluster string, e *RefusedError) problem {
 	if errors.Is(e, ErrDraining) {
 		p.Reason = "DRAINING"
 	}
-	if host, err := t.host.Instance(); err == nil {
-		p.ARN = arn.Instance(cluster, host.ID)
-	}
+	p.ARN = arn.Instance(cluster, t.host.ID())
 	return p
 }
 
@@ -312,7 +303,7 @@ func (t *tasks) stop(ctx context.Context, in stopTaskIn, _ fields) (any, error) 
 	if err != nil {
 		return nil, err
 	}
-	s, ok, err := t.find(t.tasks.States(ctx), "task", cluster, in.Task)
+	s, ok, err := t.find(ctx, "task", cluster, in.Task)
 	if err != nil {
 		return nil, err
 	}
@@ -322,7 +313,7 @@ func (t *tasks) stop(ctx context.Context, in stopTaskIn, _ fields) (any, error) 
 	if err := t.tasks.Stop(ctx, s.ID, in.Reason); err != nil {
 		return nil, err
 	}
-	if now, ok, err := t.find(t.tasks.States(ctx), "task", cluster, in.Task); err == nil && ok {
+	if now, ok, err := t.find(ctx, "task", cluster, in.Task); err == nil && ok {
 		s = now
 	}
 	doc, err := t.document(s, false)
@@ -332,7 +323,7 @@ func (t *tasks) stop(ctx context.Context, in stopTaskIn, _ fields) (any, error) 
 }
 
 // find returns the task of a full id or an ARN in a cluster.
-func (t *tasks) find(states []lifecycle.State, path, cluster, text string) (s lifecycle.State, ok bool, err error) {
+func (t *tasks) find(ctx context.Context, path, cluster, text string) (s lifecycle.State, ok bool, err error) {
 	id, err := inCluster(path, "task", cluster, text)
 	if err != nil {
 		return s, false, err
@@ -340,11 +331,8 @@ func (t *tasks) find(states []lifecycle.State, path, cluster, text string) (s li
 	if !idPattern.MatchString(id) {
 		return s, false, invalidf("%s: %q is not the id or the ARN of a task", path, shortened(text))
 	}
-	i := slices.IndexFunc(states, func(s lifecycle.State) bool { return s.ID == id && clusterOf(s) == cluster })
-	if i < 0 {
-		return s, false, nil
-	}
-	return states[i], true, nil
+	s, ok = t.tasks.State(ctx, id)
+	return s, ok && clusterOf(s) == cluster, nil
 }
 
 type describeTasksIn struct {
@@ -362,9 +350,8 @@ func (t *tasks) describe(ctx context.Context, in describeTasksIn, _ fields) (any
 		return nil, err
 	}
 	answer := tasksAnswer{[]any{}, []problem{}}
-	states := t.tasks.States(ctx)
 	for _, text := range in.Tasks {
-		s, ok, err := t.find(states, "tasks", cluster, text)
+		s, ok, err := t.find(ctx, "tasks", cluster, text)
 		if err != nil {
 			return nil, err
 		}
@@ -418,10 +405,7 @@ func (t *tasks) list(ctx context.Context, in listTasksIn, _ fields) (any, error)
 	if err := t.checkList(in, cluster); err != nil {
 		return nil, err
 	}
-	host, err := t.host.Instance()
-	if err != nil {
-		return nil, err
-	}
+	host := t.host.ID()
 	var keys []string
 	for _, s := range t.tasks.States(ctx) {
 		if clusterOf(s) == cluster && in.fits(s, host) {
@@ -444,7 +428,7 @@ func (t *tasks) list(ctx context.Context, in listTasksIn, _ fields) (any, error)
 }
 
 // fits reports whether a task is in the list. None is ever meant to be PENDING.
-func (in listTasksIn) fits(s lifecycle.State, host Instance) bool {
+func (in listTasksIn) fits(s lifecycle.State, host string) bool {
 	desired := in.DesiredStatus
 	if desired == "" {
 		desired = "RUNNING"
@@ -455,7 +439,7 @@ func (in listTasksIn) fits(s lifecycle.State, host Instance) bool {
 		(in.StartedBy == "" || c.StartedBy == in.StartedBy) &&
 		(in.ServiceName == "" || s.Options.Service == in.ServiceName) &&
 		(in.LaunchType == "" || launchTypeOfTask(c) == in.LaunchType) &&
-		(in.ContainerInstance == "" || in.ContainerInstance == host.ID || strings.HasSuffix(in.ContainerInstance, "/"+host.ID))
+		(in.ContainerInstance == "" || in.ContainerInstance == host || strings.HasSuffix(in.ContainerInstance, "/"+host))
 }
 
 // tagged implements tagging for tasks.
@@ -468,7 +452,7 @@ func (t *tasks) tagged(ctx context.Context, text string) (string, []tag, error) 
 	if !two {
 		cluster, id = arn.DefaultCluster, rest
 	}
-	s, ok, err := t.find(t.tasks.States(ctx), "resourceArn", cluster, id)
+	s, ok, err := t.find(ctx, "resourceArn", cluster, id)
 	if err == nil && !ok {
 		err = taskNotFound()
 	}
