@@ -17,7 +17,6 @@ import (
 
 	"github.com/containers/common/pkg/retry"
 	"github.com/containers/image/v5/docker"
-	"github.com/containers/image/v5/pkg/sysregistriesv2"
 	"github.com/docker/distribution/registry/api/errcode"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/podtask/podtask/pkg/transient"
@@ -333,7 +332,7 @@ func (r *Resolver) explain(c Class, ref Ref, given Login, err error) (message, h
 // table of registries.conf is the one that decides about the image, if there is one.
 func (r *Resolver) insecure(ref Ref) string {
 	location := ref.Registry()
-	if conf, err := sysregistriesv2.FindRegistry(r.sys, ref.Name()); err == nil && conf != nil && conf.Location != "" {
+	if conf, err := findRegistry(r.sys, ref.Name()); err == nil && conf != nil && conf.Location != "" {
 		location = conf.Location
 	}
 	return fmt.Sprintf("set insecure = true in registries.conf, in the [[registry]] with location = %q: "+

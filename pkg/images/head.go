@@ -16,7 +16,6 @@ import (
 	"time"
 
 	"github.com/containers/image/v5/manifest"
-	"github.com/containers/image/v5/pkg/sysregistriesv2"
 	"github.com/containers/image/v5/pkg/tlsclientconfig"
 	"github.com/containers/image/v5/types"
 	"github.com/google/go-containerregistry/pkg/name"
@@ -69,7 +68,7 @@ var errNoDigest = errors.New("the reply has no digest")
 // registryOf returns ref's host for go-containerregistry, which calls Docker Hub
 // index.docker.io.
 func registryOf(sys *types.SystemContext, ref Ref) (host name.Registry, insecure bool, err error) {
-	conf, err := sysregistriesv2.FindRegistry(sys, ref.Name())
+	conf, err := findRegistry(sys, ref.Name())
 	if err != nil {
 		return host, false, fmt.Errorf("reading registries.conf: %w", err)
 	}

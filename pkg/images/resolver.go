@@ -12,7 +12,6 @@ import (
 
 	"github.com/containers/image/v5/docker"
 	"github.com/containers/image/v5/manifest"
-	"github.com/containers/image/v5/pkg/sysregistriesv2"
 	"github.com/containers/image/v5/types"
 
 	"github.com/podtask/podtask/pkg/images/flight"
@@ -136,7 +135,7 @@ func (r *Resolver) direct(ref Ref) (bool, error) {
 	if err != nil {
 		return false, err
 	}
-	conf, err := sysregistriesv2.FindRegistry(r.sys, named.Name())
+	conf, err := findRegistry(r.sys, named.Name())
 	if err != nil {
 		return false, fmt.Errorf("reading registries.conf: %w", err)
 	}

@@ -694,3 +694,40 @@ func TestClassesHaveNames(t *testing.T) {
 		t.Errorf("an unknown class is called %q", got)
 	}
 }
+
+// A resolver lives as long as an agent: what is written to registries.conf, or into its directory, counts
+// from the next image on.
+func TestRegistriesConfIsReadAgain(t *testing.T) {
+	t.Parallel()
+	reg := registrytest.Start(t, registrytest.Options{})
+	push(t, reg, "app:1")
+	options := optionsFor(t, reg)
+	allowed := reg.RegistriesConf()
+	conf := func(path string, content []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	conf(options.RegistriesConf, []byte("# nothing yet\n"))
+	r := images.New(options)
+	resolves := func() bool {
+		_, err := r.Resolve(t.Context(), reg.Ref("app:1"), images.Login{})
+		return err == nil
+	}
+	if resolves() {
+		t.Fatal("plain HTTP is used before registries.conf allows it")
+	}
+	conf(options.RegistriesConf, allowed)
+	if !resolves() {
+		t.Error("the change of registries.conf has no effect")
+	}
+	conf(options.RegistriesConf, []byte("# nothing\n"))
+	if resolves() {
+		t.Error("what was taken out of registries.conf has its effect")
+	}
+	conf(filepath.Join(options.RegistriesConfDir, "local.conf"), allowed)
+	if !resolves() {
+		t.Error("a file in registries.conf.d has no effect")
+	}
+}

@@ -32,6 +32,13 @@ const (
 	StopDeadlineExceeded = "DeadlineExceeded"
 )
 
+// ByAgent is who stops tasks when an agent ends that takes its tasks with it, as at a shutdown of the host.
+// StoppedByAgent is their stopped reason.
+const (
+	ByAgent        = "the end of the agent"
+	StoppedByAgent = "stopped by " + ByAgent
+)
+
 // StoppedAt is when the task was reported STOPPED; zero before.
 func (s State) StoppedAt() time.Time {
 	for k := len(s.History) - 1; k >= 0; k-- {

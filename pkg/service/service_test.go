@@ -75,6 +75,11 @@ func TestWhatStopsOrGoesIsReplaced(t *testing.T) {
 	if n := w.state.Primary().FailedTasks; n != 1 {
 		t.Errorf("%d failures, want 1: users' stops are none", n)
 	}
+	if !slices.ContainsFunc(w.state.Events, func(e Event) bool {
+		return strings.HasSuffix(e.Message, "was stopped by podtask stop.") && !strings.Contains(e.Message, "user")
+	}) {
+		t.Errorf("no event says who stopped a task: %+v", w.state.Events)
+	}
 	waitForRest(w, t, time.Minute)
 	w.has(t, "web:1=3")
 	if w.state.LastTask != 6 {

@@ -3,6 +3,7 @@ package service
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -251,9 +252,17 @@ func (s *State) observe(at time.Time, t *Task, seen Observation) {
 		if !asked && !seen.ByUser {
 			s.countFailure(at, t, seen.Reason)
 		} else if !asked {
-			s.say(at, "(task %s) was stopped by a user: %s.", s.TaskName(*t), seen.Reason)
+			s.say(at, "(task %s) was %s.", s.TaskName(*t), stoppedBy(seen.Reason))
 		}
 	}
+}
+
+// stoppedBy is a stopped reason that a request gave. It may be free text of a client.
+func stoppedBy(reason string) string {
+	if strings.HasPrefix(reason, "stopped by ") {
+		return reason
+	}
+	return "stopped by a user: " + reason
 }
 
 // remember notes since when tasks have been healthy, once it is known which have failed.

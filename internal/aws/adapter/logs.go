@@ -33,3 +33,16 @@ func (e ECS) Lines(ctx context.Context, stream awsapi.LogStream, since time.Time
 		return fn(awsapi.LogLine{Time: l.Time, Text: l.Text})
 	})
 }
+
+// Last implements awsapi.Logs.
+func (e ECS) Last(ctx context.Context, stream awsapi.LogStream) (last awsapi.LogLine, ok bool, err error) {
+	s, err := e.backend.Engine.Tasks.Get(stream.Task)
+	if err != nil {
+		return last, false, ownerapi.Failure(err)
+	}
+	err = e.backend.Engine.Logs.Read(ctx, s, stream.Container, observe.LogOptions{Tail: 1, Timestamps: true}, func(l observe.LogLine) error {
+		last, ok = awsapi.LogLine{Time: l.Time, Text: l.Text}, true
+		return nil
+	})
+	return last, ok, err
+}

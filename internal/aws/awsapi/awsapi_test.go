@@ -786,3 +786,65 @@ func FuzzRequest(f *testing.F) {
 		}
 	})
 }
+
+// What a task says of its pulls and its end is what scripts read on ECS.
+func TestATaskTellsItsTimesAndItsEnd(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	run := must[*ecs.RunTaskOutput](t)(w.client.RunTask(t.Context(), &ecs.RunTaskInput{TaskDefinition: aws.String("web"), Tags: []types.Tag{{Key: aws.String("a"), Value: aws.String("b")}}}))
+	if len(run.Tasks[0].Tags) != 1 {
+		t.Errorf("RunTask answers the tags %+v", run.Tasks[0].Tags)
+	}
+	arn := *run.Tasks[0].TaskArn
+	id := arn[strings.LastIndexByte(arn, '/')+1:]
+	see := func() types.Task {
+		t.Helper()
+		return must[*ecs.DescribeTasksOutput](t)(w.client.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Tasks: []string{arn}})).Tasks[0]
+	}
+	if task := see(); task.PullStartedAt != nil || task.PullStoppedAt != nil || task.ExecutionStoppedAt != nil || task.ConnectivityAt == nil {
+		t.Errorf("before its pulls: %+v", task)
+	}
+	at := func(s int64) time.Time { return time.Unix(s, 0).UTC() }
+	w.change(id, func(s *lifecycle.State) {
+		s.History = append(s.History,
+			lifecycle.Transition{At: at(2000), Container: "app", Status: lifecycle.StatusManifestPulled.String()}, lifecycle.Transition{At: at(2001), Status: lifecycle.StatusManifestPulled.String()},
+			lifecycle.Transition{At: at(2009), Container: "app", Status: lifecycle.StatusPulled.String()})
+	})
+	if task := see(); task.PullStartedAt.Unix() != 2001 || task.PullStoppedAt.Unix() != 2009 {
+		t.Errorf("pulls from %v to %v", task.PullStartedAt, task.PullStoppedAt)
+	}
+	for _, c := range []struct{ code, reason, wantCode, wantReason string }{
+		{lifecycle.StopEssentialContainerExited, "essential container app exited with code 3", "EssentialContainerExited", "Essential container in task exited"},
+		{lifecycle.StopUserInitiated, "enough", "UserInitiated", "enough"},
+		{lifecycle.StopUserInitiated, lifecycle.StoppedByAgent, "TerminationNotice", "stopped by the end of the agent"},
+		{lifecycle.StopTaskFailedToStart, "CannotPullContainerError: x", "TaskFailedToStart", "CannotPullContainerError: x"},
+	} {
+		w.change(id, func(s *lifecycle.State) {
+			end(s)
+			s.Stop = lifecycle.StopReason{Code: c.code, Reason: c.reason, At: at(2010)}
+		})
+		if task := see(); string(task.StopCode) != c.wantCode || *task.StoppedReason != c.wantReason || task.ExecutionStoppedAt.Unix() != 2010 {
+			t.Errorf("%s %q: %s %q", c.code, c.reason, task.StopCode, *task.StoppedReason)
+		}
+	}
+}
+
+// The sentences that clients compare.
+func TestErrorsHaveTheWordsOfECS(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	must[*ecs.DeregisterTaskDefinitionOutput](t)(w.client.DeregisterTaskDefinition(t.Context(), &ecs.DeregisterTaskDefinitionInput{TaskDefinition: aws.String("web:1")}))
+	for _, c := range []struct{ name, body, want string }{
+		{"RunTask", `{"taskDefinition": "none"}`, `"TaskDefinition not found."`},
+		{"RunTask", `{"taskDefinition": "web:1"}`, `"TaskDefinition is inactive"`},
+		{"CreateService", `{"serviceName": "x", "desiredCount": 1, "taskDefinition": "none"}`, `"TaskDefinition not found."`},
+		{"DescribeTaskDefinition", `{"taskDefinition": "none"}`, `"Unable to describe task definition."`},
+		{"ListTasks", `{"nextToken": "eA", "family": "secret-family"}`, `this is not a token of ListTasks with these filters"`},
+	} {
+		if status, answer := w.post(c.name, c.body); status != 400 || !strings.Contains(answer, c.want) {
+			t.Errorf("%s %s: %d %s", c.name, c.body, status, answer)
+		}
+	}
+}

@@ -188,6 +188,19 @@ func (d *definitions) find(path, text string) (catalog.Revision, []byte, error) 
 	return r, source, err
 }
 
+// findToRun is find with the words of ECS for requests that run a definition.
+func (d *definitions) findToRun(text string) (catalog.Revision, []byte, error) {
+	r, source, err := d.find("taskDefinition", text)
+	var f *Failure
+	if errors.As(err, &f) && f.Code == codeClient {
+		err = failf(codeClient, "TaskDefinition not found.")
+	}
+	if err == nil && r.Status != catalog.Active {
+		err = failf(codeClient, "TaskDefinition is inactive")
+	}
+	return r, source, err
+}
+
 func (d *definitions) describe(_ context.Context, in definitionIn, _ fields) (any, error) {
 	r, source, err := d.find("taskDefinition", in.TaskDefinition)
 	if err != nil {

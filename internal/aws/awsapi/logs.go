@@ -23,6 +23,8 @@ type Logs interface {
 	// Lines calls fn for the lines of a stream in their order, from the second of since on;
 	// zero: all of them. It stops at the first error of fn and returns it.
 	Lines(ctx context.Context, s LogStream, since time.Time, fn func(LogLine) error) error
+	// Last is the last line of a stream; false: it has none.
+	Last(ctx context.Context, s LogStream) (LogLine, bool, error)
 }
 
 // LogStream is the output of a container.
@@ -184,10 +186,13 @@ func logPage(list string, limit *int, token string, keys []string, compare func(
 
 // logStreamDoc is a stream in answers.
 type logStreamDoc struct {
-	ARN         string `json:"arn"`
-	Name        string `json:"logStreamName"`
-	CreatedAt   int64  `json:"creationTime"`
-	StoredBytes int64  `json:"storedBytes"`
+	ARN       string `json:"arn"`
+	Name      string `json:"logStreamName"`
+	CreatedAt int64  `json:"creationTime"`
+	// Last is 0 for a stream without events.
+	Last        int64 `json:"lastEventTimestamp,omitempty"`
+	Ingested    int64 `json:"lastIngestionTime,omitempty"`
+	StoredBytes int64 `json:"storedBytes"`
 }
 
 type describeLogStreamsIn struct {
@@ -239,7 +244,15 @@ func (l *logs) streams(ctx context.Context, in describeLogStreamsIn, _ fields) (
 	docs := []logStreamDoc{}
 	for _, key := range some {
 		s := streams[key]
-		docs = append(docs, logStreamDoc{ARN: groupARN(group) + ":log-stream:" + s.Name, Name: s.Name, CreatedAt: s.CreatedAt.UnixMilli()})
+		doc := logStreamDoc{ARN: groupARN(group) + ":log-stream:" + s.Name, Name: s.Name, CreatedAt: s.CreatedAt.UnixMilli()}
+		last, ok, err := l.logs.Last(ctx, s)
+		if err != nil {
+			return nil, err
+		}
+		if ok {
+			doc.Last, doc.Ingested = last.Time.UnixMilli(), last.Time.UnixMilli()
+		}
+		docs = append(docs, doc)
 	}
 	return struct {
 		Streams []logStreamDoc `json:"logStreams"`

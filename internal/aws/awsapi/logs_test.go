@@ -33,6 +33,14 @@ func (b *book) Lines(_ context.Context, s awsapi.LogStream, since time.Time, fn 
 	return nil
 }
 
+func (b *book) Last(_ context.Context, s awsapi.LogStream) (awsapi.LogLine, bool, error) {
+	all := b.lines[s.Name]
+	if len(all) == 0 {
+		return awsapi.LogLine{}, false, nil
+	}
+	return all[len(all)-1], true, nil
+}
+
 // write adds lines to a stream, n of each millisecond.
 func (b *book) write(stream string, from time.Time, n int, texts ...string) {
 	if b.lines == nil {
@@ -178,6 +186,11 @@ func TestGroupsAndStreamsOfLogs(t *testing.T) {
 	groups := must[*cloudwatchlogs.DescribeLogGroupsOutput](t)(c.DescribeLogGroups(t.Context(), &cloudwatchlogs.DescribeLogGroupsInput{LogGroupNamePrefix: aws.String("/ecs/")}))
 	if len(groups.LogGroups) != 2 || *groups.LogGroups[0].LogGroupName != "/ecs/new" || *groups.LogGroups[1].CreationTime != logStart.UnixMilli() {
 		t.Errorf("groups %+v", groups.LogGroups)
+	}
+	w.write("web/app/00", logStart.Add(time.Hour), 1, "last")
+	one := must[*cloudwatchlogs.DescribeLogStreamsOutput](t)(c.DescribeLogStreams(t.Context(), &cloudwatchlogs.DescribeLogStreamsInput{LogGroupName: aws.String("/ecs/web"), Limit: aws.Int32(2)}))
+	if got := one.LogStreams[0].LastEventTimestamp; got == nil || *got != logStart.Add(time.Hour).UnixMilli() || one.LogStreams[1].LastEventTimestamp != nil {
+		t.Errorf("the last events are at %v and %v", got, one.LogStreams[1].LastEventTimestamp)
 	}
 	for _, in := range []cloudwatchlogs.DescribeLogStreamsInput{
 		{OrderBy: "LogStreamName"}, {OrderBy: "LastEventTime", Descending: aws.Bool(true)},

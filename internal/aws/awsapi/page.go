@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // paging are the members of lists.
@@ -56,5 +57,14 @@ func readToken(list, token string) (last string, err error) {
 			return rest, nil
 		}
 	}
-	return "", invalidf("nextToken: this is not a token of %s", list)
+	return "", invalidf("nextToken: this is not a token of %s with these filters", operationOf(list))
+}
+
+// operationOf is the operation of a list: the list tells lists with other filters apart behind it.
+func operationOf(list string) string {
+	words := strings.FieldsFunc(list, func(r rune) bool { return !unicode.IsLetter(r) })
+	if len(words) == 0 {
+		return list
+	}
+	return words[0]
 }

@@ -11,7 +11,6 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/engine/arn"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/service"
@@ -171,10 +170,22 @@ func given(kept fields, name string) bool {
 	return v != "" && v != "[]" && v != "{}"
 }
 
+// disabled reports whether a member says that it is off, as tools send it by default.
+func disabled(v json.RawMessage) bool {
+	var member struct {
+		Enabled *bool `json:"enabled"`
+		Enable  *bool `json:"enable"`
+	}
+	if json.Unmarshal(v, &member) != nil {
+		return false
+	}
+	return member.Enabled != nil && !*member.Enabled || member.Enable != nil && !*member.Enable
+}
+
 // notes are what events say of members without an effect.
 func notes(kept fields) (all []string) {
 	for _, name := range []string{"loadBalancers", "serviceRegistries", "serviceConnectConfiguration", "deploymentConfiguration.alarms"} {
-		if given(kept, name) {
+		if given(kept, name) && !disabled(kept[name]) {
 			all = append(all, fmt.Sprintf("keeps %s, which has no effect on this host.", name))
 		}
 	}
@@ -277,12 +288,9 @@ func (o *serviceOps) repeated(s service.State, cluster string, c serviceClient) 
 
 // definition returns FAMILY:REVISION of an active definition, and its tags.
 func (o *serviceOps) definition(text string) (string, []tag, error) {
-	r, source, err := o.definitions.find("taskDefinition", text)
+	r, source, err := o.definitions.findToRun(text)
 	if err != nil {
 		return "", nil, err
-	}
-	if r.Status != catalog.Active {
-		return "", nil, failf(codeClient, "TaskDefinition is inactive")
 	}
 	a, err := o.definitions.answer(r, source, true)
 	return fmt.Sprintf("%s:%d", r.Family, r.Revision), a.Tags, err

@@ -49,6 +49,14 @@ func TestServiceComesBackAsItWasSent(t *testing.T) {
 	if first, last := *s.Events[0].Message, *s.Events[len(s.Events)-1].Message; !told || !strings.Contains(first, "has started 2 tasks") || !strings.Contains(last, "began") {
 		t.Errorf("told %v; the newest event is %q, the oldest %q", told, first, last)
 	}
+	must[*ecs.CreateServiceOutput](t)(w.client.CreateService(t.Context(), &ecs.CreateServiceInput{
+		ServiceName: aws.String("off"), TaskDefinition: aws.String("web:1"), DesiredCount: aws.Int32(0), ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: false},
+	}))
+	for _, e := range w.describe("off").Services[0].Events {
+		if strings.Contains(*e.Message, "no effect") {
+			t.Errorf("what is off has the event %q", *e.Message)
+		}
+	}
 	if w.keeper.all[0].Config.Bounds != nil {
 		t.Error("bounds that were not sent are set")
 	}

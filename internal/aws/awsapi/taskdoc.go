@@ -107,6 +107,7 @@ type taskDoc struct {
 	Provider      string          `json:"capacityProviderName,omitempty"`
 	ClusterARN    string          `json:"clusterArn"`
 	Connectivity  string          `json:"connectivity"`
+	ConnectedAt   moment          `json:"connectivityAt"`
 	InstanceARN   string          `json:"containerInstanceArn,omitempty"`
 	Containers    []containerDoc  `json:"containers"`
 	CPU           string          `json:"cpu"`
@@ -120,6 +121,9 @@ type taskDoc struct {
 	Memory        string          `json:"memory"`
 	Overrides     json.RawMessage `json:"overrides"`
 	Platform      json.RawMessage `json:"platformVersion,omitempty"`
+	PullStartedAt moment          `json:"pullStartedAt,omitzero"`
+	PullStoppedAt moment          `json:"pullStoppedAt,omitzero"`
+	ExecStoppedAt moment          `json:"executionStoppedAt,omitzero"`
 	StartedAt     moment          `json:"startedAt,omitzero"`
 	StartedBy     string          `json:"startedBy,omitempty"`
 	StopCode      string          `json:"stopCode,omitempty"`
@@ -178,13 +182,15 @@ func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
 		CPU: strconv.FormatInt(need.CPU, 10), Memory: strconv.FormatInt(need.Memory/mib, 10), CreatedAt: moment(s.CreatedAt),
 		DesiredStatus: desiredOf(s), LastStatus: statusOf(s), HealthStatus: s.Health().String(), LaunchType: launchTypeOfTask(c), Provider: providerOf(c),
 		Exec: t.executable(s), Group: c.Group, StartedBy: c.StartedBy, Platform: c.Kept["platformVersion"],
-		StopCode: s.Stop.Code, StoppedReason: s.Stop.Reason, StoppingAt: moment(s.Stop.At), StoppedAt: moment(s.StoppedAt()), StartedAt: moment(startedAt(s)),
+		StopCode: stopCodeOf(s), StoppedReason: stoppedReasonOf(s), ConnectedAt: moment(s.CreatedAt), ExecStoppedAt: moment(s.Stop.At), StoppingAt: moment(s.Stop.At), StoppedAt: moment(s.StoppedAt()), StartedAt: moment(startedAt(s)),
 		Tags: []tag{}, TaskARN: arn.Task(cluster, s.ID), Definition: arn.Definition(s.Task.Family, s.Task.Revision), Version: len(s.History) + 1,
 		Overrides: json.RawMessage(`{"containerOverrides":[],"inferenceAcceleratorOverrides":[]}`),
 	}
 	if len(c.Overrides) > 0 && string(c.Overrides) != "null" {
 		doc.Overrides = c.Overrides
 	}
+	pulls := timesOfPulls(s)
+	doc.PullStartedAt, doc.PullStoppedAt = moment(pulls.started), moment(pulls.stopped)
 	doc.InstanceARN = arn.Instance(cluster, t.host.ID())
 	for i := range s.Containers {
 		c := containerOf(s, cluster, i)
@@ -198,6 +204,39 @@ func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
 		doc.Tags, err = t.tags.of(doc.TaskARN, c.Tags)
 	}
 	return doc, err
+}
+
+// stopCodeOf is the stop code of a task. That the agent ends, with its host, is ECS's TerminationNotice.
+func stopCodeOf(s lifecycle.State) string {
+	if s.Stop.Code == lifecycle.StopUserInitiated && s.Stop.Reason == lifecycle.StoppedByAgent {
+		return "TerminationNotice"
+	}
+	return s.Stop.Code
+}
+
+// stoppedReasonOf is the stopped reason of a task, with ECS's sentence where scripts compare it: the
+// container has the exit code.
+func stoppedReasonOf(s lifecycle.State) string {
+	if s.Stop.Code == lifecycle.StopEssentialContainerExited {
+		return "Essential container in task exited"
+	}
+	return s.Stop.Reason
+}
+
+// pullTimes are when the pulls of a task's images began and ended; zero before.
+type pullTimes struct{ started, stopped time.Time }
+
+// timesOfPulls reads them from the history: pulls begin when every digest is known.
+func timesOfPulls(s lifecycle.State) (t pullTimes) {
+	for _, h := range s.History {
+		switch {
+		case h.Container == "" && h.Status == lifecycle.StatusManifestPulled.String():
+			t.started = h.At
+		case h.Container != "" && h.Status == lifecycle.StatusPulled.String():
+			t.stopped = h.At
+		}
+	}
+	return t
 }
 
 // startedAt is when the task was RUNNING; zero if it was not yet.

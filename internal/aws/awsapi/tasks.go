@@ -128,12 +128,9 @@ func (t *tasks) run(ctx context.Context, in runTaskIn, kept fields) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	r, source, err := t.definitions.find("taskDefinition", in.TaskDefinition)
+	r, source, err := t.definitions.findToRun(in.TaskDefinition)
 	if err != nil {
 		return nil, err
-	}
-	if r.Status != catalog.Active {
-		return nil, failf(codeClient, "TaskDefinition is inactive")
 	}
 	sent := kept
 	if kept, err = t.clusters.withDefaultStrategy(cluster, kept); err != nil {
@@ -241,7 +238,7 @@ func (t *tasks) runAll(ctx context.Context, n NewTask, in runTaskIn, request str
 		case clientOf(s).Request != request:
 			return nil, failf("ConflictException", "clientToken: another request had this token")
 		}
-		doc, err := t.document(s, false)
+		doc, err := t.document(s, true)
 		if err != nil {
 			return nil, err
 		}

@@ -350,7 +350,7 @@ func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		a.fleet.StopAll(ctx, "the end of the agent")
+		a.fleet.StopAll(ctx, lifecycle.ByAgent)
 	}()
 	more := time.NewTicker(statusEvery)
 	defer more.Stop()
