@@ -77,7 +77,7 @@ func (d *definitions) answer(r catalog.Revision, source []byte, tags bool) (defi
 // ecsMembers are the members of a task definition in answers.
 var ecsMembers = []string{
 	"containerDefinitions", "cpu", "enableFaultInjection", "ephemeralStorage", "executionRoleArn", "family", "inferenceAccelerators", "ipcMode",
-	"memory", "networkMode", "pidMode", "placementConstraints", "proxyConfiguration", "requiresCompatibilities", "runtimePlatform", "taskRoleArn", "volumes",
+	"memory", "networkMode", "pidMode", "placementConstraints", "proxyConfiguration", "requiresCompatibilities", "runtimePlatform", "taskRoleArn", "trustedExecutionConfiguration", "volumes",
 }
 
 // documentOf is a revision as ECS describes it: what was sent, and what ECS adds.

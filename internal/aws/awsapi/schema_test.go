@@ -14,6 +14,7 @@ import (
 
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/aws/awsapi"
@@ -106,6 +107,24 @@ func TestEveryMemberOfAnAnsweredInputHasARow(t *testing.T) {
 		if diff := cmp.Diff(want, have); diff != "" {
 			t.Errorf("%s: %s", name, diff)
 		}
+	}
+}
+
+// What a task definition is registered with is described, but for its tags, which are beside it.
+func TestEveryMemberOfADefinitionIsDescribed(t *testing.T) {
+	t.Parallel()
+	var want []string
+	input, described := reflect.TypeFor[ecs.RegisterTaskDefinitionInput](), reflect.TypeFor[types.TaskDefinition]()
+	for i := range input.NumField() {
+		f := input.Field(i)
+		if _, ok := described.FieldByName(f.Name); ok && f.IsExported() {
+			want = append(want, memberOf(input, f))
+		}
+	}
+	have := slices.Sorted(slices.Values(awsapi.ECSMembers))
+	slices.Sort(want)
+	if diff := cmp.Diff(want, have); diff != "" {
+		t.Error(diff)
 	}
 }
 
