@@ -126,7 +126,8 @@ type bench struct {
 	sessions *ecsexec.Sessions
 	listener *pipes
 	shell    *shell
-	refuse   error // of the start
+	program  ecsexec.Program // what is started, if it is not the shell
+	refuse   error           // of the start
 	started  chan ecsexec.Target
 	size     datachannel.Size // of the start
 }
@@ -143,6 +144,9 @@ func inBubble(t *testing.T, test func(b *bench)) {
 			b.size = size
 			context.AfterFunc(ctx, func() { close(b.shell.closed) })
 			b.started <- target
+			if b.program != nil {
+				return b.program, nil
+			}
 			return b.shell, nil
 		}})
 		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -195,6 +199,8 @@ type client struct {
 
 	mu     sync.Mutex
 	shown  bytes.Buffer
+	hello  string // the handshake
+	flags  string
 	closed string // what the session says at its end
 	ended  bool
 	done   chan struct{}
@@ -250,7 +256,10 @@ func (c *client) take(m datachannel.Message) {
 		c.expected++
 		c.write(datachannel.Message{Type: datachannel.TypeAcknowledge, Payload: fmt.Appendf(nil, `{"AcknowledgedMessageSequenceNumber":%d}`, m.Sequence)})
 		switch m.Kind {
+		case datachannel.KindFlag:
+			c.flags += string(m.Payload)
 		case datachannel.KindHandshakeRequest:
+			c.hello = string(m.Payload)
 			c.put(datachannel.KindHandshakeResponse, `{"ProcessedClientActions":[{"ActionType":"SessionType","ActionStatus":1}]}`)
 		case datachannel.KindData:
 			c.shown.Write(m.Payload)
@@ -283,6 +292,20 @@ func (c *client) screen() string {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.shown.String()
+}
+
+func (c *client) asked() string {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.hello
+}
+
+func (c *client) flagged() string {
+	synctest.Wait()
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.flags
 }
 
 // leaves waits until the connection has ended and returns what the session said at its end.
@@ -598,5 +621,46 @@ func TestAClientThatIsStuck(t *testing.T) {
 			t.Error("the session is still there")
 		}
 		_ = ws.Close()
+	})
+}
+
+// forwarder is a program that forwards a port: what is sent to it comes back.
+type forwarder struct {
+	*shell
+	failed chan error
+}
+
+func (f forwarder) Failed() <-chan error { return f.failed }
+
+// A session of a port starts with its handshake, tells of connections that failed, and ends when the client ends
+// it.
+func TestAPortIsForwarded(t *testing.T) {
+	inBubble(t, func(b *bench) {
+		f := forwarder{b.shell, make(chan error)}
+		b.program = f
+		g, err := b.sessions.Open(ecsexec.Target{Task: "t", Forward: datachannel.Forwarding{Port: 8080, LocalPort: 9000}})
+		if err != nil || !strings.HasPrefix(g.ID, "port-forwarding-") {
+			t.Fatalf("%s %v", g.ID, err)
+		}
+		c := b.connect(g, nil)
+		if target := <-b.started; target.Forward.Port != 8080 {
+			t.Errorf("%+v starts", target)
+		}
+		if want := `"SessionType":"Port","Properties":{"localPortNumber":"9000","portNumber":"8080","type":"LocalPortForwarding"}`; !strings.Contains(c.asked(), want) {
+			t.Errorf("the handshake is %s, want %s", c.asked(), want)
+		}
+		c.say(datachannel.KindData, "ping")
+		if got := c.screen(); got != "ping" {
+			t.Errorf("%q comes back", got)
+		}
+		f.failed <- errors.New("connection refused")
+		if got := c.flagged(); got != "\x00\x00\x00\x03" {
+			t.Errorf("the client gets the flag %q", got)
+		}
+		c.say(datachannel.KindFlag, "\x00\x00\x00\x02")
+		c.leaves()
+		if _, _, ended := b.shell.look(); ended != 1 {
+			t.Errorf("the forwarder was ended %d times", ended)
+		}
 	})
 }
