@@ -11,6 +11,7 @@ var (
 	power   = check{pkg: "internal/state/statetest", tests: "^TestStoreSurvivesPowerLossAnywhere$"}
 	saves   = check{pkg: "internal/engine/loop", tests: "^TestItSavesThenShowsThenPublishesThenActs$"}
 	pulls   = check{pkg: "internal/engine/imagestore", tests: "^Test"}
+	cached  = check{pkg: "internal/engine/record", tests: "^(TestTheCacheHasWhatIsRecorded|TestTheCacheReadsWhatIsNewOnly)$"}
 	store   = check{pkg: "internal/state", tests: "Record|Sync|Doubt"}
 )
 
@@ -173,6 +174,9 @@ var mutants = []mutant{
 	{"a token is good for a minute", "internal/aws/ecsexec entry.renew", value, "Add away", "time.Now().Add(time.Hour)", sessions("TestWhoMayConnect")},
 	{"sessions are bounded", "internal/aws/ecsexec Sessions.Open", never, "Most", "", sessions("TestNotTooManySessions")},
 	{"a client that stays away has its program ended", "internal/aws/ecsexec session.lost", never, "told", "", sessions("TestAClientThatStaysAway")},
+	{"a record that is another file is read again", "internal/engine/record Cache.get", always, "ok entry identity", "", cached},
+	{"a record that was written just now is read again", "internal/engine/record Cache.get", always, "Unique", "", cached},
+	{"connections of a forwarded port are bounded", "internal/aws/portforward Forwarder.accept", value, "make MaxConnections", "make(chan struct{}, 2*MaxConnections)", check{pkg: "internal/aws/portforward", tests: "^TestClientsAreLimited$"}},
 	{"output waits for a client", "internal/aws/datachannel Channel.Free", value, "max window waiting", "window", frames("TestOutputWaitsForAReaderThatStops")},
 	{"what the client had before is not sent for ever", "internal/aws/datachannel Channel.Pong", skip, "DeleteFunc", "", frames("TestNothingIsLostOrDoubled")},
 	{"what is typed is taken once", "internal/aws/datachannel inputs.again", never, "id ID", "", frames("TestNumbersOutOfOrder")},
