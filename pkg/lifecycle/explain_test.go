@@ -127,13 +127,13 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "room"}})
 			d.do(StopRequested{By: "you"})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
-		}, WhyOperation, "it returns its share of the host (the task is stopping: stopped by you)", ""},
+		}, WhyOperation, "it returns its share of the host (the task is stopping: stopped by you; it was queued and waited for room)", ""},
 		{"giving back fails", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "room"}})
 			d.do(StopRequested{By: "you"})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
 			d.fail(Release, -1, Temporary)
-		}, WhyRetry, "returning its share of the host failed once, last with: fault (the task is stopping: stopped by you)", "it is tried again"},
+		}, WhyRetry, "returning its share of the host failed once, last with: fault (the task is stopping: stopped by you; it was queued and waited for room)", "it is tried again"},
 		{"refused a share", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{Class: Permanent, Message: "asks for 9 vCPU, there are 2"}, Result{})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
