@@ -40,7 +40,8 @@ var callsOfATask = map[string][2]int{
 	// unless conmon ends just when it is looked for.
 	"POST containers/*/wait":       {0, 1},
 	"GET containers/*/healthcheck": {3, 3},
-	// Stop: db.
+	// Stop: db, which gets its signal, and Podman's clean-up once it has ended.
+	"POST containers/*/kill": {1, 1},
 	"POST containers/*/stop": {1, 1},
 	// Bridge mode, with a network for the task and a namespace for each container.
 	"POST networks/create": {1, 1},
@@ -52,10 +53,10 @@ var callsOfATask = map[string][2]int{
 	"POST exec/*/start": {2, 2},
 	"GET exec/*/json":   {2, 2},
 	"POST exec/*":       {0, 2},
-	// An inspection after the create of what publishes ports (1), init (3), start (3), the
-	// stop (1), and one when init and app have ended (2). A probe that finds its container
+	// An inspection after the create of what publishes ports (1), init (3), start (3), before the
+	// stop and after it (2), and one when init and app have ended (2). A probe that finds its container
 	// ended costs two more, and a hint in mid-inspection one.
-	"GET containers/*/json": {10, 17},
+	"GET containers/*/json": {11, 18},
 	// What runs in the pod before it stops, and what is to be removed with it.
 	"GET containers/json": {2, 2},
 	"DELETE pods/*":       {1, 1},

@@ -197,6 +197,7 @@ func foldContainer(s *State, at time.Time, i int, op Op, ev OpFinished) {
 	case Stop:
 		observe(s, at, i, ev.Result.Seen)
 		if c.Presence == Running {
+			retryStop(s, i)
 			c.Retry.postpone(at, Failure{Message: "it still runs after the stop"}, c.Retry.persisted(), jitter(s, i))
 		}
 	case Inspect:
@@ -225,6 +226,9 @@ func foldContainerFailure(s *State, at time.Time, i int, op Op, f Failure) {
 	default: // Stop, Inspect: never given up, but in the end left to a removal
 		c.Stale = true
 		if f.Class != Canceled {
+			if op.Kind == Stop {
+				retryStop(s, i)
+			}
 			c.Retry.postpone(at, f, c.Retry.persisted(), jitter(s, i))
 		}
 		if s.Goal == Gone && c.Retry.Persist >= removalAttempts {

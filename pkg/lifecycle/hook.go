@@ -23,8 +23,8 @@ type HookState struct {
 	// Started: the postStart hook is done. Failed says why it is not to be tried again.
 	Started bool   `json:"started,omitempty"`
 	Failed  string `json:"failed,omitempty"`
-	// StopSince is when the stop began; only of a container with a preStop hook. Stopped:
-	// the hook is over.
+	// StopSince is when the stop began, with the preStop hook or the stop signal: the next owner
+	// grants the rest of the stop timeout. Stopped: the hook is over.
 	StopSince time.Time `json:"stopSince,omitzero"`
 	Stopped   bool      `json:"stopped,omitempty"`
 	// FlushSince is when a log router began to get its last lines. Flushed: it has them, or
@@ -65,6 +65,14 @@ func stopElapsed(s *State, at time.Time, i int) time.Duration {
 		return max(at.Sub(c.Hooks.StopSince), 0)
 	}
 	return 0
+}
+
+// retryStop has the stop timeout of container i begin again: the stop failed, so the container
+// may not have its signal. What a hook took stays taken.
+func retryStop(s *State, i int) {
+	if s.Task.Containers[i].Extensions.Hooks.PreStop == nil {
+		s.Containers[i].Hooks.StopSince = time.Time{}
+	}
 }
 
 // stopGrace is the time between stop signal and kill.

@@ -52,6 +52,9 @@ func planContainer(s *State, at time.Time, i int) Effect {
 	case Stop:
 		e := StopContainer{ID: id, Index: i}
 		if !s.Force {
+			if c.Hooks.StopSince.IsZero() {
+				c.Hooks.StopSince = at
+			}
 			e.Grace, c.Op.Gentle = stopGrace(s, at, i), true
 		}
 		return e

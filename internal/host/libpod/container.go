@@ -7,14 +7,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"math"
 	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/containers/podman/v5/pkg/bindings"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
@@ -115,48 +113,6 @@ func ofRuntime(args []string) bool {
 // before it recorded that.
 const UnrecordedStart = "Podman's service ended while it started this container, and does not know that it runs; " +
 	"its program may have begun, so it is stopped and not started a second time: run the task again"
-
-// StopContainer sends the container's stop signal and, after grace, SIGKILL. It returns
-// when the container has stopped. grace is rounded up to whole seconds; 0 means SIGKILL
-// immediately. It succeeds if the container does not exist or is not running. A paused
-// container, which Podman refuses to stop, is resumed first. If ctx ends early, Podman
-// still completes the stop.
-func (c *Client) StopContainer(ctx context.Context, name string, grace time.Duration) error {
-	err := c.stop(ctx, name, grace)
-	if !errors.Is(err, Other) {
-		return err
-	}
-	seen, inspectErr := c.InspectContainer(ctx, name)
-	if inspectErr != nil || !seen.Paused {
-		return err
-	}
-	err = c.ask(ctx, "resume container", name, func(ctx context.Context) error {
-		return containers.Unpause(ctx, name, nil)
-	})
-	if err != nil {
-		return err
-	}
-	return c.stop(ctx, name, grace)
-}
-
-// stop sends one stop request. It succeeds if the container does not exist.
-func (c *Client) stop(ctx context.Context, name string, grace time.Duration) error {
-	err := c.write(ctx, "stop container", name, grace, func(ctx context.Context) error {
-		return containers.Stop(ctx, name, new(containers.StopOptions).WithTimeout(seconds(grace)))
-	})
-	if errors.Is(err, NotFound) {
-		return nil
-	}
-	return err
-}
-
-// seconds rounds up to whole seconds, the unit of Podman's API.
-func seconds(d time.Duration) uint {
-	if d <= 0 {
-		return 0
-	}
-	return uint(math.Ceil(d.Seconds()))
-}
 
 // RemoveContainer removes the task's container and its anonymous volumes, and kills it if
 // it is running. It succeeds if the container does not exist, and returns Conflict if the

@@ -8,10 +8,12 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -104,18 +106,24 @@ func (k *task) see(name string) libpod.Observed {
 	return o
 }
 
-// ready waits until a container running "wait" or "stubborn" handles signals.
+// ready waits until a container running "wait", "deaf" or "stubborn" handles signals.
 func (k *task) ready(name string) {
+	k.t.Helper()
+	k.says(name, "ready")
+}
+
+// says waits until a container has written a line.
+func (k *task) says(name, text string) {
 	k.t.Helper()
 	ctx, cancel := context.WithCancel(within(k.t))
 	defer cancel()
 	err := k.Logs(ctx, name, libpod.LogOptions{Follow: true}, func(l libpod.LogLine) {
-		if l.Text == "ready" {
+		if l.Text == text {
 			cancel()
 		}
 	})
 	if !errors.Is(err, libpod.Canceled) {
-		k.t.Fatalf("the container ended before it was ready: %v", err)
+		k.t.Fatalf("the container ended before it said %s: %v", text, err)
 	}
 }
 
@@ -364,6 +372,53 @@ var conformance = []conformanceRule{
 		}
 		if o := k.see(name); o.Status != libpod.Exited || o.ExitCode != 0 {
 			k.t.Errorf("%+v", o)
+		}
+	}},
+	{"stop kills what ignores its stop signal, paused or not", func(k *task) {
+		k.up()
+		s := k.spec("a", "deaf")
+		s.StopSignal = "SIGUSR1"
+		name := k.run(s)
+		k.ready(name)
+		if err := k.PauseContainer(within(k.t), name); err != nil {
+			k.t.Fatal(err)
+		}
+		if err := k.StopContainer(within(k.t), name, time.Second); err != nil {
+			k.t.Fatal(err)
+		}
+		if o := k.see(name); o.Status != libpod.Exited || o.ExitCode != 137 {
+			k.t.Errorf("%+v", o)
+		}
+		lines := k.logs(name, libpod.LogOptions{})
+		if len(lines) != 2 || lines[1].Text != syscall.SIGUSR1.String() {
+			k.t.Errorf("it said %v", lines)
+		}
+	}},
+	{"the grace of one container does not delay the stop of others", func(k *task) {
+		k.up()
+		var names []string
+		for i := range 3*runtime.NumCPU() + 4 { // Podman runs three stops for each processor, and one
+			names = append(names, k.run(k.spec(fmt.Sprint("c", i), "deaf")))
+		}
+		ctx, cancel := context.WithCancel(k.t.Context())
+		defer cancel()
+		var stops sync.WaitGroup
+		for _, name := range names {
+			k.ready(name)
+			stops.Go(func() { _ = k.StopContainer(ctx, name, 10*time.Minute) })
+		}
+		for _, name := range names {
+			k.says(name, syscall.SIGTERM.String())
+		}
+		cancel()
+		stops.Wait()
+		for _, name := range names {
+			if o := k.see(name); o.Status != libpod.Running {
+				k.t.Errorf("%s is %v before its grace is over", name, o.Status)
+			}
+			if err := k.StopContainer(within(k.t), name, 0); err != nil {
+				k.t.Error(err)
+			}
 		}
 	}},
 	{"stop with grace 0 kills at once", func(k *task) {

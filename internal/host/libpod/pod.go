@@ -251,7 +251,7 @@ func (c *Client) StopPod(ctx context.Context, name, taskID string) error {
 	if !infra {
 		return nil
 	}
-	return c.StopContainer(ctx, InfraName(name), infraGrace)
+	return c.stopByPodman(ctx, InfraName(name), infraGrace) // which ends at once
 }
 
 // RemovePod removes the task's containers in the pod, running or not, and the pod with

@@ -105,6 +105,13 @@ func play(args []string) int {
 		fmt.Println("ready")
 		<-c
 		return 0
+	case "deaf": // until killed; it says which signals it got
+		c := make(chan os.Signal, 1)
+		signal.Notify(c, syscall.SIGTERM, syscall.SIGUSR1)
+		fmt.Println("ready")
+		for s := range c {
+			fmt.Println(s)
+		}
 	case "stubborn": // until killed
 		signal.Ignore(syscall.SIGTERM)
 		fmt.Println("ready")
