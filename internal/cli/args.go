@@ -1,12 +1,12 @@
 package cli
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 	"github.com/urfave/cli/v2"
 )
 
@@ -260,7 +260,7 @@ func (a *arranger) unknownFlag(written, name string) error {
 		}
 	}
 	if like := closestFlag(flags, name); like != "" {
-		return command.Usagef(a.verb(), "unknown flag %s: did you mean --%s?", written, like)
+		return command.Usagef(a.verb(), "unknown flag %s: %s", written, suggest.Ask("--"+like))
 	}
 	return command.Usagef(a.verb(), "unknown flag %s", written)
 }
@@ -272,13 +272,13 @@ func (a *arranger) unknownCommand(word string, commands []*cli.Command) error {
 			return command.Usagef("", "unknown command %q: %s", word, hint)
 		}
 		if like := closestCommand(commands, word); like != "" {
-			return command.Usagef("", "unknown command %q: did you mean %q?", word, like)
+			return command.Usagef("", "unknown command %q: %s", word, suggest.Ask(like))
 		}
 		return command.Usagef("", "unknown command %q", word)
 	}
 	hint := "it has " + alternatives(commands)
 	if like := closestCommand(commands, word); like != "" {
-		hint = fmt.Sprintf("did you mean %q?", like)
+		hint = suggest.Ask(like)
 	}
 	return command.Usagef(a.verb(), "%s has no command %q: %s", a.verb(), word, hint)
 }

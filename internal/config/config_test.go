@@ -105,6 +105,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 	p.write("etc/podtask/podtask.toml", "pul = \"once\"\nlimits = \"some\"\n\n[agent]\nx = 1\n")
 	p.write("etc/podtask/podtask.toml.d/a.toml", "pull = [\"once\"]\nlog_level = 3\n")
 	p.write("home/podtask/podtask.toml", "pull = once\n")
+	p.write("home/podtask/podtask.toml.d/c.toml", "\npull = {{ pull }}\n")
 	p.write("home/podtask/podtask.toml.d/b.toml", "state-dir = \"here\"\nmetrics-listen = \"0.0.0.0:1\"\n")
 	p.env["PODTASK_STOP_TASKS"], p.env["PODTASK_LOGLEVEL"] = "now", "debug"
 	_, err := p.load()
@@ -113,13 +114,14 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 		t.Fatalf("the error is %v", err)
 	}
 	for _, want := range []string{
-		"etc/podtask/podtask.toml:1: pul: unknown key; did you mean pull?",
+		"etc/podtask/podtask.toml:1: pul: unknown key; did you mean \"pull\"?",
 		`podtask.toml:2: limits: must be enforce, best-effort or off, not "some"`,
 		"podtask.toml:4: agent: unknown key",
 		"a.toml:1: pull: must be a string, a number",
-		"a.toml:2: log_level: unknown key; did you mean log-level?",
+		"a.toml:2: log_level: unknown key; did you mean \"log-level\"?",
 		"home/podtask/podtask.toml:1: not valid TOML (",
-		"PODTASK_LOGLEVEL: unknown variable; did you mean PODTASK_LOG_LEVEL?",
+		"c.toml:2: \"{{ pull }}\" is a tag of a template that was not rendered: render",
+		"PODTASK_LOGLEVEL: unknown variable; did you mean \"PODTASK_LOG_LEVEL\"?",
 		`b.toml:1: state-dir: must be an absolute path, not "here"`,
 		"b.toml:2: metrics-listen: ",
 		`PODTASK_STOP_TASKS: must be shutdown, always or never, not "now"`,
@@ -128,7 +130,7 @@ func TestAllProblemsAreReportedAtOnce(t *testing.T) {
 			t.Errorf("%q is missing in\n%v", want, err)
 		}
 	}
-	if n := len(invalid.Problems); n != 10 {
+	if n := len(invalid.Problems); n != 11 {
 		t.Errorf("%d problems:\n%v", n, err)
 	}
 }

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -63,8 +62,8 @@ func checkKubelet(e entry) (is bool, err error) {
 	case !is:
 		return false, nil
 	case !slices.Contains(kubeletKeys, key):
-		if like := suggest.Closest(key, kubeletKeys); like != "" {
-			return true, fmt.Errorf("unknown key; did you mean %s?", like)
+		if question := suggest.Question(key, kubeletKeys); question != "" {
+			return true, errors.New("unknown key; " + question)
 		}
 		return true, errors.New("unknown key; docs/kubernetes.md lists those of [kubelet]")
 	case !e.scalar:

@@ -41,7 +41,7 @@ func TestTheTableKubelet(t *testing.T) {
 		t.Errorf("read %v", got)
 	}
 	for text, want := range map[string]string{
-		"[kubelet]\nnode_name = \"edge\"\n": "podtask.toml:2: kubelet.node_name: unknown key; did you mean node-name?",
+		"[kubelet]\nnode_name = \"edge\"\n": "podtask.toml:2: kubelet.node_name: unknown key; did you mean \"node-name\"?",
 		"[kubelet]\nport = [1]\n":           "podtask.toml:2: kubelet.port: must be a string, a number or a boolean",
 		"[[kubelet]]\nport = 1\n":           "podtask.toml:1: kubelet: write it as [kubelet]",
 		"kubelet = 1\n":                     "podtask.toml:1: kubelet: write it as [kubelet]",

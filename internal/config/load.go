@@ -15,6 +15,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
+	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
 // Problem is a mistake in a file or a variable.
@@ -94,7 +95,7 @@ func (s *Settings) readEnv(getenv func(string) string) (problems []Problem) {
 			}
 		}
 		if glued := "PODTASK_" + strings.ToUpper(strings.ReplaceAll(k.Name, "-", "")); glued != k.Env() && getenv(glued) != "" {
-			problems = append(problems, Problem{Key: glued, Message: "unknown variable; did you mean " + k.Env() + "?"})
+			problems = append(problems, Problem{Key: glued, Message: "unknown variable; " + suggest.Ask(k.Env())})
 		}
 	}
 	return problems
@@ -183,8 +184,8 @@ func (s *Settings) setEntry(e entry, origin string) error {
 	}
 	k, found := find(e.key)
 	if !found {
-		if like := suggest.Closest(e.key, names()); like != "" {
-			return fmt.Errorf("unknown key; did you mean %s?", like)
+		if question := suggest.Question(e.key, names()); question != "" {
+			return errors.New("unknown key; " + question)
 		}
 		return errors.New("unknown key; `podtask config` lists all keys")
 	}
@@ -209,6 +210,9 @@ func parse(text []byte, file string) ([]entry, refs.Table, []Problem) {
 	}
 	var values map[string]any
 	if err := toml.Unmarshal(text, &values); err != nil {
+		if tag, found := unrendered.Find(text); found {
+			return nil, nil, []Problem{{Line: tag.Line, Message: fmt.Sprintf("%q is a tag of a template that was not rendered: %s", tag.Tag, unrendered.Fix)}}
+		}
 		var syntax *toml.DecodeError
 		if errors.As(err, &syntax) {
 			row, _ := syntax.Position()

@@ -129,8 +129,8 @@ func ruleOf(members map[string]any, origin string) (refs.Rule, error) {
 		switch {
 		case !slices.Contains(ruleMembers, name):
 			w := "unknown member " + name
-			if like := suggest.Closest(name, ruleMembers); like != "" {
-				w += ", did you mean " + like + "?"
+			if question := suggest.Question(name, ruleMembers); question != "" {
+				w += ", " + question
 			}
 			wrong = append(wrong, w)
 		case name == "command" && isList:

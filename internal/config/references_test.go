@@ -81,7 +81,7 @@ func TestReferencesThatAreWrongAreAllNamed(t *testing.T) {
 		{`match = "a"` + "\n" + `command = "/bin/x"`, "list of strings"},
 		{`match = "a"` + "\n" + `command = ["x"]`, "absolute path"},
 		{`match = "a"` + "\n" + `command = []`, "source is missing"},
-		{`match = "a"` + "\n" + `sourc = "env:A"`, "did you mean source?"},
+		{`match = "a"` + "\n" + `sourc = "env:A"`, `did you mean "source"?`},
 		{`match = 5` + "\n" + `source = "env:A"`, "match must be a string"},
 		{`match = "` + strings.Repeat("a", 2000) + `"` + "\n" + `source = "env:A"`, "more than 1024 bytes"},
 	}

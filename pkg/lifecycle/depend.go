@@ -50,6 +50,9 @@ func (s State) Unsatisfied(i int) (waits []taskdef.Dependency) {
 func condition(s *State, at time.Time, d taskdef.Dependency) (answer, string) {
 	c := &s.Containers[d.Container]
 	if c.Ended && c.StartedAt.IsZero() {
+		if len(c.Failures) > 0 {
+			return impossible, "never started: " + c.lastFailure()
+		}
 		return impossible, "never started"
 	}
 	limit, deadline := s.Task.Containers[d.Container].StartTimeout, startDeadline(s, d.Container)

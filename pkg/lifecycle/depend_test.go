@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -62,6 +63,18 @@ func TestConditions(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// The reason of a container that waited in vain says why the other one never started: after run --quiet --rm
+// nothing else is left that does.
+func TestReasonHasThatOfTheDependency(t *testing.T) {
+	t.Parallel()
+	s := State{Containers: []Container{{Ended: true, Failures: []Failure{{Name: ErrCannotStart, Message: "executable file not found"}}}, {}}}
+	s.Task.Containers = []taskdef.Container{container("a"), container("b", after(0, taskdef.Success))}
+	_, why := dependencies(&s, epoch, 1)
+	if want := "dependency a (SUCCESS) never started: " + s.Containers[0].Failures[0].String(); why != want || !strings.Contains(why, "executable file not found") {
+		t.Errorf("%q, want %q", why, want)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 
 	"github.com/distribution/reference"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
 // The ranges of the ECS model. Ten containers is the service quota
@@ -227,7 +228,9 @@ func checkImage(r rules, image string) {
 		return
 	}
 	_, lower := reference.ParseNormalizedNamed(strings.ToLower(image))
-	switch {
+	switch tag := unrendered.Tag(image); {
+	case tag != "":
+		in.require(false, unrendered.Fix, "image %s is not an image reference: %s is a tag of a template that was not rendered", quote(image), quote(tag))
 	case strings.Contains(image, "://"):
 		in.require(false, "write host/name:tag", "image %s is a URL, not an image reference", quote(image))
 	case lower == nil:

@@ -1,7 +1,6 @@
 package taskdef
 
 import (
-	"fmt"
 	"strconv"
 	"strings"
 
@@ -10,12 +9,7 @@ import (
 )
 
 // didYouMean is the fix for a word that is none of the candidates.
-func didYouMean(word string, candidates []string) string {
-	if best := suggest.Closest(word, candidates); best != "" {
-		return fmt.Sprintf("did you mean %q?", best)
-	}
-	return ""
-}
+func didYouMean(word string, candidates []string) string { return suggest.Question(word, candidates) }
 
 // printable returns s as it is where a terminal shows it as it is, and else
 // with escapes: a document must not steer the terminal of its reader.

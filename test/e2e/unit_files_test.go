@@ -347,7 +347,7 @@ func TestWrongUnitIsNamedInTheJournal(t *testing.T) {
 	}
 	eventually(t, "the word of the generator", func() bool {
 		out, _ := exec.Command("journalctl", "--no-pager", "--output=cat").CombinedOutput()
-		return strings.Contains(string(out), u.name("bad.task")+":5: there is no key Notfy in [Task]; did you mean Notify?")
+		return strings.Contains(string(out), u.name("bad.task")+":5: there is no key Notfy in [Task]; did you mean \"Notify\"?")
 	})
 }
 

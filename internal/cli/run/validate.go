@@ -34,6 +34,7 @@ Examples:
   podtask validate --format sarif *.json > podtask.sarif`,
 		Flags: append(command.DefinitionFlags(),
 			&cli.StringFlag{Name: "target", Usage: "apply the rules of a launch `TYPE` too: fargate, ec2, external or managed-instances"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print what is wrong, and nothing about valid files"},
 			command.FormatFlag("json, yaml, github (annotations of GitHub Actions) or sarif"),
 		),
 		Action: validateOptions{out: p.Stdout, errOut: p.Stderr, version: p.Version, definition: p.Definition}.run,
@@ -68,7 +69,7 @@ func (o validateOptions) run(c *cli.Context) error {
 		}
 		findings = append(findings, f)
 	}
-	err := o.print(findings, c.String("format"))
+	err := o.print(findings, c.String("format"), c.Bool("quiet"))
 	if len(unread) > 0 {
 		return errors.Join(unread...)
 	}
@@ -92,7 +93,7 @@ func (o validateOptions) check(c *cli.Context, name string, target taskdef.Targe
 // validateFormats lists the formats other than text.
 var validateFormats = []string{console.FormatJSON, console.FormatYAML, "github", "sarif"}
 
-func (o validateOptions) print(findings []command.Finding, format string) error {
+func (o validateOptions) print(findings []command.Finding, format string, quiet bool) error {
 	code := 0
 	for _, f := range findings {
 		if !f.Valid {
@@ -102,7 +103,7 @@ func (o validateOptions) print(findings []command.Finding, format string) error 
 	var err error
 	switch format {
 	case "":
-		o.printText(findings)
+		o.printText(findings, quiet)
 	case console.FormatJSON:
 		err = console.WriteJSON(o.out, findings)
 	case console.FormatYAML:
@@ -140,10 +141,10 @@ func lintFindings(findings []command.Finding) (all []lint.Finding) {
 	return all
 }
 
-func (o validateOptions) printText(findings []command.Finding) {
+func (o validateOptions) printText(findings []command.Finding, quiet bool) {
 	for _, f := range findings {
 		f.Print(o.errOut)
-		if f.Valid {
+		if f.Valid && !quiet {
 			fmt.Fprintf(o.out, "%s: valid\n", f.File)
 			for _, l := range f.Logs {
 				fmt.Fprintf(o.out, "  %s: %s\n", l.Container, l.Destination)

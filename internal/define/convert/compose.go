@@ -15,6 +15,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
 // ComposeLoader reads a Compose file as Compose does, with the files that it includes and extends,
@@ -49,7 +50,7 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src, &doc); err != nil {
-		return Result{}, fmt.Errorf("%s: %w", name, err)
+		return Result{}, templateError(name, src, fmt.Errorf("%s: %w", name, err))
 	}
 	c := compose{builder: builder{name: name, dir: path.Dir(file)}, lines: numbered(&doc), given: o.Lookup}
 	if c.given == nil {
@@ -59,7 +60,7 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 		return Result{}, fmt.Errorf("%s is not a Compose file: it has no services", name)
 	}
 	if err := c.load(file, src, o); err != nil {
-		return Result{}, err
+		return Result{}, templateError(name, src, err)
 	}
 	c.withoutCopies()
 	names := c.inOrder(slices.Collect(maps.Keys(c.project.Services)), "services")
@@ -95,6 +96,14 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	return r, nil
 }
 
+// templateError returns the error of a file that cannot be read, or that it is a template.
+func templateError(name string, src []byte, err error) error {
+	if tag, found := unrendered.Find(src); found {
+		return fmt.Errorf("%s:%d:%d: %q is a tag of a template that was not rendered: %s", name, tag.Line, tag.Col, tag.Tag, unrendered.Fix)
+	}
+	return err
+}
+
 // Bounds of a Compose file and of the files that it reads.
 const (
 	maxText     = 1 << 20 // bytes of each
@@ -118,6 +127,9 @@ func (c *compose) refuse(names []string) error {
 		s := c.project.Services[name]
 		at := func(member string) string {
 			return fmt.Sprintf("%s:%d: %s.%s", c.name, c.lines.at("services", name, member), name, member)
+		}
+		if tag := unrendered.Tag(s.Image); tag != "" {
+			errs = append(errs, fmt.Errorf("%s: %q is a tag of a template that was not rendered: %s", at("image"), tag, unrendered.Fix))
 		}
 		if s.Build != nil && s.Image == "" {
 			image := "localhost/" + strings.ToLower(c.project.Name) + "-" + name

@@ -2,13 +2,16 @@ package convert
 
 import (
 	"cmp"
-
+	"fmt"
 	"reflect"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/compose-spec/compose-go/v2/types"
 	"go.yaml.in/yaml/v3"
+
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // lines has the line of each member of a YAML document.
@@ -112,6 +115,72 @@ func (c *compose) inOrder(names []string, path ...string) []string {
 		return cmp.Or(cmp.Compare(c.lines[c.lines.path(append(path, a)...)], c.lines[c.lines.path(append(path, b)...)]), cmp.Compare(a, b))
 	})
 	return names
+}
+
+// noMember is the error for a member that Compose does not have, by its path.
+func (c *compose) noMember(path string) error {
+	place, name := "", path
+	if i := strings.LastIndexByte(path, '.'); i >= 0 {
+		place, name = path[:i], path[i+1:]
+	}
+	at := reflect.TypeFor[types.Project]()
+	for _, step := range strings.FieldsFunc(place, func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
+		at = below(at, step)
+	}
+	if question := suggest.Question(name, members(at)); question != "" {
+		return fmt.Errorf("Compose has no member %s: %s", path, question)
+	}
+	return fmt.Errorf("Compose has no member %s", path)
+}
+
+// members are the names of those of a type of Compose; nil for a map or a scalar.
+func members(t reflect.Type) (names []string) {
+	t = pointed(t)
+	if t == nil || t.Kind() != reflect.Struct {
+		return nil
+	}
+	for f := range t.Fields() {
+		tag, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+		switch {
+		case f.Anonymous && options == "inline":
+			names = append(names, members(f.Type)...)
+		case f.IsExported() && tag != "" && tag != "-" && tag[0] != '#':
+			names = append(names, tag)
+		}
+	}
+	return names
+}
+
+// below is the type of a member, or of what a map or a list holds; nil if there is none.
+func below(t reflect.Type, member string) reflect.Type {
+	t = pointed(t)
+	if t == nil {
+		return nil
+	}
+	switch t.Kind() {
+	case reflect.Map, reflect.Slice:
+		return t.Elem()
+	case reflect.Struct:
+		for f := range t.Fields() {
+			tag, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+			if tag == member {
+				return f.Type
+			}
+			if f.Anonymous && options == "inline" {
+				if found := below(f.Type, member); found != nil {
+					return found
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func pointed(t reflect.Type) reflect.Type {
+	if t != nil && t.Kind() == reflect.Pointer {
+		return t.Elem()
+	}
+	return t
 }
 
 // left lists the members of a part of the file that are set and not known.

@@ -40,14 +40,31 @@ func withoutVersion(src []byte) []byte { return version.ReplaceAll(src, nil) }
 // place is what an error of the library says about where it is.
 var place = regexp.MustCompile(`\b(?:services|volumes|secrets|networks|configs|include)(?:\.[\w-]+|\[\d+\])+`)
 
+// notAllowed is how the library refuses the first member that the schema does not have.
+var notAllowed = regexp.MustCompile(`(\S*) additional properties '([^']+)'(?:, '[^']+')* not allowed$`)
+
+// unknownMember is the path of a member that Compose does not have, if that is what an error is about.
+func unknownMember(text string) string {
+	if member, ok := strings.CutSuffix(text, " false schema"); ok {
+		return member[strings.LastIndex(member, " ")+1:]
+	}
+	if m := notAllowed.FindStringSubmatch(text); m != nil {
+		return strings.TrimPrefix(m[1]+"."+m[2], ".")
+	}
+	return ""
+}
+
 // located gives an error the line in the file, if it names a member.
 func (c *compose) located(err error) error {
 	text := err.Error()
 	var missing *unknownVariable
 	if errors.As(err, &missing) {
 		err = missing
-	} else if member, ok := strings.CutSuffix(text, " false schema"); ok {
-		err = fmt.Errorf("Compose has no member %s", member[strings.LastIndex(member, " ")+1:])
+	} else if member := unknownMember(text); member != "" {
+		err, text = c.noMember(member), member
+		if line := c.lines.at(strings.Split(member, ".")...); line != 0 {
+			return fmt.Errorf("%s:%d: %w", c.name, line, err)
+		}
 	}
 	if at := place.FindString(text); at != "" {
 		if line := c.lines.at(strings.FieldsFunc(at, func(r rune) bool { return strings.ContainsRune(".[]", r) })...); line != 0 {

@@ -90,14 +90,20 @@ func TestComposeVariablesAndProfiles(t *testing.T) {
 		}
 	}
 	for src, want := range map[string]string{
-		"services: {web: {image: \"${UNSET:?give it}\"}}":    "c.yaml:1: variable UNSET must be set: give it",
-		"services: {web: {image: \"${hunter2!}\"}}":          "c.yaml:1: a variable is written wrongly",
-		"services: {web: {image: a, extends: {service: b}}}": "service \"b\" not found",
-		"include: [none.yaml]\nservices: {web: {image: a}}":  "none.yaml: no such file",
-		"include: [/dev/zero]\nservices: {web: {image: a}}":  "/dev/zero, which is no file",
-		"services: {web: {build: .}}":                        "c.yaml:1: web.build: podtask builds no images: run `podman build -t localhost/convert-web .`",
-		"services: {web: {image: a, profiles: [other]}}":     "no services to convert",
-		"services:\n  web:\n    image: a\n    imagee: b":     "c.yaml:4: Compose has no member services.web.imagee",
+		"services: {web: {image: \"${UNSET:?give it}\"}}":                                "c.yaml:1: variable UNSET must be set: give it",
+		"services: {web: {image: \"${hunter2!}\"}}":                                      "c.yaml:1: a variable is written wrongly",
+		"services: {web: {image: a, extends: {service: b}}}":                             "service \"b\" not found",
+		"include: [none.yaml]\nservices: {web: {image: a}}":                              "none.yaml: no such file",
+		"include: [/dev/zero]\nservices: {web: {image: a}}":                              "/dev/zero, which is no file",
+		"services: {web: {build: .}}":                                                    "c.yaml:1: web.build: podtask builds no images: run `podman build -t localhost/convert-web .`",
+		"services: {web: {image: a, profiles: [other]}}":                                 "no services to convert",
+		"services:\n  web:\n    image: a\n    imagee: b":                                 "c.yaml:4: Compose has no member services.web.imagee: did you mean \"image\"?",
+		"services:\n  web:\n    image: a\n    healthcheck: {tset: b}":                    "c.yaml:4: Compose has no member services.web.healthcheck.tset: did you mean \"test\"?",
+		"services:\n  web: {image: a}\nvolume:\n  x: {}":                                 "c.yaml:3: Compose has no member volume: did you mean \"volumes\"?",
+		"services:\n  web:\n    image: {{ image }}\n":                                    "c.yaml:3:12: \"{{ image }}\" is a tag of a template that was not rendered",
+		"services:\n  web:\n    image: \"{{ image }}\"\n":                                "c.yaml:3: web.image: \"{{ image }}\" is a tag of a template",
+		"services:\n{% if x %}\n  web: {image: a}\n{% endif %}\n":                        "c.yaml:2:1: \"{% if x %}\" is a tag of a template",
+		"services:\n  web:\n    image: a\n    hostname: w-{{.Task.Slot}}\n    imagee: b": "Compose has no member services.web.imagee",
 	} {
 		if _, err := Compose("c.yaml", "x", []byte(src), vars); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %q", src, err, want)

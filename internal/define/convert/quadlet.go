@@ -15,6 +15,7 @@ import (
 
 	"github.com/podtask/podtask/internal/unit/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
 // Quadlet converts the .container files of one pod, and its .pod file if there is
@@ -42,6 +43,9 @@ func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
 	if len(q.def.Containers) == 0 {
 		return Result{}, errors.New("there is no .container file to convert")
 	}
+	if err := readable(files); err != nil {
+		return Result{}, err
+	}
 	for _, f := range files {
 		q.name, q.dir = path.Base(f.Path), path.Dir(f.Path)
 		q.systemd = newExpansion(user, f)
@@ -68,6 +72,26 @@ func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
 	}
 	return r, nil
 }
+
+// readable returns an error for lines that cannot be read, and for values that are tags of a template.
+func readable(files []taskunit.File) error {
+	var errs []error
+	for _, f := range files {
+		for _, p := range f.Problems() {
+			p.Path = path.Base(p.Path)
+			errs = append(errs, errors.New(p.String()))
+		}
+		for _, a := range f.Assignments() {
+			if tag := unrendered.Tag(a.Value); tag != "" && !slices.Contains(commandKeys, a.Key) {
+				errs = append(errs, fmt.Errorf("%s:%d: %s=: %q is a tag of a template that was not rendered: %s", path.Base(f.Path), a.Line, a.Key, tag, unrendered.Fix))
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// commandKeys hold what a program reads, which may have templates of its own.
+var commandKeys = []string{"Exec", "Entrypoint", "Environment", "Label", "Annotation", "HealthCmd", "HealthStartupCmd", "PodmanArgs", "LogOpt", "Description"}
 
 type quadlet struct {
 	builder

@@ -13,7 +13,7 @@ import (
 )
 
 // someUser is a user whose systemd replaces specifiers.
-var someUser = Manager{User: "ann", UID: "1000", Group: "ann", GID: "1000", Home: "/home/ann", Runtime: "/run/user/1000", Config: "/home/ann/.config"}
+var someUser = Manager{User: "ann", UID: "1000", Group: "ann", GID: "1000", Home: "/srv/home/ann", Runtime: "/run/user/1000", Config: "/srv/home/ann/.config"}
 
 // importQuadlet converts one .container file.
 func importQuadlet(t *testing.T, name, text string) (taskdef.Container, Result) {
@@ -46,11 +46,11 @@ Environment="WORDS=one two"
 	if diff := cmp.Diff(want, ctr.Command); diff != "" {
 		t.Error(diff)
 	}
-	vars := []taskdef.EnvVar{{Name: "C", Value: "$HOME"}, {Name: "D", Value: "qt.service"}, {Name: "E", Value: "a%b"}, {Name: "F", Value: "/home/ann"}, {Name: "G", Value: "$HOME"}}
+	vars := []taskdef.EnvVar{{Name: "C", Value: "$HOME"}, {Name: "D", Value: "qt.service"}, {Name: "E", Value: "a%b"}, {Name: "F", Value: "/srv/home/ann"}, {Name: "G", Value: "$HOME"}}
 	if diff := cmp.Diff(vars, ctr.Environment); diff != "" {
 		t.Error(diff)
 	}
-	if ctr.WorkingDirectory != "/home/ann/qt" || ctr.Labels["boot"] != "%b" {
+	if ctr.WorkingDirectory != "/srv/home/ann/qt" || ctr.Labels["boot"] != "%b" {
 		t.Errorf("directory %q, labels %v", ctr.WorkingDirectory, ctr.Labels)
 	}
 	lost := []string{
@@ -70,7 +70,7 @@ func TestQuadletSpecifiersOfNames(t *testing.T) {
 		{"web@a.container", "%n %N %p %i %I", "web@a.service web@a web a a"},
 		{"web@.container", "%p %i", "web %i"},
 		{"a-b.container", "%p %j", "a-b b"},
-		{"web.container", "%u %U %t %E %T", "ann 1000 /run/user/1000 /home/ann/.config /tmp"},
+		{"web.container", "%u %U %t %E %T", "ann 1000 /run/user/1000 /srv/home/ann/.config /tmp"},
 		{"web.container", "%s %z 100%", "%s %z 100%"},
 	} {
 		got, _ := newExpansion(someUser, taskunit.Read("/srv/"+tt.file, "")).specified(tt.text)
@@ -186,7 +186,7 @@ AddHost=db:10.0.0.1
 		t.Fatal(err)
 	}
 	a, b := task.Containers[0], task.Containers[1]
-	if len(a.EnvironmentFiles) != 2 || a.EnvironmentFiles[0].Path != "/home/ann/two.env" || a.EnvironmentFiles[1].Path != "/srv/q/one.env" || len(b.EnvironmentFiles) != 0 {
+	if len(a.EnvironmentFiles) != 2 || a.EnvironmentFiles[0].Path != "/srv/home/ann/two.env" || a.EnvironmentFiles[1].Path != "/srv/q/one.env" || len(b.EnvironmentFiles) != 0 {
 		t.Errorf("files of variables: %v, %v", a.EnvironmentFiles, b.EnvironmentFiles)
 	}
 	for _, want := range []string{`"valueFrom": "podman:token"`, `"path": "/run/secrets/key"`, `"path": "/etc/key"`, `"uid": 5`} {
@@ -207,6 +207,12 @@ func TestQuadletIsChecked(t *testing.T) {
 	t.Parallel()
 	_, err := Quadlet("x", []taskunit.File{taskunit.Read("/srv/q/x.container", "[Container]\nImage=a\nSysctl=kernel.pid_max=9\n")}, someUser)
 	if err == nil || !strings.Contains(err.Error(), "kernel.pid_max") {
+		t.Errorf("%v", err)
+	}
+	_, err = Quadlet("x", []taskunit.File{taskunit.Read("/srv/q/x.container", "[Container]\n{% if y %}\nImage={{ image }}\nExec=podman ps --format {{.ID}}\n")}, someUser)
+	want := `x.container:2: "{% if y %}" is not an assignment: write Key=value; "{% if y %}" is a tag of a template that was not rendered: render the template first, and give its output
+x.container:3: Image=: "{{ image }}" is a tag of a template that was not rendered: render the template first, and give its output`
+	if err == nil || err.Error() != want {
 		t.Errorf("%v", err)
 	}
 	_, r := importQuadlet(t, "x.container", "[Container]\nImage=a\nExec=sh \\z\n")

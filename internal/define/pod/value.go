@@ -169,9 +169,4 @@ func (v value) need(message, fix string) {
 
 // didYouMean is the fix for a word that is none of the candidates; empty when no candidate
 // is close.
-func didYouMean(word string, candidates []string) string {
-	if best := suggest.Closest(word, candidates); best != "" {
-		return "did you mean " + strconv.Quote(best) + "?"
-	}
-	return ""
-}
+func didYouMean(word string, candidates []string) string { return suggest.Question(word, candidates) }

@@ -36,7 +36,7 @@ var direction = []rule{
 	{pkg: "internal/state/", may: []string{"pkg/transient"}},
 	{pkg: "internal/logs/", may: []string{"pkg/taskdef/logdriver"}, also: []string{"internal/testing/logstest"}},
 	{pkg: "internal/host/", may: []string{"pkg/"}},
-	{pkg: "internal/unit/taskunit", may: []string{"pkg/taskdef/suggest"}, also: []string{"internal/unit/unitdir"}}, // small: a systemd generator links it
+	{pkg: "internal/unit/taskunit", may: []string{"pkg/taskdef/suggest", "pkg/taskdef/unrendered"}, also: []string{"internal/unit/unitdir"}}, // small: a systemd generator links it
 	{pkg: "internal/unit/unitdir", may: []string{"internal/unit/taskunit"}},
 	{pkg: "internal/unit/generator", may: []string{"internal/unit/taskunit", "internal/unit/unitdir"}}, // small: no Podman, no YAML
 

@@ -97,8 +97,8 @@ func Keys() []string {
 
 // didYouMean is a question with the closest of the words, or empty.
 func didYouMean(word string, list []string) string {
-	if best := suggest.Closest(word, list); best != "" {
-		return fmt.Sprintf("; did you mean %s?", best)
+	if question := suggest.Question(word, list); question != "" {
+		return "; " + question
 	}
 	return ""
 }

@@ -8,6 +8,8 @@ import (
 	"unicode/utf8"
 
 	"github.com/containers/podman/v5/pkg/systemd/parser"
+
+	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
 // File is one parsed unit file or drop-in.
@@ -79,18 +81,18 @@ func Read(path, text string) File {
 		case l.text[0] == '[':
 			name, ok := header(l.text)
 			if !ok {
-				f.wrong(l.line, "%q is not a section: write [Name]", l.text)
+				f.wrong(l.line, "%q is not a section: write [Name]%s", l.text, templateTag(l.text))
 				continue
 			}
 			section = name
 			f.sections = append(f.sections, place{section: name, path: path, line: l.line})
 		case section == "":
-			f.wrong(l.line, "this line precedes the first section: begin with [Unit] or [Task]")
+			f.wrong(l.line, "this line precedes the first section: begin with [Unit] or [Task]%s", templateTag(l.text))
 		default:
 			key, value, ok := strings.Cut(l.text, "=")
 			key = strings.TrimRightFunc(key, unicode.IsSpace)
 			if !ok || key == "" {
-				f.wrong(l.line, "%q is not an assignment: write Key=value", l.text)
+				f.wrong(l.line, "%q is not an assignment: write Key=value%s", l.text, templateTag(l.text))
 				continue
 			}
 			if value = strings.TrimSpace(value); strings.HasSuffix(value, `\`) {
@@ -102,6 +104,17 @@ func Read(path, text string) File {
 	}
 	return f
 }
+
+// templateTag says that a line that cannot be read has a tag of a template, if it has.
+func templateTag(line string) string {
+	if tag := unrendered.Tag(line); tag != "" {
+		return fmt.Sprintf("; %q is a tag of a template that was not rendered: %s", tag, unrendered.Fix)
+	}
+	return ""
+}
+
+// Problems are the lines of the file that cannot be read.
+func (f File) Problems() []Problem { return f.problems }
 
 func (f *File) wrong(line int, format string, args ...any) {
 	f.problems = append(f.problems, Problem{Path: f.Path, Line: line, Message: fmt.Sprintf(format, args...)})

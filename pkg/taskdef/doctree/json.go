@@ -7,13 +7,15 @@ import (
 	"io"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
 // JSON reads the JSON values of a source. The error is a *SyntaxError.
 func JSON(src []byte, l Limits) ([]*Node, error) {
 	docs, err := readJSON(src, l)
 	if err != nil {
-		return nil, explain(src, err)
+		return nil, explain(src, unrendered.JSON, err)
 	}
 	return docs, nil
 }

@@ -5,11 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
 // Limits bound what a source may hold. A hostile one meets them before it costs much.
@@ -170,20 +171,14 @@ func Documents(src []byte, l Limits) ([]*Node, error) {
 	return docs, err
 }
 
-// unrendered is a tag of a template, such as {{PORT}} or {{ .Values.image }}.
-var unrendered = regexp.MustCompile(`\{\{[^{}\n]*\}\}`)
-
 // explain returns the error of a source that cannot be read, or what is more likely wrong: the source is a
 // template that was not rendered.
-func explain(src []byte, err error) error {
-	at := unrendered.FindIndex(src)
+func explain(src []byte, find func([]byte) (unrendered.Place, bool), err error) error {
 	var syntax *SyntaxError
-	if at == nil || !errors.As(err, &syntax) {
-		return err
+	if tag, found := find(src); found && errors.As(err, &syntax) {
+		return &SyntaxError{tag.Line, tag.Col, "neither JSON nor YAML: " + Quote(tag.Tag) + " is a tag of a template that was not rendered", unrendered.Fix}
 	}
-	line := 1 + bytes.Count(src[:at[0]], []byte("\n"))
-	col := 1 + utf8.RuneCount(src[bytes.LastIndexByte(src[:at[0]], '\n')+1:at[0]])
-	return &SyntaxError{line, col, "neither JSON nor YAML: " + Quote(string(src[at[0]:at[1]])) + " is a tag of a template that was not rendered", "render the template first, and give its output"}
+	return err
 }
 
 // body returns the source without a byte order mark and leading space.

@@ -72,11 +72,21 @@ func TestTemplatesThatWereNotRenderedAreNamed(t *testing.T) {
 		"{\"a\": {{ .Values.b }}}":                           {Line: 1, Col: 7},
 		"a:\n  b: {{ .Values.b }}\n":                         {Line: 2, Col: 6},
 		"{{- if .Values.x }}\na: 1\n{{- end }}\n":            {Line: 1, Col: 1},
+		"{\"a\": [\n{% for x in y %}\n1]}":                   {Line: 2, Col: 1},
+		"{\"a\": <%= x %>}":                                  {Line: 1, Col: 7},
+		"{\"cpu\": ${cpu}, \"image\": \"${image}\"}":         {Line: 1, Col: 9},
+		"a:\n{% if x %}\n  b: 1\n{% endif %}\n":              {Line: 2, Col: 1},
 	} {
 		_, err := Documents([]byte(src), limits)
 		var got *SyntaxError
 		if !errors.As(err, &got) || got.Line != want.Line || got.Col != want.Col || !strings.Contains(got.Message, "template") {
 			t.Errorf("%q: %+v", src, err)
+		}
+	}
+	// What is wrong is something else.
+	for _, src := range []string{`{"a": "{{.Name}}",}`, "{\"a\": \"${b}\"", "a: x{{.Name}}\nb: 'c"} {
+		if _, err := Documents([]byte(src), limits); err == nil || strings.Contains(err.Error(), "template") {
+			t.Errorf("%q: %v", src, err)
 		}
 	}
 	for _, src := range []string{`{"a": "{{.Name}}"}`, "a: '{{.Name}}'"} { // text may have them

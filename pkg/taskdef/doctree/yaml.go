@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
 // YAML reads the YAML documents of a source, without those that have no content.
@@ -17,7 +19,7 @@ import (
 func YAML(src []byte, l Limits) ([]*Node, error) {
 	docs, err := readYAML(src, l)
 	if err != nil {
-		return nil, explain(src, err)
+		return nil, explain(src, unrendered.Find, err)
 	}
 	return docs, nil
 }

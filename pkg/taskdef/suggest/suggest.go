@@ -1,6 +1,7 @@
 package suggest
 
 import (
+	"strconv"
 	"strings"
 
 	"github.com/xrash/smetrics"
@@ -27,6 +28,17 @@ func Closest(word string, candidates []string) string {
 		}
 	}
 	return best
+}
+
+// Question asks whether the closest candidate was meant: did you mean "follow"? It is empty if none is close.
+func Question(word string, candidates []string) string { return Ask(Closest(word, candidates)) }
+
+// Ask asks whether a word was meant; it is empty for an empty word.
+func Ask(word string) string {
+	if word == "" {
+		return ""
+	}
+	return "did you mean " + strconv.Quote(word) + "?"
 }
 
 func fold(word string) string { return strings.ToLower(strings.ReplaceAll(word, "_", "-")) }
