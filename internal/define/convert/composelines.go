@@ -139,7 +139,8 @@ func members(t reflect.Type) (names []string) {
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil
 	}
-	for f := range t.Fields() {
+	for i := range t.NumField() {
+		f := t.Field(i)
 		tag, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		switch {
 		case f.Anonymous && options == "inline":
@@ -161,7 +162,8 @@ func below(t reflect.Type, member string) reflect.Type {
 	case reflect.Map, reflect.Slice:
 		return t.Elem()
 	case reflect.Struct:
-		for f := range t.Fields() {
+		for i := range t.NumField() {
+		f := t.Field(i)
 			tag, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 			if tag == member {
 				return f.Type
