@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/http"
+	"sync"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
@@ -25,7 +27,9 @@ func UICommand(p *command.Program) *cli.Command {
 		Description: `Serves a page on 127.0.0.1 until Ctrl-C, and prints a link to it. The link works once; the
 browser that opens it keeps a session. The page shows tasks with health, usage, timeline, logs and
 events, and services with their deployments. It changes nothing unless --write is given; then it
-can stop and restart tasks. From another host: ssh -L PORT:127.0.0.1:PORT HOST.
+can stop and restart tasks. The link has a host name below localhost, so that programs on other ports
+of this host do not get the cookie of the session. From another host: ssh -L PORT:127.0.0.1:PORT HOST,
+with the same PORT twice.
 
 Examples:
   podtask ui
@@ -62,7 +66,7 @@ func (o uiOptions) Run(ctx context.Context, c *cli.Context) error {
 	if port < 0 || port > 65535 {
 		return command.Usagef("ui", "--port is a number from 1 to 65535, not %d", port)
 	}
-	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", port))
+	listeners, err := listenLoopback(port)
 	if err != nil {
 		return fmt.Errorf("listen for the page: %w; choose another --port", err)
 	}
@@ -70,16 +74,30 @@ func (o uiOptions) Run(ctx context.Context, c *cli.Context) error {
 	if c.Bool("write") {
 		actions = o.view
 	}
-	page := webui.New(l.Addr().String(), o.view, actions, time.Now)
+	page := webui.New(portOf(listeners[0]), o.view, actions, time.Now)
 	fmt.Fprintf(o.out, "%s\n", page.Link())
-	fmt.Fprintln(o.errOut, "The link works once. Ctrl-C ends the page.")
+	fmt.Fprintln(o.errOut, "The link works once. Its host name is of this page alone: browsers find it on this host. Ctrl-C ends the page.")
 	defer o.redirect(&lastLine{})() // or the same warning would be printed for every page
-	serving, stop := context.WithCancel(ctx)
-	defer stop()
-	if err := (command.TCPServer{What: "the page", Listener: l, Handler: page, Connections: uiConnections}).Serve(serving); err != nil {
+	if err := serveAll(ctx, listeners, page); err != nil {
 		return err
 	}
 	return context.Cause(ctx)
+}
+
+// serveAll answers at all listeners until ctx ends or one of them fails.
+func serveAll(ctx context.Context, listeners []net.Listener, page http.Handler) error {
+	serving, stop := context.WithCancel(ctx)
+	defer stop()
+	var wg sync.WaitGroup
+	failures := make([]error, len(listeners))
+	for i, l := range listeners {
+		wg.Go(func() {
+			defer stop()
+			failures[i] = command.TCPServer{What: "the page", Listener: l, Handler: page, Connections: uiConnections}.Serve(serving)
+		})
+	}
+	wg.Wait()
+	return errors.Join(failures...)
 }
 
 // webView implements webui.Source: taskView with the services of the agent.

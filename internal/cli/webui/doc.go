@@ -2,7 +2,8 @@
 // same host. Data comes from a Source, and changes are made by Actions.
 //
 // A page is plain HTML that works without its script, which only reloads it. The one-time link opens a
-// session: the link is then invalid, and the browser has a cookie. Requests for another host name are
-// refused, so that no page of the Internet reaches the server through DNS. Changes need a session, its token
-// in the form, and a server with actions.
+// session: the link is then invalid, and the browser has a cookie. Each server has a host name of its own
+// below localhost, because browsers share cookies between the ports of a name. Requests for another name are
+// refused, so that no page of the Internet reaches the server through DNS. Changes need a session, a token
+// in the form that the cookie does not contain, and a server with actions.
 package webui

@@ -46,7 +46,7 @@ type view struct {
 func (s *Server) view(title, back string) view {
 	v := view{Title: title, Back: back, Write: s.actions != nil, Now: s.now()}
 	if v.Write {
-		v.Token = s.formToken()
+		v.Token = s.token
 	}
 	return v
 }

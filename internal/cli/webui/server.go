@@ -7,8 +7,11 @@ import (
 	"crypto/subtle"
 	"embed"
 	"errors"
+	"fmt"
 	"html/template"
+	"net"
 	"net/http"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -45,19 +48,26 @@ var ErrNotFound = errors.New("there is no such task or service")
 type Server struct {
 	source  Source
 	actions Actions // nil for a read-only server
-	host    string  // HOST:PORT of its address
-	mux     *http.ServeMux
-	now     func() time.Time
+	// host is NAME:PORT. The name is of this server alone and a secret: a browser sends a cookie to all
+	// ports of a name, and on 127.0.0.1 other users and containers have some.
+	host   string
+	cookie string // its name
+	mux    *http.ServeMux
+	now    func() time.Time
 
 	mu      sync.Mutex // guards link
 	link    string     // the secret of the one-time link; empty once it is used
-	session string
+	session string     // of the cookie
+	token   string     // of the forms
 }
 
-// New returns a server that is reached at the address HOST:PORT. Without actions it is
-// read-only.
-func New(host string, source Source, actions Actions, now func() time.Time) *Server {
-	s := &Server{source: source, actions: actions, host: host, now: now, link: rand.Text(), session: rand.Text(), mux: http.NewServeMux()}
+// New returns a server for a port of loopback. Without actions it is read-only.
+func New(port int, source Source, actions Actions, now func() time.Time) *Server {
+	s := &Server{
+		source: source, actions: actions, now: now, mux: http.NewServeMux(), link: rand.Text(), session: rand.Text(), token: rand.Text(),
+		host:   net.JoinHostPort(strings.ToLower(rand.Text())+".localhost", strconv.Itoa(port)),
+		cookie: fmt.Sprintf("podtask-session-%d", port),
+	}
 	s.mux.HandleFunc("GET /{$}", s.list)
 	s.mux.HandleFunc("GET /task/{id}", s.task)
 	s.mux.HandleFunc("GET /task/{id}/timeline.svg", s.timeline)
@@ -67,10 +77,9 @@ func New(host string, source Source, actions Actions, now func() time.Time) *Ser
 	return s
 }
 
-// Link returns the URL that opens a session, once.
+// Link returns the URL that opens a session, once. Its host is a name below localhost, which browsers look up
+// nowhere else (RFC 6761, section 6.3).
 func (s *Server) Link() string { return "http://" + s.host + "/open/" + s.link }
-
-const cookie = "podtask-session"
 
 // ServeHTTP implements http.Handler.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -81,14 +90,15 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.Set("Referrer-Policy", "same-origin") // with no-referrer, browsers do not send the origin of a form
 	h.Set("Cache-Control", "no-store")
 	if r.Host != s.host {
-		http.Error(w, "this server is called "+s.host, http.StatusMisdirectedRequest)
+		// Who does not have the name must not learn it.
+		http.Error(w, "Open the link that `podtask ui` has printed, with the name in it.", http.StatusMisdirectedRequest)
 		return
 	}
 	if secret, ok := strings.CutPrefix(r.URL.Path, "/open/"); ok && r.Method == http.MethodGet {
 		s.open(w, secret)
 		return
 	}
-	c, err := r.Cookie(cookie)
+	c, err := r.Cookie(s.cookie)
 	if err != nil || !same(c.Value, s.session) {
 		http.Error(w, "Open the link that `podtask ui` has printed. It works once: start the command again for another one.", http.StatusForbidden)
 		return
@@ -110,7 +120,7 @@ func (s *Server) open(w http.ResponseWriter, secret string) {
 		http.Error(w, "This link was used already. Start `podtask ui` again for another one.", http.StatusForbidden)
 		return
 	}
-	http.SetCookie(w, &http.Cookie{Name: cookie, Value: s.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
+	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: s.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	// A redirect would not send a strict cookie if another site or program opened the link.
 	s.page(w, "open.html", nil)
 }
@@ -122,7 +132,7 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<12)
-	if origin := r.Header.Get("Origin"); !same(r.PostFormValue("token"), s.formToken()) || origin != "" && origin != "http://"+s.host {
+	if origin := r.Header.Get("Origin"); !same(r.PostFormValue("token"), s.token) || origin != "" && origin != "http://"+s.host {
 		http.Error(w, "The form is not of this page.", http.StatusForbidden)
 		return
 	}
@@ -143,9 +153,6 @@ func (s *Server) act(w http.ResponseWriter, r *http.Request) {
 	}
 	http.Redirect(w, r, "/", http.StatusSeeOther)
 }
-
-// formToken returns the token of the forms of this session.
-func (s *Server) formToken() string { return "form-" + s.session[:len(s.session)/2] }
 
 func (s *Server) fail(w http.ResponseWriter, err error) {
 	code := http.StatusInternalServerError

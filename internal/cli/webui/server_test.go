@@ -65,8 +65,6 @@ func (f *fake) Restart(_ context.Context, id string) error {
 	return nil
 }
 
-const host = "127.0.0.1:8800"
-
 // browser sends requests as a browser does, with the cookie that it was given.
 type browser struct {
 	t      *testing.T
@@ -77,10 +75,10 @@ type browser struct {
 func (b *browser) send(method, path string, form url.Values, change func(*http.Request)) *httptest.ResponseRecorder {
 	b.t.Helper()
 	r := httptest.NewRequestWithContext(b.t.Context(), method, path, strings.NewReader(form.Encode()))
-	r.Host = host
+	r.Host = b.server.host
 	if form != nil {
 		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
-		r.Header.Set("Origin", "http://"+host)
+		r.Header.Set("Origin", "http://"+b.server.host)
 	}
 	if b.cookie != nil {
 		r.AddCookie(b.cookie)
@@ -96,8 +94,8 @@ func (b *browser) send(method, path string, form url.Values, change func(*http.R
 // opened is a browser that has opened the link of a server.
 func opened(t *testing.T, f *fake, actions Actions) *browser {
 	t.Helper()
-	b := &browser{t: t, server: New(host, f, actions, func() time.Time { return noon })}
-	w := b.send("GET", strings.TrimPrefix(b.server.Link(), "http://"+host), nil, nil)
+	b := &browser{t: t, server: New(8800, f, actions, func() time.Time { return noon })}
+	w := b.send("GET", strings.TrimPrefix(b.server.Link(), "http://"+b.server.host), nil, nil)
 	cookies := w.Result().Cookies()
 	if w.Code != 200 || len(cookies) != 1 || !cookies[0].HttpOnly || cookies[0].SameSite != http.SameSiteStrictMode {
 		t.Fatalf("the link answers %d with %v", w.Code, cookies)
@@ -108,16 +106,20 @@ func opened(t *testing.T, f *fake, actions Actions) *browser {
 
 func TestLinkWorksOnceAndNothingWithoutIt(t *testing.T) {
 	t.Parallel()
-	server := New(host, &fake{}, nil, time.Now)
-	link := strings.TrimPrefix(server.Link(), "http://"+host)
+	server := New(8800, &fake{}, nil, time.Now)
+	link := strings.TrimPrefix(server.Link(), "http://"+server.host)
 	stranger := &browser{t: t, server: server}
 	for _, path := range []string{"/", "/?all", "/task/" + web().ID, "/service/shop", "/assets/reload.js", "/open/", "/open/x"} {
 		if w := stranger.send("GET", path, nil, nil); w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "web") {
 			t.Errorf("without a session %s answers %d: %s", path, w.Code, w.Body)
 		}
 	}
-	if w := stranger.send("GET", link, nil, func(r *http.Request) { r.Host = "evil.example" }); w.Code != http.StatusMisdirectedRequest {
-		t.Errorf("another host name gets %d", w.Code)
+	name, _, _ := strings.Cut(server.host, ".")
+	for _, other := range []string{"evil.example", "127.0.0.1:8800", "localhost:8800", "x.localhost:8800", ""} {
+		w := stranger.send("GET", link, nil, func(r *http.Request) { r.Host = other })
+		if w.Code != http.StatusMisdirectedRequest || strings.Contains(w.Body.String(), name) {
+			t.Errorf("the host name %q gets %d: %s", other, w.Code, w.Body)
+		}
 	}
 	if w := stranger.send("GET", link, nil, nil); w.Code != 200 {
 		t.Errorf("the first use answers %d", w.Code)

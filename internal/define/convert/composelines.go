@@ -163,7 +163,7 @@ func below(t reflect.Type, member string) reflect.Type {
 		return t.Elem()
 	case reflect.Struct:
 		for i := range t.NumField() {
-		f := t.Field(i)
+			f := t.Field(i)
 			tag, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 			if tag == member {
 				return f.Type

@@ -3,6 +3,7 @@ package uibox
 import (
 	"context"
 	"fmt"
+	"net"
 	"net/http/httptest"
 	"slices"
 	"strings"
@@ -136,7 +137,7 @@ func serve(t *testing.T, h *host, write bool) (link string) {
 	if write {
 		actions = h
 	}
-	page := webui.New(server.Listener.Addr().String(), h, actions, func() time.Time { return noon })
+	page := webui.New(server.Listener.Addr().(*net.TCPAddr).Port, h, actions, func() time.Time { return noon })
 	server.Config.Handler = page
 	server.Start()
 	t.Cleanup(server.Close)
