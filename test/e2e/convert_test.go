@@ -73,6 +73,9 @@ func (u *units) convert(c conversion, dir string) (service string) {
 		u.t.Fatal(err)
 	}
 	u.files = append(u.files, filepath.Join(u.dir, name+".task"), filepath.Join(u.dir, name+".json"))
+	if strings.Contains(c.files["compose.yaml"], "configs:") {
+		u.files = append(u.files, filepath.Join(u.dir, name+".greeting"))
+	}
 	service = name + "-task.service"
 	u.made = append(u.made, service)
 	return service
@@ -197,8 +200,10 @@ services:
   side:
     image: IMAGE
     user: "1000"
-    command: term 0 -- where -- sleep forever
+    command: term 0 -- where -- cat /etc/greeting -- sleep forever
     restart: on-failure
+    configs: [{source: greeting, target: /etc/greeting}]
+configs: {greeting: {content: "hello from a config"}}
 networks: {default: {}}
 volumes: {FAMILY-long: {}}
 `},
@@ -206,7 +211,10 @@ volumes: {FAMILY-long: {}}
 		check: func(task string) {
 			inOrder(t, u.events(), "side RUNNING", "front RUNNING")
 			u.prints(task, "front", "from the host", "cannot write", "cannot write")
-			eventually(t, "user 1000", func() bool { return strings.Contains(u.lines(task, "side"), "uid=1000") })
+			eventually(t, "user 1000, which reads the config", func() bool {
+				lines := u.lines(task, "side")
+				return strings.Contains(lines, "uid=1000") && strings.Contains(lines, "hello from a config")
+			})
 		},
 	}})
 }

@@ -109,3 +109,18 @@ func TestPlanMakesNothing(t *testing.T) {
 		t.Error("something was pulled or made")
 	}
 }
+
+// After run --quiet --rm nothing is left to look at: the message has the reason of the container that kept
+// another one from its start.
+func TestQuietRunSaysWhyADependencyNeverStarted(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	path := b.write(def{Containers: []ctr{
+		{Name: "a", Essential: optional, More: obj{"entryPoint": []string{"/install -d"}}},
+		{Name: "b", Command: words("sleep forever"), DependsOn: []on{{"a", "SUCCESS"}}},
+	}})
+	r := b.podtask("run", "--quiet", "--rm", path)
+	if r.code == 0 || !strings.Contains(r.err, "dependency a (SUCCESS) never started: ") || !strings.Contains(r.err, "/install -d") {
+		t.Errorf("it ends with %d and says\n%s", r.code, r.err)
+	}
+}

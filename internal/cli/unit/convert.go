@@ -133,6 +133,9 @@ func (i importer) run(c *cli.Context, from string) error {
 	if r.Copies == 1 { // a unit runs one task
 		files = append(files, file{name + taskunit.Extension, []byte(r.Unit)})
 	}
+	for _, f := range r.Files {
+		files = append(files, file{f.Name, f.Data})
+	}
 	dir := cmp.Or(c.String("output"), ".")
 	for _, f := range files {
 		path := filepath.Join(dir, f.name)
@@ -216,7 +219,11 @@ func (i importer) convert(c *cli.Context, from, name string) (imported, error) {
 		if err != nil {
 			return imported{}, err
 		}
-		return inJSON(i.compose(c.Context, convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: c.StringSlice("profile")}))
+		output, err := filepath.Abs(cmp.Or(c.String("output"), "."))
+		if err != nil {
+			return imported{}, err
+		}
+		return inJSON(i.compose(c.Context, convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: c.StringSlice("profile"), Output: output}))
 	case ext == ".container":
 		return inJSON(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src))), i.manager()))
 	case ext == ".pod":

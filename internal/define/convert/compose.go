@@ -31,6 +31,8 @@ type ComposeOptions struct {
 	Lookup func(name string) (value string, ok bool)
 	// Profiles are those whose services are converted besides services without one.
 	Profiles []string
+	// Output is the directory, absolute, in which the result is written; empty means that of the file.
+	Output string
 }
 
 // Compose converts a Compose file, with the files that it includes and extends. File is
@@ -52,7 +54,7 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	if err := yaml.Unmarshal(src, &doc); err != nil {
 		return Result{}, templateError(name, src, fmt.Errorf("%s: %w", name, err))
 	}
-	c := compose{builder: builder{name: name, dir: path.Dir(file)}, lines: numbered(&doc), given: o.Lookup}
+	c := compose{builder: builder{name: name, dir: path.Dir(file)}, lines: numbered(&doc), given: o.Lookup, task: task, output: cmp.Or(o.Output, path.Dir(file))}
 	if c.given == nil {
 		c.given = func(string) (string, bool) { return "", false }
 	}
@@ -89,7 +91,7 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r.Copies, r.Listen = copies, listen
+	r.Copies, r.Listen, r.Files = copies, listen, c.files
 	if _, _, err := taskdef.Parse(task+".json", r.Definition); err != nil {
 		return Result{}, fmt.Errorf("%s gives a definition that is not valid: %w", name, err)
 	}
@@ -118,6 +120,9 @@ type compose struct {
 	project *types.Project
 	// given returns the variables of the user for ${NAME}.
 	given func(name string) (string, bool)
+	// task is the name of the result, output the directory in which it is written, with files.
+	task, output string
+	files        []File
 }
 
 // refuse returns an error for services that cannot become containers, each with its place.
@@ -336,6 +341,9 @@ func (c *compose) notCarried() {
 			v.Driver = ""
 		}
 		c.left(v, c.lines.path("volumes", name), "name", "external", "driver_opts", "labels")
+	}
+	for name, s := range c.project.Configs {
+		c.left(types.FileObjectConfig(s), c.lines.path("configs", name), "name", "file", "environment", "content", "external")
 	}
 	for name, s := range c.project.Secrets {
 		c.left(types.FileObjectConfig(s), c.lines.path("secrets", name), "name", "file", "environment", "external")

@@ -167,7 +167,10 @@ configs:
 	if data.Relabel != "private" || !ok || nfs.DriverOpts["device"] != ":/x" || nfs.Labels["a"] != "b" {
 		t.Errorf("volumes %+v", task.Volumes)
 	}
-	want := []string{"compose.yaml:8: config other of web: only one with a file can be mounted", "compose.yaml:15: db.deploy.restart_policy.delay"}
+	if files := web.Extensions.SecretFiles; len(files) != 1 || files[0].Path != "/etc/other" || len(r.Files) != 1 || string(r.Files[0].Data) != "text" {
+		t.Errorf("files %+v, %+v", files, r.Files)
+	}
+	want := []string{"compose.yaml:15: db.deploy.restart_policy.delay"}
 	if diff := cmp.Diff(want, r.Lost); diff != "" {
 		t.Error(diff)
 	}

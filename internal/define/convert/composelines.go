@@ -108,6 +108,19 @@ func (l lines) below(path string, member string) int {
 	return l.at(append(strings.Split(path, "\x00")[1:], member)...)
 }
 
+// entries are the texts of a list, in their order.
+func (l lines) entries(path ...string) (names []string) {
+	prefix := l.path(path...) + "\x00"
+	for at := range l {
+		name, ok := strings.CutPrefix(at, prefix)
+		if _, err := strconv.Atoi(name); ok && err != nil && !strings.Contains(name, "\x00") {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(l[prefix+a], l[prefix+b]), cmp.Compare(a, b)) })
+	return names
+}
+
 // inOrder sorts the members of a mapping by their lines, and those of other files by
 // their names.
 func (c *compose) inOrder(names []string, path ...string) []string {

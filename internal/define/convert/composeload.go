@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -43,6 +44,9 @@ var place = regexp.MustCompile(`\b(?:services|volumes|secrets|networks|configs|i
 // notAllowed is how the library refuses the first member that the schema does not have.
 var notAllowed = regexp.MustCompile(`(\S*) additional properties '([^']+)'(?:, '[^']+')* not allowed$`)
 
+// undefinedService is how the library refuses a dependency that is not there, or has profiles of which none is chosen.
+var undefinedService = regexp.MustCompile(`service "([^"]+)" depends on undefined service "([^"]+)"`)
+
 // unknownMember is the path of a member that Compose does not have, if that is what an error is about.
 func unknownMember(text string) string {
 	if member, ok := strings.CutSuffix(text, " false schema"); ok {
@@ -65,6 +69,13 @@ func (c *compose) located(err error) error {
 		if line := c.lines.at(strings.Split(member, ".")...); line != 0 {
 			return fmt.Errorf("%s:%d: %w", c.name, line, err)
 		}
+	}
+	if m := undefinedService.FindStringSubmatch(text); m != nil {
+		line := cmp.Or(c.lines.at("services", m[1], "depends_on", m[2]), c.lines.at("services", m[1], "depends_on"), c.lines.at("services", m[1]))
+		if profiles := c.lines.entries("services", m[2], "profiles"); len(profiles) > 0 {
+			err = fmt.Errorf("%s.depends_on: service %s has profiles, of which none is chosen: import it with --profile %s, or write required: false to start %s without it", m[1], m[2], profiles[0], m[1])
+		}
+		return fmt.Errorf("%s:%d: %w", c.name, line, err)
 	}
 	if at := place.FindString(text); at != "" {
 		if line := c.lines.at(strings.FieldsFunc(at, func(r rune) bool { return strings.ContainsRune(".[]", r) })...); line != 0 {

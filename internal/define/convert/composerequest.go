@@ -16,6 +16,8 @@ type ComposeRequest struct {
 	Variables map[string]string
 	// Profiles are those whose services are converted besides services without one.
 	Profiles []string
+	// Output is the directory in which the result is written.
+	Output string
 }
 
 // ServeCompose reads a ComposeRequest, converts the file and writes the Result, both in JSON. An
@@ -26,7 +28,7 @@ func ServeCompose(in io.Reader, out io.Writer, load ComposeLoader) error {
 		return fmt.Errorf("read what is to be converted: %w", err)
 	}
 	result, err := Compose(r.File, r.Task, r.Source, ComposeOptions{
-		Load: load, Profiles: r.Profiles,
+		Load: load, Profiles: r.Profiles, Output: r.Output,
 		Lookup: func(name string) (string, bool) { v, ok := r.Variables[name]; return v, ok },
 	})
 	if err != nil {

@@ -104,10 +104,7 @@ var podmanTmpfsOptions = []string{"U", "notmpcopyup", "tmpcopyup", "noswap"}
 // secretFile converts a secret of a service. Its value stays where it is.
 func (c *serviceConversion) secretFile(ref types.ServiceSecretConfig) {
 	line := c.lines.at("services", c.ctr.Name, "secrets", ref.Source)
-	f := secretFile{Mode: "0444", Path: ref.Target}
-	if ref.Mode != nil {
-		f.Mode = ref.Mode.String()
-	}
+	f := secretFile{Path: ref.Target}
 	switch from := c.project.Secrets[ref.Source]; {
 	case from.File != "":
 		f.ValueFrom = "file:" + from.File
@@ -125,13 +122,22 @@ func (c *serviceConversion) secretFile(ref types.ServiceSecretConfig) {
 	if !strings.HasPrefix(f.Path, "/") {
 		f.Path = "/run/secrets/" + f.Path
 	}
+	c.addFile(f, types.FileReferenceConfig(ref), "secrets", line)
+}
+
+// addFile gives a container a file with the owner and the permissions that the service wants.
+func (c *serviceConversion) addFile(f secretFile, ref types.FileReferenceConfig, member string, line int) {
+	f.Mode = "0444"
+	if ref.Mode != nil {
+		f.Mode = ref.Mode.String()
+	}
 	for _, id := range []struct {
 		member, text string
 		number       *int
 	}{{"uid", ref.UID, &f.UID}, {"gid", ref.GID, &f.GID}} {
 		n, err := strconv.Atoi(id.text)
 		if id.text != "" && (err != nil || n < 0) {
-			c.lose(line, "%s.secrets.%s: %q is not a number", c.ctr.Name, id.member, id.text)
+			c.lose(line, "%s.%s.%s: %q is not a number", c.ctr.Name, member, id.member, id.text)
 			continue
 		}
 		*id.number = n
@@ -139,19 +145,43 @@ func (c *serviceConversion) secretFile(ref types.ServiceSecretConfig) {
 	c.ctr.extensions().SecretFiles = append(c.ctr.extensions().SecretFiles, f)
 }
 
-// configFile mounts a configuration file of the host.
+// configFile mounts a configuration file of the host, or one that is written beside the definition. The text of
+// that one may hold secrets, so only the user can read it, and the container gets it as a file of a secret.
 func (c *serviceConversion) configFile(ref types.FileReferenceConfig) {
-	config := c.project.Configs[ref.Source]
-	if config.File == "" {
-		c.lose(c.lines.at("services", c.ctr.Name, "configs", ref.Source), "config %s of %s: only one with a file can be mounted", ref.Source, c.ctr.Name)
-		return
-	}
+	config, line := c.project.Configs[ref.Source], c.lines.at("services", c.ctr.Name, "configs", ref.Source)
 	target := ref.Target
 	if target == "" {
 		target = "/" + ref.Source
 	}
-	c.ctr.MountPoints = append(c.ctr.MountPoints, mountPoint{c.addPath(c.relative(config.File)), target, true})
+	text := config.Content
+	switch {
+	case config.File != "":
+		c.ctr.MountPoints = append(c.ctr.MountPoints, mountPoint{c.addPath(c.relative(config.File)), target, true})
+		return
+	case config.Environment != "":
+		value, set := c.given(config.Environment)
+		if !set {
+			c.lose(line, "config %s of %s: neither .env nor the environment has the variable %s", ref.Source, c.ctr.Name, config.Environment)
+			return
+		}
+		text = value
+	case bool(config.External):
+		c.lose(line, "config %s of %s: it is external, and Podman has no configs: write it to a file, and declare it with file:", ref.Source, c.ctr.Name)
+		return
+	}
+	if text == "" || len(text) > maxConfig {
+		c.lose(line, "config %s of %s: it has %d bytes, and 1 to %d can be mounted", ref.Source, c.ctr.Name, len(text), maxConfig)
+		return
+	}
+	name := c.task + "." + plain(ref.Source)
+	if !slices.ContainsFunc(c.files, func(f File) bool { return f.Name == name }) {
+		c.files = append(c.files, File{name, []byte(text)})
+	}
+	c.addFile(secretFile{Path: target, ValueFrom: "file:" + filepath.Join(c.output, name)}, ref, "configs", line)
 }
+
+// maxConfig is how many bytes a secret of Podman may have.
+const maxConfig = 512000 - 1
 
 // relative is a path in the directory of the file as people write it there.
 func (c *compose) relative(path string) string {

@@ -19,12 +19,20 @@ type Result struct {
 	Unit string
 	// Lost is what the two do not say, each with its place in the source.
 	Lost []string
+	// Files are to be written beside the definition, readable by the user only.
+	Files []File
 	// Copies is how many copies of the task a Compose file wants. With more than one it is
 	// for a service, and the definition publishes no fixed host port.
 	Copies int
 	// Listen are the addresses at which a service of several copies listens:
 	// [IP:]PORT=CONTAINER:PORT.
 	Listen []string
+}
+
+// File is a file that a definition names.
+type File struct {
+	Name string
+	Data []byte
 }
 
 // definition and what is below it are the members of an ECS task definition that
