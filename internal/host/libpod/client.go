@@ -64,6 +64,7 @@ type Client struct {
 	// A hanging call of one kind does not delay the other kind.
 	makes, removals *slots
 	storage         storage
+	pulse           pulse
 	// images maps the ID of each image that was looked up to its imageConfig.
 	images sync.Map
 	// monitored maps the names of running containers to the conmon that an inspection reported
@@ -92,7 +93,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	if err != nil {
 		return nil, fail(ctx, "connect to Podman", o.URI, err)
 	}
-	bound, end, err := s.connect(ctx)
+	bound, end, err := s.connect(ctx, o.Log)
 	if err != nil {
 		return nil, err
 	}
@@ -115,6 +116,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 		pool: pool, context: bound, version: *bindings.ServiceVersion(bound),
 		makes: newSlots(maxMutations), removals: newSlots(maxMutations),
 		storage: storage{log: o.Log, broken: s.end}, stopPings: end,
+		pulse: pulse{log: o.Log, ping: s.pingOnce, replace: s.replace, socket: s.path},
 	}
 	c.pings.Go(func() { c.keepServiceRunning(bound) })
 	return c, nil
@@ -125,12 +127,12 @@ const connectAttempts = 3
 
 // connect finds or starts the service and makes a first request. It returns the context that
 // holds the bindings' connection; end cancels it.
-func (s *service) connect(ctx context.Context) (bound context.Context, end func(), err error) {
+func (s *service) connect(ctx context.Context, log *slog.Logger) (bound context.Context, end func(), err error) {
 	for n := 1; ; n++ {
 		err := s.ensure(ctx)
 		again := errors.Is(err, Temporary) // the service was killed
 		if err == nil {
-			bound, end, err = bind(ctx, s.path())
+			bound, end, err = s.bindSoon(ctx, n, log)
 			if err == nil {
 				return bound, end, nil
 			}
@@ -141,6 +143,24 @@ func (s *service) connect(ctx context.Context) (bound context.Context, end func(
 			return nil, nil, err
 		}
 	}
+}
+
+// bindSoon is bind for a service that may hang. attempt counts from 1.
+func (s *service) bindSoon(ctx context.Context, attempt int, log *slog.Logger) (bound context.Context, end func(), err error) {
+	limited, cancel := context.WithTimeout(ctx, pulseAfter+pulseLimit)
+	defer cancel()
+	bound, end, err = bind(limited, s.path())
+	if err == nil || limited.Err() == nil || ctx.Err() != nil {
+		return bound, end, err
+	}
+	e := &Error{Class: Unavailable, Cause: hungCause(s.path())}
+	if s.replace(attempt) {
+		e.Cause = "Podman's service did not answer for 10 seconds and was ended"
+	}
+	if log != nil {
+		log.Warn(e.Cause)
+	}
+	return nil, nil, e
 }
 
 // bind creates the bindings' connection to a socket. The first request ends with ctx; the
@@ -187,7 +207,7 @@ func (c *Client) keepServiceRunning(ctx context.Context) {
 	defer tick.Stop()
 	for {
 		if c.service.own() {
-			ping(ctx, hold)
+			_ = ping(ctx, hold)
 		}
 		select {
 		case <-ctx.Done():
@@ -197,17 +217,17 @@ func (c *Client) keepServiceRunning(ctx context.Context) {
 	}
 }
 
-// ping makes one request and ignores its outcome.
-func ping(ctx context.Context, t http.RoundTripper) {
+// ping makes one request.
+func ping(ctx context.Context, t http.RoundTripper) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://d/_ping", nil)
 	if err != nil {
-		return
+		return err
 	}
 	res, err := t.RoundTrip(req)
 	if err != nil {
-		return
+		return err
 	}
 	// Read to the end, else the connection is closed instead of kept.
-	_, _ = io.Copy(io.Discard, res.Body)
-	_ = res.Body.Close()
+	_, err = io.Copy(io.Discard, res.Body)
+	return errors.Join(err, res.Body.Close())
 }

@@ -129,7 +129,8 @@ func (c *Client) awaitJournal(ctx context.Context, name string) {
 }
 
 // readLogs reads a log with one call of Podman.
-func (c *Client) readLogs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
+func (c *Client) readLogs(parent context.Context, name string, o LogOptions, fn func(LogLine)) error {
+	ctx, end := c.pulse.watch(parent)
 	// The binding writes to these and blocks forever unless they are read, so they are
 	// read until it returns. They are unbuffered to keep the order between the two.
 	out, errs := make(chan string), make(chan string)
@@ -157,7 +158,7 @@ func (c *Client) readLogs(ctx context.Context, name string, o LogOptions, fn fun
 			if err == nil {
 				err = ctx.Err()
 			}
-			return fail(call, "read logs of", name, err)
+			return end(fail(call, "read logs of", name, err))
 		}
 	}
 }

@@ -86,6 +86,12 @@ type Progress struct {
 // cannot be reached, or stopped sending), Unauthorized, Denied, NoSpace, Untrusted (the
 // signature policy refuses it), WrongContent, InvalidSpec (not a reference).
 func (c *Client) Pull(ctx context.Context, ref string, o PullOptions) (string, error) {
+	ctx, end := c.pulse.watch(ctx)
+	id, err := c.pullWatched(ctx, ref, o)
+	return id, end(err)
+}
+
+func (c *Client) pullWatched(ctx context.Context, ref string, o PullOptions) (string, error) {
 	watched, watch := newWatch(ctx, o.FirstByte, o.Idle)
 	defer watch.stop()
 	if c.version.LT(bytesReported) {

@@ -62,18 +62,20 @@ func (c *Client) erase(ctx context.Context, op, object string, fn func(ctx conte
 // ask runs fn, a short call of the bindings that only reads, and converts its error to an
 // *Error.
 func (c *Client) ask(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
-	limited, done := c.storage.within(ctx, 0, false)
-	return done(c.await(limited, op, object, fn))
+	watched, end := c.pulse.watch(ctx)
+	limited, done := c.storage.within(watched, 0, false)
+	return end(done(c.await(limited, op, object, fn)))
 }
 
 // write is ask for a call that writes to Podman's storage. The call may take grace longer than
 // others.
 func (c *Client) write(ctx context.Context, op, object string, grace time.Duration, fn func(ctx context.Context) error) error {
-	limited, done := c.storage.within(ctx, grace, true)
-	return done(c.await(limited, op, object, fn))
+	watched, end := c.pulse.watch(ctx)
+	limited, done := c.storage.within(watched, grace, true)
+	return end(done(c.await(limited, op, object, fn)))
 }
 
-// await is ask for a call without a time limit.
+// await is ask for a call without a time limit. It does not notice that the service hangs.
 func (c *Client) await(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	call := c.call(ctx)
 	return fail(call, op, object, fn(call))

@@ -172,20 +172,29 @@ func (s *service) end() {
 	if !s.own() {
 		return
 	}
-	conn, err := net.Dial("unix", s.ours)
+	if pid := s.pid(); pid > 0 {
+		_ = unix.Kill(pid, unix.SIGKILL)
+	}
+}
+
+// pid returns the process that listens on the socket of podtask's own service; 0 if there is
+// none.
+func (s *service) pid() (pid int) {
+	conn, err := net.DialTimeout("unix", s.ours, time.Second) // a full backlog blocks
 	if err != nil {
-		return
+		return 0
 	}
 	defer conn.Close()
 	raw, err := conn.(*net.UnixConn).SyscallConn()
 	if err != nil {
-		return
+		return 0
 	}
 	_ = raw.Control(func(fd uintptr) {
-		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil && peer.Pid > 0 {
-			_ = unix.Kill(int(peer.Pid), unix.SIGKILL)
+		if peer, err := unix.GetsockoptUcred(int(fd), unix.SOL_SOCKET, unix.SO_PEERCRED); err == nil {
+			pid = int(peer.Pid)
 		}
 	})
+	return pid
 }
 
 // launch starts the service and returns when it listens. Podman runs in its own session

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"os"
@@ -311,5 +312,44 @@ func TestDialOfSilentServiceEndsWithContext(t *testing.T) {
 	defer cancel()
 	if _, err := libpod.Dial(ctx, o); !errors.Is(err, libpod.Timeout) {
 		t.Errorf("got %v", err)
+	}
+}
+
+// A service that a signal has stopped still accepts connections.
+func TestStoppedServiceIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir, o := fakePodman(t)
+	c := mustDial(t, o)
+	stop := func(pid int) {
+		t.Helper()
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		for soon := soon(t); soon.Err() == nil; {
+			if data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid)); bytes.Contains(data, []byte(") T ")) {
+				return
+			}
+		}
+		t.Fatal("it does not stop")
+	}
+	stop(instances(t, dir)[0].PID)
+	if _, err := c.InspectContainer(soon(t), "x"); !errors.Is(err, libpod.Unavailable) || !strings.Contains(err.Error(), "was ended") {
+		t.Errorf("a call to the stopped service: %v", err)
+	}
+	again := soon(t)
+	for {
+		_, err := c.InspectContainer(again, "x")
+		if !transient.Is(err) { // until the process is gone, the connection breaks
+			break
+		}
+	}
+	all := instances(t, dir)
+	if len(all) != 2 {
+		t.Fatalf("%d services were started", len(all))
+	}
+	stop(all[1].PID)
+	mustDial(t, o)
+	if n := len(instances(t, dir)); n != 3 {
+		t.Errorf("after a new connection, %d services were started", n)
 	}
 }

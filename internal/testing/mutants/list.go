@@ -189,6 +189,10 @@ var mutants = []mutant{
 	{"an image does not set labels of podtask", "internal/host/libpod CreateContainer", skip, "shield", "", podman("TestReservedLabelsOfAnImageAreNotTheContainers")},
 	{"the label of a task does not make a container the task's", "internal/host/libpod Client.List", skip, "DeleteFunc stray", "", podman("TestContainersOutsideOfPodsAreNotTheTasks")},
 
+	// A service that hangs.
+	{"a ping without an answer ends the calls", "internal/host/libpod pulse.begin", skip, "miss", "", podman("TestAServiceThatHangsIsNoticed")},
+	{"a slow service is not ended", "internal/host/libpod pulse.begin", value, "pulseLimit", "pulseLimit / 2", podman("TestAServiceThatAnswersPingsIsLeftAlone")},
+
 	// The store.
 	{"records are synced", "internal/state writeTemp", skip, "Sync", "", power},
 	{"the directory is synced", "internal/state settle", omit, "SyncDir", "", power},

@@ -1,0 +1,183 @@
+package libpod
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A service that is stopped or frozen accepts connections and answers nothing, so that each call
+// to it lasts until its own limit, which is minutes for some. It does not even answer a ping.
+
+const (
+	// pulseAfter is how long a call takes before the service is pinged beside it.
+	pulseAfter = 3 * time.Second
+	// pulseLimit is how long the service may take to answer a ping.
+	pulseLimit = 7 * time.Second
+	// pulsePause is the time between two pings.
+	pulsePause = 5 * time.Second
+	// lostPulse is the number of pings in a row without an answer after which a service that
+	// is not stopped counts as hung for good: it may only be slow.
+	lostPulse = 3
+)
+
+// pulse notices that the service hangs, and then ends the calls in flight. It pings only while
+// a call takes long. It is safe for concurrent use.
+type pulse struct {
+	log  *slog.Logger // may be nil
+	ping func(context.Context) error
+	// replace is called after each ping without an answer, with their number in a row. It
+	// reports whether it has ended the service, so that the next call starts another one.
+	replace func(missed int) bool
+	// socket names the service in errors.
+	socket func() string
+
+	mu     sync.Mutex
+	calls  map[*pulseCall]struct{}
+	due    bool               // a ping is planned or in flight
+	stop   context.CancelFunc // ends the ping in flight; may be nil
+	missed int                // pings in a row without an answer
+}
+
+// pulseCall is a call in flight.
+type pulseCall struct {
+	cancel context.CancelCauseFunc
+	late   *time.Timer
+}
+
+// watch returns the context of a call, which ends when the service hangs. done must be called
+// with the error of the call and returns the error to report.
+func (p *pulse) watch(ctx context.Context) (watched context.Context, done func(error) error) {
+	watched, cancel := context.WithCancelCause(ctx)
+	call := &pulseCall{cancel: cancel}
+	p.mu.Lock()
+	if p.calls == nil {
+		p.calls = make(map[*pulseCall]struct{})
+	}
+	p.calls[call] = struct{}{}
+	call.late = time.AfterFunc(pulseAfter, p.begin)
+	p.mu.Unlock()
+	return watched, func(err error) error {
+		p.leave(call)
+		var hangs, e *Error
+		if errors.As(context.Cause(watched), &hangs) && errors.As(err, &e) && e.Class == Canceled {
+			err = &Error{Op: e.Op, Object: e.Object, Class: hangs.Class, Cause: hangs.Cause}
+		}
+		cancel(nil)
+		return err
+	}
+}
+
+func (p *pulse) leave(call *pulseCall) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	call.late.Stop()
+	delete(p.calls, call)
+	if len(p.calls) == 0 && p.stop != nil {
+		p.stop()
+	}
+}
+
+// begin pings the service unless that is done already.
+func (p *pulse) begin() {
+	p.mu.Lock()
+	if p.due || len(p.calls) == 0 {
+		p.mu.Unlock()
+		return
+	}
+	p.due = true
+	ctx, cancel := context.WithTimeout(context.Background(), pulseLimit)
+	p.stop = cancel
+	p.mu.Unlock()
+
+	err := p.ping(ctx)
+	missed := err != nil && errors.Is(ctx.Err(), context.DeadlineExceeded)
+	cancel()
+	if missed {
+		p.miss()
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err == nil && p.missed > 0 {
+		p.missed = 0
+		p.tell("Podman's service works again", slog.LevelInfo)
+	}
+	p.due, p.stop = false, nil
+	if len(p.calls) > 0 {
+		time.AfterFunc(pulsePause, p.begin)
+	}
+}
+
+// miss ends the calls in flight.
+func (p *pulse) miss() {
+	p.mu.Lock()
+	p.missed++
+	missed := p.missed
+	p.mu.Unlock()
+	hangs := &Error{Class: Unavailable, Cause: hungCause(p.socket())}
+	if p.replace(missed) {
+		hangs.Cause = "Podman's service did not answer for 10 seconds and was ended; the next call starts another one"
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if missed == 1 {
+		p.tell(hangs.Cause, slog.LevelWarn)
+	}
+	for call := range p.calls {
+		call.cancel(hangs)
+	}
+}
+
+func (p *pulse) tell(text string, level slog.Level) {
+	if p.log != nil {
+		p.log.Log(context.Background(), level, text)
+	}
+}
+
+// hungCause says that the service at a socket hangs, and what to do.
+func hungCause(socket string) string {
+	return fmt.Sprintf("Podman's service at %s has not answered for 10 seconds, and is asked again: if it does not continue, end it "+
+		"(systemctl --user restart podman.service, unless it was started in another way)", socket)
+}
+
+// pingOnce asks the service for a sign of life over a connection of its own. It never starts
+// a service.
+func (s *service) pingOnce(ctx context.Context) error {
+	once := &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		var d net.Dialer
+		return d.DialContext(ctx, "unix", s.path())
+	}}
+	defer once.CloseIdleConnections()
+	return ping(ctx, once)
+}
+
+// replace ends podtask's own service if it is stopped, or has missed so many pings that it is
+// not just slow. It reports whether it did.
+func (s *service) replace(missed int) bool {
+	if !s.own() {
+		return false
+	}
+	pid := s.pid()
+	if pid <= 0 || missed < lostPulse && !stoppedProcess(pid) {
+		return false
+	}
+	s.end()
+	return true
+}
+
+// stoppedProcess reports whether a signal has stopped a process, or a debugger.
+func stoppedProcess(pid int) bool {
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		return false
+	}
+	_, rest, found := strings.Cut(string(data[strings.LastIndexByte(string(data), ')')+1:]), " ")
+	return found && rest != "" && (rest[0] == 'T' || rest[0] == 't')
+}

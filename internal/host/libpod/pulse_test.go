@@ -1,0 +1,106 @@
+package libpod
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// hungCall makes a call that gets no answer, and returns its error and how long it took.
+func hungCall(ctx context.Context, p *pulse) (took time.Duration, err error) {
+	began := time.Now()
+	watched, done := p.watch(ctx)
+	<-watched.Done()
+	err = done(fail(watched, "stop container", "web", watched.Err()))
+	return time.Since(began), err
+}
+
+// silent is a ping that gets no answer.
+func silent(ctx context.Context) error {
+	<-ctx.Done()
+	return ctx.Err()
+}
+
+func TestAServiceThatHangsIsNoticed(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var missed []int
+		p := &pulse{ping: silent, socket: func() string { return "/run/p.sock" }, replace: func(n int) bool { missed = append(missed, n); return n == 3 }}
+		other := make(chan error)
+		go func() {
+			_, err := hungCall(t.Context(), p)
+			other <- err
+		}()
+		took, err := hungCall(t.Context(), p)
+		for _, err := range []error{err, <-other} {
+			if !errors.Is(err, Unavailable) || !strings.Contains(err.Error(), "stop container web: ") || !strings.Contains(err.Error(), "/run/p.sock") {
+				t.Errorf("a call that hangs: %v", err)
+			}
+		}
+		if took != pulseAfter+pulseLimit || took > 10*time.Second {
+			t.Errorf("it took %s", took)
+		}
+		if _, err := hungCall(t.Context(), p); err == nil {
+			t.Error("a call to a service that still hangs did not end")
+		}
+		if _, err := hungCall(t.Context(), p); !strings.Contains(err.Error(), "was ended") {
+			t.Errorf("the service was ended, yet %v", err)
+		}
+		if len(missed) != 3 || missed[2] != 3 {
+			t.Errorf("pings without an answer: %v", missed)
+		}
+	})
+}
+
+// A call may take long for good reasons: a stop with a grace period, a pull.
+func TestAServiceThatAnswersPingsIsLeftAlone(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		pings := 0
+		slow := func(ctx context.Context) error {
+			pings++
+			select {
+			case <-time.After(pulseLimit - time.Second):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		p := &pulse{ping: slow, socket: func() string { return "" }, replace: func(int) bool { t.Error("replaced"); return false }}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if took, err := hungCall(ctx, p); took != time.Minute || !errors.Is(err, Timeout) {
+			t.Errorf("%v after %s", err, took)
+		}
+		if pings < 4 {
+			t.Errorf("%d pings in a minute", pings)
+		}
+	})
+}
+
+// Calls that end soon, or a service that is gone, cause no ping without an answer.
+func TestShortCallsArePingedNever(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		p := &pulse{ping: func(context.Context) error { t.Error("pinged"); return nil }}
+		for range 10 {
+			_, done := p.watch(t.Context())
+			<-time.After(pulseAfter / 2)
+			if err := done(nil); err != nil {
+				t.Error(err)
+			}
+		}
+		<-time.After(time.Minute)
+	})
+	synctest.Test(t, func(t *testing.T) {
+		p := &pulse{ping: func(context.Context) error { return errors.New("connection refused") }, replace: func(int) bool { t.Error("replaced"); return false }}
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+		defer cancel()
+		if took, err := hungCall(ctx, p); took != time.Minute || !errors.Is(err, Timeout) {
+			t.Errorf("%v after %s", err, took)
+		}
+	})
+}

@@ -1,0 +1,46 @@
+//go:build e2e
+
+package e2e
+
+import (
+	"strings"
+	"syscall"
+	"testing"
+)
+
+// A service that is stopped accepts connections and answers nothing. podtask says so and
+// replaces one that it has started itself. The test stops the service that all tests share, so it does
+// not run beside them.
+func TestPodmanServiceThatHangsIsReplaced(t *testing.T) {
+	b := newBox(t)
+	defer endService() // the owner has started the last one, in its own unit
+	id := b.detach("--wait=running", b.waiter())
+	first := servicePID()
+	if first == 0 {
+		t.Skip("the bed's user has a Podman service of his own")
+	}
+	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(first, syscall.SIGCONT) }()
+	r := b.want(0, "logs", id)
+	if !strings.Contains(r.err, "did not answer for 10 seconds") {
+		t.Errorf("logs does not say that the service hangs: %q", r.err)
+	}
+	second := servicePID()
+	if second == first {
+		t.Fatal("the service was not replaced")
+	}
+	if err := syscall.Kill(second, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Kill(second, syscall.SIGCONT) }()
+	stop := b.start("stop", "--time", "0", id)
+	eventually(t, "why says that the service hangs", func() bool {
+		return strings.Contains(b.podtask("why", id).out, "Podman's service")
+	})
+	stop.want(0)
+	if third := servicePID(); third == second {
+		t.Error("the service was not replaced during the stop")
+	}
+}
