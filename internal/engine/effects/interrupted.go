@@ -3,6 +3,8 @@ package effects
 import (
 	"context"
 	"errors"
+	"strings"
+	"time"
 
 	"github.com/podtask/podtask/internal/engine/endpoint"
 	"github.com/podtask/podtask/internal/engine/taskspec"
@@ -76,4 +78,62 @@ func startAgain(ctx context.Context, podman Podman, s lifecycle.State, e lifecyc
 		return transient.Mark(cause)
 	}
 	return discard(ctx, podman, s, e.Index, cause)
+}
+
+// Reconsider decides about an operation that failed for good after a call of Podman for the
+// task was cut off: the error may be about what the killed service left, such as a missing
+// command because the root of the container is not mounted. What never ran is removed, and the failure
+// becomes temporary. began says that the call that was cut off may have begun the program; then
+// only an error that shows that it has not is reconsidered.
+func (r *Interpreter) Reconsider(ctx context.Context, s lifecycle.State, e lifecycle.Effect, f lifecycle.Failure, began bool) lifecycle.Failure {
+	if f.Class != lifecycle.Permanent || strings.Contains(f.Message, libpod.UnrecordedStart) {
+		return f
+	}
+	podman, err := r.Podman(ctx)
+	if err != nil {
+		return f
+	}
+	cause := transient.Mark(errors.New(f.Message))
+	switch e := e.(type) {
+	case lifecycle.CreateContainer:
+		err = cause
+	case lifecycle.StartContainer:
+		if e.Restart > 0 || began && f.ExitCode == 0 {
+			return f
+		}
+		err = discard(ctx, podman, s, e.Index, cause)
+	case lifecycle.CreateSandbox, lifecycle.RunSandbox:
+		err = discardPod(ctx, podman, s, cause)
+	default:
+		return f
+	}
+	if Failure(err).Class == lifecycle.Temporary {
+		r.Log.Info("an operation is tried again, because Podman's service was killed before", "task", s.ID, "error", f.Message)
+		f.Class, f.ExitCode = lifecycle.Temporary, 0
+	}
+	return f
+}
+
+const (
+	// pullsCutOff is how often a pull is tried whose service ends, before that counts as a failure
+	// of the pull.
+	pullsCutOff = 5
+	// cutOffPause is the time between two of them.
+	cutOffPause = 200 * time.Millisecond
+)
+
+// pull pulls an image. The end of Podman's service during a pull says nothing about the
+// registry, so it does not use up the attempts that the registry has.
+func (r *Interpreter) pull(ctx context.Context, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
+	for n := 1; ; n++ {
+		result, err := r.Puller.Pull(ctx, s, e)
+		if !libpod.CutOff(err) || n == pullsCutOff {
+			return result, err
+		}
+		select {
+		case <-time.After(cutOffPause):
+		case <-ctx.Done():
+			return result, err
+		}
+	}
 }

@@ -6,10 +6,12 @@ import (
 	"net/netip"
 	"testing"
 
+	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/testing/enginehost"
 	"github.com/podtask/podtask/internal/testing/enginetest"
+	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
 // Podman's service is killed while it initializes a container. Its next attempt ends the process
@@ -66,3 +68,28 @@ func (emptyNamespaces) Listen(context.Context, int, netip.AddrPort) (net.Listene
 }
 
 func (emptyNamespaces) AddAddresses(context.Context, int, []netip.Prefix) error { return nil }
+
+// Podman's service is killed again and again while it pulls: that says nothing about the registry,
+// which has five attempts.
+func TestAPullWhoseServiceIsKilledIsNotGivenUp(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	s.reg = s.podman.Registry()
+	h := s.process()
+	var kills []enginetest.Fault
+	for range 8 {
+		kills = append(kills, enginetest.Fault{Moment: enginetest.During, Class: libpod.Temporary})
+	}
+	s.podman.Fail(enginetest.Script("pull", kills...))
+	task := s.box(0, 0, "sleep", "forever")
+	ref := "registry.example/fresh:1"
+	s.podman.Push(ref, enginetest.Image{Salt: "fresh"})
+	task.Containers[0].Image = ref
+	st, err := h.Creator.Create(t.Context(), task, "", lifecycle.Options{Limits: limits.BestEffort})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := s.own(h, st.ID)
+	r.untilRunning()
+	r.stop()
+}

@@ -138,6 +138,7 @@ func (r *run) operate(ctx context.Context, s lifecycle.State, e lifecycle.Effect
 	called := time.Now()
 	answer := r.do(ctx, s, e)
 	r.noteCutOff(e, answer.Failure, leftover.Window{Began: called, Ended: time.Now()})
+	answer.Failure = r.reconsider(ctx, s, e, answer.Failure)
 	if r.all.observe != nil {
 		r.all.observe(e, time.Since(began), answer.Failure)
 	}
@@ -221,7 +222,7 @@ func (r *run) send(ev lifecycle.Event) { r.owner.loop.Send(r.ctx, ev) }
 // next owner continues.
 func (o *Owner) Run(ctx context.Context) error {
 	runCtx, cancel := context.WithCancel(ctx)
-	r := &run{owner: o, all: o.all, ctx: runCtx}
+	r := &run{owner: o, all: o.all, ctx: runCtx, tidy: tidy{doubted: make(map[int]int), began: make(map[int]bool)}}
 	r.noteBefore(o.State(), time.Now())
 	r.driver = driver.NewTask(o.State(), o.all.Events.LastPublished(ctx, o.State()), driver.EncodeTask)
 	r.endpoint = endpoint.New(o.all.Metadata, o)

@@ -3,6 +3,7 @@ package owner
 import (
 	"context"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +19,48 @@ const leftoverLimit = 20 * time.Second
 type tidy struct {
 	mu  sync.Mutex
 	due bool
+	// cut counts the calls that were cut off, and doubted how many there were when an object's
+	// failure was last reconsidered: no error is final once after a call that was cut off.
+	cut     int
+	doubted map[int]int
+	// began are the containers whose program a call that was cut off may have begun.
+	began map[int]bool
+}
+
+// podKey stands for the pod in tidy.doubted.
+const podKey = -1
+
+// objectOf returns the key of what an operation makes in tidy.doubted.
+func objectOf(e lifecycle.Effect) (key int, makes bool) {
+	switch e := e.(type) {
+	case lifecycle.CreateContainer:
+		return e.Index, true
+	case lifecycle.StartContainer:
+		return e.Index, true
+	case lifecycle.CreateSandbox, lifecycle.RunSandbox:
+		return podKey, true
+	}
+	return 0, false
+}
+
+// reconsider gives an operation that failed for good another attempt, once after a call
+// that was cut off.
+func (r *run) reconsider(ctx context.Context, s lifecycle.State, e lifecycle.Effect, f lifecycle.Failure) lifecycle.Failure {
+	key, makes := objectOf(e)
+	if !makes || f.Class != lifecycle.Permanent {
+		return f
+	}
+	r.tidy.mu.Lock()
+	due := r.tidy.cut > r.tidy.doubted[key]
+	began := r.tidy.began[key]
+	if due {
+		r.tidy.doubted[key] = r.tidy.cut
+	}
+	r.tidy.mu.Unlock()
+	if !due {
+		return f
+	}
+	return r.all.Runtime.Reconsider(ctx, s, e, f, began)
 }
 
 // noteCutOff notes an operation that failed for a reason that passes, such as the end of
@@ -32,6 +75,11 @@ func (r *run) noteCutOff(e lifecycle.Effect, f lifecycle.Failure, w leftover.Win
 		r.tidy.mu.Lock()
 		defer r.tidy.mu.Unlock()
 		r.tidy.due = true
+		r.tidy.cut++
+	}
+	if start, ok := e.(lifecycle.StartContainer); ok {
+		// The initialization of a container does not run its program.
+		r.tidy.began[start.Index] = r.tidy.began[start.Index] || !strings.HasPrefix(f.Message, "initialize container ")
 	}
 }
 
@@ -40,7 +88,10 @@ func (r *run) noteCutOff(e lifecycle.Effect, f lifecycle.Failure, w leftover.Win
 func (r *run) noteBefore(s lifecycle.State, now time.Time) {
 	if w, ok := cutOffBefore(s, now); ok {
 		r.all.Leftover.Note(s.ID, w)
-		r.tidy.due = true // before any operation runs
+		r.tidy.due, r.tidy.cut = true, 1 // before any operation runs
+		for i := range s.Containers {
+			r.tidy.began[i] = true
+		}
 	}
 }
 

@@ -133,7 +133,15 @@ func (c *Client) RemoveContainer(ctx context.Context, name, taskID string) error
 // anonymous volumes created for the image's VOLUME instructions; named volumes are always
 // kept.
 func (c *Client) remove(ctx context.Context, id string) error {
-	err := c.erase(ctx, "remove container", id, func(ctx context.Context) error {
+	err := c.clearing(ctx, func() error { return c.removeOnce(ctx, id) })
+	if errors.Is(err, NotFound) {
+		return nil
+	}
+	return err
+}
+
+func (c *Client) removeOnce(ctx context.Context, id string) error {
+	return c.erase(ctx, "remove container", id, func(ctx context.Context) error {
 		reports, err := containers.Remove(ctx, id, new(containers.RemoveOptions).WithForce(true).WithVolumes(true).WithTimeout(0))
 		if err != nil {
 			return err
@@ -145,10 +153,6 @@ func (c *Client) remove(ctx context.Context, id string) error {
 		}
 		return nil
 	})
-	if errors.Is(err, NotFound) {
-		return nil
-	}
-	return err
 }
 
 // waitInterval is the polling interval of a 4.x server; its default is 250 ms.

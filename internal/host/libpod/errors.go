@@ -240,10 +240,20 @@ func classifyTransport(err error) (class Class, status int, cause string) {
 		return Unavailable, 0, "the Podman service does not answer (" + reasonOf(err) + ")"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, syscall.ECONNRESET),
 		errors.Is(err, syscall.EPIPE), errors.As(err, &network):
-		return Temporary, 0, "the connection to Podman broke (" + reasonOf(err) + ")"
+		return Temporary, 0, ConnectionBroke + " (" + reasonOf(err) + ")"
 	}
 	class, cause = explainReply(0, err.Error())
 	return class, 0, cmp.Or(cause, err.Error())
+}
+
+// ConnectionBroke begins the cause of a call to which the service could not reply.
+const ConnectionBroke = "the connection to Podman broke"
+
+// CutOff reports whether Podman's service ended during the call. The failure says nothing about
+// the object of the call.
+func CutOff(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Status == 0 && e.Class == Temporary && strings.HasPrefix(e.Cause, ConnectionBroke)
 }
 
 // reasonOf is the innermost reason of a failed connection, without Go's description

@@ -283,9 +283,11 @@ func (c *Client) RemovePod(ctx context.Context, name, taskID string) error {
 	if len(foreign) > 0 {
 		return c.removeAround(ctx, name, taskID, members, foreign)
 	}
-	err = c.erase(ctx, "remove pod", name, func(ctx context.Context) error {
-		_, err := pods.Remove(ctx, name, new(pods.RemoveOptions).WithForce(true).WithTimeout(0))
-		return err
+	err = c.clearing(ctx, func() error {
+		return c.erase(ctx, "remove pod", name, func(ctx context.Context) error {
+			_, err := pods.Remove(ctx, name, new(pods.RemoveOptions).WithForce(true).WithTimeout(0))
+			return err
+		})
 	})
 	if errors.Is(err, NotFound) {
 		return c.podIsGone(ctx, name)

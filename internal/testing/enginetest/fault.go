@@ -138,6 +138,9 @@ func locked[T any](ctx context.Context, f *Fake, op, object string, act func() (
 	}
 	if fault.Moment != Never && err == nil {
 		err = refusal(fault.Class, "fault on order")
+		if fault.Moment == During && fault.Class == libpod.Temporary {
+			err = refusal(fault.Class, libpod.ConnectionBroke+" (fault on order)")
+		}
 	}
 	if err != nil {
 		err = &libpod.Error{Op: op, Object: object, Class: classOf(err), Cause: causeOf(err)}
@@ -150,7 +153,8 @@ func locked[T any](ctx context.Context, f *Fake, op, object string, act func() (
 
 // interrupt is the death of Podman's service in the middle of a start: the OCI runtime knows
 // the container, or its address is assigned, or, if it was initialized, its program runs,
-// and Podman has recorded nothing of that. The next start fails. Or Podman has recorded half of
+// and Podman has recorded nothing of that. The next start fails, also because the root of the
+// container counts as mounted and is not. Or Podman has recorded half of
 // that, and crashes at each further start. Or the container was to get another address, and has
 // none now.
 func (f *Fake) interrupt(op, object string) {
@@ -170,6 +174,8 @@ func (f *Fake) interrupt(op, object string) {
 		f.keepAddress(c)
 	case !c.setUp && op == "initialize container" && len(f.calls)%3 == 0:
 		c.setUp, c.crashes = true, true
+	case !c.setUp && op == "initialize container" && len(f.calls)%3 == 1:
+		c.stuck = refusal(libpod.CommandNotFound, "crun: executable file `%s` not found: OCI runtime attempted to invoke a command that was not found", c.argv()[0])
 	case !c.setUp:
 		c.stuck = refusal(libpod.Interrupted, "crun: container %q already exists", c.id)
 	case !c.infra:

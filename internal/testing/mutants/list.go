@@ -189,6 +189,11 @@ var mutants = []mutant{
 	{"an image does not set labels of podtask", "internal/host/libpod CreateContainer", skip, "shield", "", podman("TestReservedLabelsOfAnImageAreNotTheContainers")},
 	{"the label of a task does not make a container the task's", "internal/host/libpod Client.List", skip, "DeleteFunc stray", "", podman("TestContainersOutsideOfPodsAreNotTheTasks")},
 
+	// A service that was killed.
+	{"no error is final once after a call that was cut off", "internal/engine/owner run.reconsider", value, "cut doubted", "false", agent("TestAContainerWhoseInitializationWasInterruptedIsMadeAgain")},
+	{"a pull that was cut off is no attempt", "internal/engine/effects Interpreter.pull", value, "pullsCutOff", "1", agent("TestAPullWhoseServiceIsKilledIsNotGivenUp")},
+	{"files in the way of a removal are removed", "internal/host/libpod storage.clear", skip, "RemoveAll", "", podman("TestRemovalEmptiesTheMountPointInItsWay")},
+
 	// A service that hangs.
 	{"a ping without an answer ends the calls", "internal/host/libpod pulse.begin", skip, "miss", "", podman("TestAServiceThatHangsIsNoticed")},
 	{"a slow service is not ended", "internal/host/libpod pulse.begin", value, "pulseLimit", "pulseLimit / 2", podman("TestAServiceThatAnswersPingsIsLeftAlone")},
