@@ -151,7 +151,7 @@ func (u *tutorial) fromElsewhere() {
 	u.t.Helper()
 	u.pod("site")
 	u.box.file("password", "plum")
-	u.box.file("compose.yaml", fmt.Sprintf("name: shop\nservices:\n  app:\n    image: %s\n    command: /testbox exit 0\n", u.image))
+	u.box.file("compose.yaml", fmt.Sprintf("services:\n  app:\n    image: %s\n    command: /testbox exit 0\n", u.image))
 	u.box.file("task-definition.json", fmt.Sprintf(`{"family": "web", "containerDefinitions": [{"name": "app", "image": %q, "command": ["/testbox", "exit", "0"],
 		"secrets": [{"name": "PASSWORD", "valueFrom": "/shop/db-password"}]}]}`, u.image))
 }

@@ -46,7 +46,7 @@ For a Compose file with replicas it writes a definition only, and prints the com
 makes a service of it.
 
 Examples:
-  podtask import compose.yaml
+  podtask import --name shop compose.yaml
   podtask import --name shop --profile debug --output units compose.yaml
   podtask import ~/.config/containers/systemd/shop.pod
   podtask import --dry-run web`,
