@@ -22,7 +22,7 @@ import (
 )
 
 // AgentBackend serves every task of the user: the api.Backend, api.Adopter, api.Creator,
-// api.Publisher, api.PullWatcher and api.ServiceKeeper of an agent.
+// api.Publisher, api.PullWatcher and api.ServiceBackend of an agent.
 type AgentBackend struct {
 	ownerapi.Host
 	ownerapi.History

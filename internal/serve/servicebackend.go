@@ -14,7 +14,7 @@ import (
 	svc "github.com/podtask/podtask/pkg/service"
 )
 
-// ServiceBackend serves the services of an agent: its api.ServiceKeeper.
+// ServiceBackend implements api.ServiceBackend for an agent.
 type ServiceBackend struct {
 	// Controller runs the services.
 	Controller *services.Services
@@ -24,7 +24,7 @@ type ServiceBackend struct {
 	secrets  *tasksecrets.Store
 }
 
-// Services implements api.ServiceKeeper.
+// Services implements api.ServiceBackend.
 func (k ServiceBackend) Services(context.Context) ([]api.Service, error) {
 	all, now := []api.Service{}, time.Now()
 	for _, s := range k.Controller.States() {
@@ -46,12 +46,12 @@ func wireService(s svc.State, err error) (api.Service, error) {
 	return api.Service{}, err
 }
 
-// Service implements api.ServiceKeeper.
+// Service implements api.ServiceBackend.
 func (k ServiceBackend) Service(_ context.Context, name string) (api.Service, error) {
 	return wireService(k.Controller.State(name))
 }
 
-// CreateService implements api.ServiceKeeper.
+// CreateService implements api.ServiceBackend.
 func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (api.Service, error) {
 	spec, err := k.Spec(ctx, n.TaskDefinition, n.ServiceSettings)
 	if err != nil {
@@ -61,7 +61,7 @@ func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (ap
 	return wireService(k.Controller.Create(ctx, n.ServiceName, spec, n.DesiredCount, config))
 }
 
-// UpdateService implements api.ServiceKeeper.
+// UpdateService implements api.ServiceBackend.
 func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.ServiceUpdate) (api.Service, error) {
 	now, err := k.Controller.State(name)
 	if err != nil {
@@ -84,18 +84,18 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 	return wireService(k.Controller.Update(ctx, name, c))
 }
 
-// RollbackService implements api.ServiceKeeper.
+// RollbackService implements api.ServiceBackend.
 func (k ServiceBackend) RollbackService(ctx context.Context, name string) (api.Service, error) {
 	return wireService(k.Controller.Rollback(ctx, name))
 }
 
-// RemoveService implements api.ServiceKeeper.
+// RemoveService implements api.ServiceBackend.
 func (k ServiceBackend) RemoveService(ctx context.Context, name string, force bool) error {
 	_, err := wireService(k.Controller.Remove(ctx, name, force))
 	return err
 }
 
-// WatchService implements api.ServiceKeeper.
+// WatchService implements api.ServiceBackend.
 func (k ServiceBackend) WatchService(ctx context.Context, name string, fn func(api.Service) bool) error {
 	return k.Controller.Watch(ctx, name, func(s svc.State) bool { return fn(api.FromService(s, time.Now())) })
 }

@@ -80,7 +80,7 @@ type Server struct {
 }
 
 // NewServer returns a server for the tasks of b. If b is also an Adopter, a Creator, a
-// Publisher, a PullWatcher or a ServiceKeeper, the server serves that too; otherwise these
+// Publisher, a PullWatcher or a ServiceBackend, the server serves that too; otherwise these
 // requests are Unsupported.
 func NewServer(b Backend, v Version) *Server {
 	s := &Server{backend: b, version: v, maxConnections: connlimit.Share(4, 1024), replyTimeout: replyTimeout}

@@ -186,8 +186,8 @@ type ServiceUpdate struct {
 	ServiceSettings
 }
 
-// ServiceKeeper is a Backend with services: an agent. They are called concurrently.
-type ServiceKeeper interface {
+// ServiceBackend is a Backend with services, such as that of an agent. Its methods are called concurrently.
+type ServiceBackend interface {
 	Services(ctx context.Context) ([]Service, error)
 	Service(ctx context.Context, name string) (Service, error)
 	// CreateService, UpdateService, RollbackService and RemoveService return when the
@@ -197,7 +197,7 @@ type ServiceKeeper interface {
 	UpdateService(ctx context.Context, name string, u ServiceUpdate) (Service, error)
 	RollbackService(ctx context.Context, name string) (Service, error)
 	RemoveService(ctx context.Context, name string, force bool) error
-	// WatchService calls fn as Watch of a task does, until the service is gone.
+	// WatchService calls fn as Watch of a task does, until the service is removed.
 	WatchService(ctx context.Context, name string, fn func(Service) bool) error
 }
 
@@ -295,9 +295,9 @@ func fromServiceTask(s service.State, t service.Task) ServiceTask {
 }
 
 // withServices checks that the backend has services.
-func (s *Server) withServices(serve func(http.ResponseWriter, *http.Request, ServiceKeeper) error) http.HandlerFunc {
+func (s *Server) withServices(serve func(http.ResponseWriter, *http.Request, ServiceBackend) error) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
-		k, ok := s.backend.(ServiceKeeper)
+		k, ok := s.backend.(ServiceBackend)
 		if !ok {
 			writeFailure(w, Failed(Unsupported, "this process owns one task and keeps no services: `podtask agent` does"))
 			return
@@ -318,7 +318,7 @@ func readBody(w http.ResponseWriter, r *http.Request, what string, into any) err
 	return nil
 }
 
-func serveServices(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+func serveServices(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
 	services, err := k.Services(r.Context())
 	if err == nil {
 		writeJSON(w, http.StatusOK, services)
@@ -326,7 +326,7 @@ func serveServices(w http.ResponseWriter, r *http.Request, k ServiceKeeper) erro
 	return err
 }
 
-func serveCreateService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+func serveCreateService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
 	var n NewService
 	if err := readBody(w, r, "new service", &n); err != nil {
 		return err
@@ -339,7 +339,7 @@ func serveCreateService(w http.ResponseWriter, r *http.Request, k ServiceKeeper)
 	return err
 }
 
-func serveService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+func serveService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
 	s, err := k.Service(r.Context(), r.PathValue("service"))
 	if err == nil {
 		writeJSON(w, http.StatusOK, s)
@@ -347,7 +347,7 @@ func serveService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error
 	return err
 }
 
-func serveUpdateService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+func serveUpdateService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
 	var u ServiceUpdate
 	if err := readBody(w, r, "changes", &u); err != nil {
 		return err
@@ -359,7 +359,7 @@ func serveUpdateService(w http.ResponseWriter, r *http.Request, k ServiceKeeper)
 	return err
 }
 
-func serveRollbackService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+func serveRollbackService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
 	s, err := k.RollbackService(r.Context(), r.PathValue("service"))
 	if err == nil {
 		writeJSON(w, http.StatusOK, s)
@@ -367,7 +367,7 @@ func serveRollbackService(w http.ResponseWriter, r *http.Request, k ServiceKeepe
 	return err
 }
 
-func serveRemoveService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+func serveRemoveService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
 	force, err := parseForce(r)
 	if err == nil {
 		err = k.RemoveService(r.Context(), r.PathValue("service"), force)
@@ -378,7 +378,7 @@ func serveRemoveService(w http.ResponseWriter, r *http.Request, k ServiceKeeper)
 	return err
 }
 
-func serveWatchService(w http.ResponseWriter, r *http.Request, k ServiceKeeper) error {
+func serveWatchService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
 	if _, err := k.Service(r.Context(), r.PathValue("service")); err != nil {
 		return err
 	}

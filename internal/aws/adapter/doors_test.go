@@ -62,8 +62,8 @@ func (d doors) register(t *testing.T, src string) catalog.Revision {
 	return r
 }
 
-// answer is what a door makes of a document.
-type answer struct {
+// definition is the task that a request becomes, or the problem of the request.
+type definition struct {
 	Task    taskdef.Task
 	Pull    lifecycle.PullBehavior
 	Limits  string
@@ -71,11 +71,11 @@ type answer struct {
 	Problem string
 }
 
-func answerOf(task taskdef.Task, o lifecycle.Options, err error) answer {
+func definitionOf(task taskdef.Task, o lifecycle.Options, err error) definition {
 	if err != nil {
-		return answer{Problem: strings.TrimPrefix(err.Error(), "InvalidParameterException: ")}
+		return definition{Problem: strings.TrimPrefix(err.Error(), "InvalidParameterException: ")}
 	}
-	return answer{Task: task, Pull: o.Pull, Limits: o.Limits, Quota: o.Quota}
+	return definition{Task: task, Pull: o.Pull, Limits: o.Limits, Quota: o.Quota}
 }
 
 // Every door makes the same task of a registered definition, an override and the configuration.
@@ -100,22 +100,22 @@ func TestDoorsAnswerAlike(t *testing.T) {
 			doc := define.Registered(r, []byte(src))
 
 			task, options, err := d.agent.Define(t.Context(), doc, define.Changes{})
-			byAPI := answerOf(task, options, err)
+			byAPI := definitionOf(task, options, err)
 			task, options, err = d.ecs.define(t.Context(), awsapi.NewTask{Cluster: arn.DefaultCluster, Definition: awsapi.Document{Name: doc.Name, Revision: doc.Revision, Source: doc.Source}})
-			byAWS := answerOf(task, options, err)
+			byAWS := definitionOf(task, options, err)
 			spec, err := d.agent.Spec(t.Context(), doc.Name, api.ServiceSettings{})
-			byService := answerOf(spec.Task, options, err)
+			byService := definitionOf(spec.Task, options, err)
 			read, err := define.Reader{Settings: settings}.Read(doc, define.Changes{})
 			if err == nil {
 				err = read.Err()
 			}
-			byRun := answerOf(read.Task, read.Options, err)
+			byRun := definitionOf(read.Task, read.Options, err)
 
 			// The identity of a Pod is new each time.
-			for _, a := range []*answer{&byAPI, &byAWS, &byService, &byRun} {
+			for _, a := range []*definition{&byAPI, &byAWS, &byService, &byRun} {
 				a.Task.Extensions.Pod = json.RawMessage(nil)
 			}
-			for door, got := range map[string]answer{"RunTask": byAWS, "a service": byService, "run": byRun} {
+			for door, got := range map[string]definition{"RunTask": byAWS, "a service": byService, "run": byRun} {
 				if diff := cmp.Diff(byAPI, got); diff != "" {
 					t.Errorf("%s differs from the API:\n%s", door, diff)
 				}

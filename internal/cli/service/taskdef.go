@@ -204,7 +204,7 @@ func (t taskdefCall) registerSensitive(d catalog.Document) (catalog.Revision, er
 		return catalog.Revision{}, err
 	}
 	defer e.Close()
-	return serve.Keeper{Catalog: t.catalog, Engine: e}.Register(t.c.Context, d, time.Now())
+	return serve.SecretManifests{Catalog: t.catalog, Engine: e}.Register(t.c.Context, d, time.Now())
 }
 
 func (t taskdefCall) list(families []string) error {
@@ -298,5 +298,5 @@ func (t taskdefCall) deregister(refs []string) error {
 		return err
 	}
 	defer e.Close()
-	return serve.Keeper{Catalog: t.catalog, Engine: e}.Release(t.c.Context)
+	return serve.SecretManifests{Catalog: t.catalog, Engine: e}.Release(t.c.Context)
 }

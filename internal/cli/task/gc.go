@@ -44,11 +44,11 @@ Examples:
 
 // gcOptions is what `podtask gc` uses.
 type gcOptions struct {
-	out      io.Writer
-	stateDir string
-	tasks    *record.Tasks
-	orphans  *cleanup.Orphans
-	keeper   func(*catalog.Catalog) serve.Keeper // removes Secrets of manifests
+	out       io.Writer
+	stateDir  string
+	tasks     *record.Tasks
+	orphans   *cleanup.Orphans
+	manifests func(*catalog.Catalog) serve.SecretManifests // removes Secrets of manifests
 }
 
 func newGC(m *command.Machine) gcOptions {
@@ -57,7 +57,9 @@ func newGC(m *command.Machine) gcOptions {
 		stateDir: m.Connector.StateDir,
 		tasks:    m.Engine.Tasks,
 		orphans:  m.Engine.Orphans,
-		keeper:   func(r *catalog.Catalog) serve.Keeper { return serve.Keeper{Catalog: r, Engine: m.Engine} },
+		manifests: func(r *catalog.Catalog) serve.SecretManifests {
+			return serve.SecretManifests{Catalog: r, Engine: m.Engine}
+		},
 	}
 }
 
@@ -77,7 +79,7 @@ func (o gcOptions) Run(ctx context.Context, c *cli.Context) error {
 	}
 	registered, catalogErr := define.OpenCatalog(o.stateDir, "podtask gc")
 	if catalogErr == nil {
-		catalogErr = o.keeper(registered).Release(ctx)
+		catalogErr = o.manifests(registered).Release(ctx)
 	}
 	swept = errors.Join(swept, catalogErr)
 	removed, swept = append(append([]cleanup.Orphan{}, removed...), corrupt...), errors.Join(swept, err)

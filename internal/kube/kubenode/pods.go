@@ -210,7 +210,7 @@ func (p *Pods) GetPods(context.Context) ([]*corev1.Pod, error) {
 	return out, nil
 }
 
-// NotifyPods implements node.PodNotifier. Keepers push statuses themselves, as patches that
+// NotifyPods implements node.PodNotifier. The workers of Pods push statuses, as patches that
 // name the UID; Virtual Kubelet then does not poll.
 func (p *Pods) NotifyPods(context.Context, func(*corev1.Pod)) {}
 
