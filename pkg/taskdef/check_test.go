@@ -70,8 +70,15 @@ func TestCheckFindsEachBrokenInvariant(t *testing.T) {
 		"volumes in a circle": func(t *Task) {
 			t.Containers[0].VolumesFrom, t.Containers[1].VolumesFrom = []VolumesFrom{{Container: 1}}, []VolumesFrom{{Container: 0}}
 		},
-		"secret from nowhere": func(t *Task) { t.Containers[0].Secrets = []Secret{{"S", SecretValue{ValueFrom: "x", ID: "x"}}} },
-		"secret of no source": func(t *Task) { t.Containers[0].Secrets = []Secret{{"S", SecretValue{ValueFrom: "x", Source: "x"}}} },
+		"secret from nowhere": func(t *Task) {
+			t.Containers[0].Secrets = []Secret{{Name: "S", SecretValue: SecretValue{ValueFrom: "x", ID: "x"}}}
+		},
+		"secret of no source": func(t *Task) {
+			t.Containers[0].Secrets = []Secret{{Name: "S", SecretValue: SecretValue{ValueFrom: "x", Source: "x"}}}
+		},
+		"secret with a part of no source": func(t *Task) {
+			t.Containers[0].Secrets = []Secret{{Name: "S", Parts: []SecretPart{{Text: "a"}, {Secret: &SecretValue{ValueFrom: "x", Source: "x"}}}}}
+		},
 		"file of S3": func(t *Task) {
 			t.Containers[0].EnvironmentFiles = []EnvironmentFile{{ValueFrom: "arn:aws:s3:::b/a.env"}}
 		},

@@ -59,11 +59,11 @@ func decodeLogConfiguration(c cursor) *LogConfiguration {
 		item.want(doctree.Object, `write {"name": ..., "valueFrom": ...}`)
 		value := item.at("valueFrom")
 		if l.Sent(c.p.settings.Logs) {
-			l.SecretOptions = append(l.SecretOptions, Secret{item.at("name").str(), decodeSecretValue(value)})
+			l.SecretOptions = append(l.SecretOptions, Secret{Name: item.at("name").str(), SecretValue: decodeSecretValue(value)})
 			continue
 		}
 		// The value is not wanted here, so that it need not be mapped.
-		l.SecretOptions = append(l.SecretOptions, Secret{item.at("name").str(), SecretValue{ValueFrom: value.str()}})
+		l.SecretOptions = append(l.SecretOptions, Secret{Name: item.at("name").str(), SecretValue: SecretValue{ValueFrom: value.str()}})
 	}
 	return l
 }

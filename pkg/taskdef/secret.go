@@ -35,6 +35,29 @@ type SecretValue struct {
 type Secret struct {
 	Name string `json:"name"`
 	SecretValue
+	// Parts, if there are any, make the value instead of SecretValue, one after the other. Only a
+	// Kubernetes Pod has such variables: those whose value names a secret one, as in "user:$(PASSWORD)".
+	Parts []SecretPart `json:"parts,omitempty"`
+}
+
+// SecretPart is a part of the value of a variable: a text, or a secret.
+type SecretPart struct {
+	Text   string       `json:"text,omitempty"`
+	Secret *SecretValue `json:"secret,omitempty"`
+}
+
+// Values are the secrets that a variable holds.
+func (s Secret) Values() []SecretValue {
+	if len(s.Parts) == 0 {
+		return []SecretValue{s.SecretValue}
+	}
+	var out []SecretValue
+	for _, p := range s.Parts {
+		if p.Secret != nil {
+			out = append(out, *p.Secret)
+		}
+	}
+	return out
 }
 
 // SecretFile is a secret given to a container as a file (x-podtask).
@@ -130,7 +153,7 @@ func decodeSecrets(c cursor) []Secret {
 	var secrets []Secret
 	for _, item := range c.list(`write a list of {"name": ..., "valueFrom": ...}`) {
 		item.want(doctree.Object, `write {"name": ..., "valueFrom": ...}`)
-		secrets = append(secrets, Secret{item.at("name").str(), decodeSecretValue(item.at("valueFrom"))})
+		secrets = append(secrets, Secret{Name: item.at("name").str(), SecretValue: decodeSecretValue(item.at("valueFrom"))})
 	}
 	return secrets
 }
@@ -183,7 +206,9 @@ func checkSecrets(r rules, c Container) {
 		}
 		in.in("name").require(complaint == "", "", "%s", complaint)
 		seen[s.Name] = "another secret"
-		checkSecretValue(in.in("valueFrom"), s.SecretValue)
+		for _, v := range s.Values() {
+			checkSecretValue(in.in("valueFrom"), v)
+		}
 	}
 	if c.RepositoryCredentials != nil {
 		checkSecretValue(r.in("repositoryCredentials").in("credentialsParameter"), *c.RepositoryCredentials)

@@ -44,6 +44,14 @@ var podFixtures = []podFixture{
 		log: []string{"/job: first second"},
 	},
 	{
+		page: "tasks/inject-data-application/define-interdependent-environment-variables", // of which one is secret
+		manifest: `{apiVersion: v1, kind: Secret, metadata: {name: login}, stringData: {password: of-the-secret}}
+---
+{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: Never, containers: [{name: c, image: "@IMAGE", args: [env, URL],
+			env: [{name: PW, valueFrom: {secretKeyRef: {name: login, key: password}}}, {name: URL, value: "postgres://u:$(PW)@db"}]}]}}`,
+		log: []string{"postgres://u:of-the-secret@db"},
+	},
+	{
 		page: "concepts/storage/volumes#emptydir", // in memory: the second init container does not have it
 		manifest: `{apiVersion: v1, kind: Pod, metadata: {name: "@NAME"}, spec: {restartPolicy: Never,
 			initContainers: [

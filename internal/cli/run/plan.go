@@ -304,7 +304,9 @@ func (pl *plan) addMounts(t taskdef.Task, i int) {
 
 func (pl *plan) addSecrets(c taskdef.Container) {
 	for _, s := range c.Secrets {
-		pl.Secrets = append(pl.Secrets, planSecret{Container: c.Name, Variable: s.Name, Source: s.Source, JSONKey: s.JSONKey})
+		for _, v := range s.Values() {
+			pl.Secrets = append(pl.Secrets, planSecret{Container: c.Name, Variable: s.Name, Source: v.Source, JSONKey: v.JSONKey})
+		}
 	}
 	for _, s := range c.Extensions.SecretFiles {
 		pl.Secrets = append(pl.Secrets, planSecret{Container: c.Name, Path: s.Path, Source: s.Source, JSONKey: s.JSONKey})

@@ -58,7 +58,9 @@ func fromTask(t taskdef.Task, c taskdef.Container) container {
 		out.EnvironmentFiles = append(out.EnvironmentFiles, envFile{"s3", f.Path})
 	}
 	for _, s := range c.Secrets {
-		out.Secrets = append(out.Secrets, secret{s.Name, s.ValueFrom})
+		if len(s.Parts) == 0 { // a definition cannot say of what parts a value is: lost names it
+			out.Secrets = append(out.Secrets, secret{s.Name, s.ValueFrom})
+		}
 	}
 	for _, m := range c.Mounts {
 		out.MountPoints = append(out.MountPoints, mountPoint{m.Volume, m.Path, m.ReadOnly})

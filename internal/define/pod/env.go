@@ -14,11 +14,16 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
-// variable is one of the environment: a value, or where a secret one comes from.
+// variable is one of the environment: a value, where a secret one comes from, or the parts of a value
+// of which some are secret.
 type variable struct {
 	name, value string
 	secret      *taskdef.SecretValue
+	parts       []taskdef.SecretPart
 }
+
+// hidden reports whether the value is a secret, or has one in it.
+func (v variable) hidden() bool { return v.secret != nil || len(v.parts) > 0 }
 
 // environment gathers the variables of one container.
 type environment struct {
@@ -38,8 +43,12 @@ func (b *reader) environment(i int) {
 	}
 	c := &b.result.Task.Containers[i]
 	for _, v := range e.vars {
-		if v.secret != nil {
+		switch {
+		case v.secret != nil:
 			c.Secrets = append(c.Secrets, taskdef.Secret{Name: v.name, SecretValue: *v.secret})
+			continue
+		case len(v.parts) > 0:
+			c.Secrets = append(c.Secrets, taskdef.Secret{Name: v.name, Parts: v.parts})
 			continue
 		}
 		c.Environment = append(c.Environment, taskdef.EnvVar{Name: v.name, Value: v.value})
@@ -78,12 +87,10 @@ func (e *environment) add(v value) {
 	}
 	out := variable{name: name.str()}
 	if !from.filled() {
-		var ok bool
-		if out.value, ok = e.expand(v.at("value"), v.at("value").str(), e.lookupOwn); !ok {
-			return
+		if out, ok := e.compose(v.at("value"), out.name); ok {
+			e.own[out.name] = out
+			e.set(out)
 		}
-		e.own[out.name] = out
-		e.set(out)
 		return
 	}
 	if v.at("value").filled() {
@@ -183,11 +190,60 @@ func (e *environment) arguments(v value) []string {
 	return out
 }
 
-// expand replaces $(VAR) by the value of a variable; $$ stands for $, and what names no
-// variable stays (k8s.io/kubernetes/third_party/forked/golang/expansion). A secret is no
-// part of a value that is shown, so it is refused.
+// compose returns a variable with a value in which $(VAR) is replaced. One that holds a secret is a
+// secret itself: what runs the task puts it together.
+func (e *environment) compose(at value, name string) (variable, bool) {
+	out := variable{name: name}
+	secret, address := false, false
+	for _, p := range pieces(at.str(), e.lookupOwn) {
+		secret = secret || p.hidden()
+		address = address || strings.Contains(p.value, taskdef.PodIP) || strings.Contains(p.value, taskdef.PodIPs)
+		switch {
+		case p.secret != nil:
+			out.parts = append(out.parts, taskdef.SecretPart{Secret: p.secret})
+		case len(p.parts) > 0:
+			out.parts = append(out.parts, p.parts...)
+		case p.value != "":
+			out.value += p.value
+			out.parts = append(out.parts, taskdef.SecretPart{Text: p.value})
+		}
+	}
+	switch {
+	case !secret:
+		out.parts = nil
+	case address:
+		at.wrong("the value has a secret and the address of the Pod in it, which is not known when secrets are made", "give the program two variables")
+		return out, false
+	default:
+		out.value = ""
+	}
+	return out, true
+}
+
+// expand replaces $(VAR) by the value of a variable. A secret is refused: it is no part of a text that
+// is shown.
 func (e *environment) expand(at value, text string, lookup func(string) (variable, bool)) (string, bool) {
 	var b strings.Builder
+	for _, p := range pieces(text, lookup) {
+		if p.hidden() {
+			at.wrong("$("+printable(p.name)+") is a secret, which must not be part of an argument or a path", "let the program read the variable itself")
+			return "", false
+		}
+		b.WriteString(p.value)
+	}
+	return b.String(), true
+}
+
+// pieces are the parts of a text: what stands there, and the variables that $(VAR) names. $$ stands
+// for $, and what names no variable stays (k8s.io/kubernetes/third_party/forked/golang/expansion).
+func pieces(text string, lookup func(string) (variable, bool)) (out []variable) {
+	var b strings.Builder
+	flush := func() {
+		if b.Len() > 0 {
+			out = append(out, variable{value: b.String()})
+			b.Reset()
+		}
+	}
 	for i := 0; i < len(text); i++ {
 		if text[i] != '$' || i+1 == len(text) {
 			b.WriteByte(text[i])
@@ -204,20 +260,18 @@ func (e *environment) expand(at value, text string, lookup func(string) (variabl
 			b.WriteString("$(")
 		default:
 			name := text[i+1 : i+end]
-			v, ok := lookup(name)
-			switch {
-			case ok && v.secret != nil:
-				at.wrong("$("+printable(name)+") is a secret, which must not be part of an argument or of another variable", "let the program read the variable itself")
-				return "", false
-			case ok:
-				b.WriteString(v.value)
-			default:
+			if v, ok := lookup(name); ok {
+				flush()
+				v.name = name
+				out = append(out, v)
+			} else {
 				b.WriteString("$(" + name + ")")
 			}
 			i += end
 		}
 	}
-	return b.String(), true
+	flush()
+	return out
 }
 
 // expandPath expands a subPathExpr. Each variable must have a value, as in Kubernetes
@@ -226,7 +280,7 @@ func (e *environment) expandPath(expr value) (string, bool) {
 	var missing []string
 	path, ok := e.expand(expr, expr.str(), func(name string) (variable, bool) {
 		v, known := e.lookupAll(name)
-		if (!known || v.value == "" && v.secret == nil) && !slices.Contains(missing, printable(name)) {
+		if (!known || v.value == "" && !v.hidden()) && !slices.Contains(missing, printable(name)) {
 			missing = append(missing, printable(name))
 		}
 		return v, known

@@ -205,7 +205,7 @@ var rules = []rule{
 	{"ContainerPort.protocol", honored, "`TCP` (default) or `UDP`; `SCTP` is refused", nil},
 
 	{"EnvVar.name", honored, "", nil},
-	{"EnvVar.value", honored, "with `$(VAR)` for the variables before it", nil},
+	{"EnvVar.value", honored, "with `$(VAR)` for the variables before it; a value with a Secret in it is itself kept as a Podman secret", nil},
 	{"EnvVar.valueFrom", honored, "", nil},
 	{"EnvVarSource.configMapKeyRef", honored, "from a ConfigMap document of the same file", nil},
 	{"EnvVarSource.fieldRef", honored, "", nil},

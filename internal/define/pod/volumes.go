@@ -340,7 +340,7 @@ func (b *reader) subPath(m value, i int) (string, bool) {
 			e.vars = append(e.vars, variable{name: o.Name, value: o.Value})
 		}
 		for _, o := range b.result.Task.Containers[i].Secrets {
-			e.vars = append(e.vars, variable{name: o.Name, secret: &o.SecretValue})
+			e.vars = append(e.vars, variable{name: o.Name, secret: &o.SecretValue, parts: o.Parts})
 		}
 		var ok bool
 		if sub, ok = e.expandPath(expr); !ok {

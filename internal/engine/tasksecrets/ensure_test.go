@@ -4,11 +4,13 @@ import (
 	"context"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
+	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -21,8 +23,43 @@ func (m made) HasSecret(context.Context, string) (bool, error)     { return fals
 func (m made) RemoveSecrets(context.Context, string, string) error { return nil }
 func (m made) EnsureSecret(ctx context.Context, name, _ string, read func(context.Context) ([]byte, error)) error {
 	b, err := read(ctx)
-	m[name] = string(b)
+	if err == nil {
+		m[name] = string(b)
+	}
 	return err
+}
+
+// TestAValueOfSeveralPartsIsPutTogether as one secret, which only its podtask can read where a part is
+// of this process.
+func TestAValueOfSeveralPartsIsPutTogether(t *testing.T) {
+	t.Parallel()
+	parts := []taskdef.SecretPart{{Text: "postgres://"}, {Secret: &taskdef.SecretValue{Source: "env:USER_NAME"}}, {Text: ":"}, {Secret: &taskdef.SecretValue{Source: "podman:kept"}}, {Text: "@db"}}
+	s := lifecycle.State{ID: "0123", Task: taskdef.Task{Containers: []taskdef.Container{{Name: "app", Secrets: []taskdef.Secret{{Name: "URL", Parts: parts}}}}}}
+	if all := taskspec.Secrets(s); len(all) != 1 || !all[0].Own || !all[0].ProcessLocal() {
+		t.Errorf("%+v", all)
+	}
+	podman := &keeping{made{}}
+	k := tasksecrets.Store{Getenv: func(string) string { return "" }, Podman: func(context.Context) (tasksecrets.Podman, error) { return podman, nil }}
+	if missing := k.Missing(s); len(missing) != 1 || missing[0] != "USER_NAME" {
+		t.Errorf("missing are %v", missing)
+	}
+	if err := k.Ensure(t.Context(), s); err == nil || !strings.Contains(err.Error(), "variable URL of container app") {
+		t.Errorf("without one of the parts: %v", err)
+	}
+	k.Provide("USER_NAME", []byte("u"))
+	if err := k.Ensure(t.Context(), s); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(podman.made, made{"podtask-0123-c0-env0": "postgres://u:correct horse@db"}); diff != "" {
+		t.Errorf("-got +want:\n%s", diff)
+	}
+}
+
+// keeping has a secret of the user.
+type keeping struct{ made }
+
+func (k *keeping) Secret(context.Context, string) ([]byte, error) {
+	return []byte("correct horse"), nil
 }
 
 func TestAFileHasTheWholeSecretAndAVariableNoFinalNewline(t *testing.T) {

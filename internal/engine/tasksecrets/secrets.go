@@ -231,8 +231,31 @@ func (k *Store) ReadFile(ctx context.Context, from, reference string) ([]byte, e
 	return value.File(), nil
 }
 
-// secret reads the value of a secret. The error never holds it.
+// secret reads the value of a secret, and puts together one of several parts. The error never holds it.
 func (r *reading) secret(ctx context.Context, w taskspec.Secret) ([]byte, error) {
+	if len(w.Parts) == 0 {
+		return r.single(ctx, w)
+	}
+	var out []byte
+	for _, p := range w.Parts {
+		if p.Secret == nil {
+			out = append(out, p.Text...)
+			continue
+		}
+		w.From = *p.Secret
+		part, err := r.single(ctx, w)
+		if err != nil {
+			clear(out)
+			return nil, err
+		}
+		out = append(out, part...)
+		clear(part)
+	}
+	return out, nil
+}
+
+// single reads the value of a secret from its source.
+func (r *reading) single(ctx context.Context, w taskspec.Secret) ([]byte, error) {
 	source, value, err := r.value(ctx, w.From)
 	if err != nil && w.From.ID != "" {
 		return nil, fmt.Errorf("%s: %w", w.From.ID, err)
@@ -363,9 +386,11 @@ func (k *Store) PersistLocal(ctx context.Context, s lifecycle.State) error {
 // this process, and that are not here; and credentials that only the old task has.
 func (k *Store) Missing(s lifecycle.State) (missing []string) {
 	for _, w := range taskspec.Secrets(s) {
-		source, err := secretsource.Parse(w.From.Source)
-		if err == nil && w.ProcessLocal() && source.Kind == secretsource.Env && k.getenv(source.Name) == "" && !slices.Contains(missing, source.Name) {
-			missing = append(missing, source.Name)
+		for _, v := range w.Values() {
+			source, err := secretsource.Parse(v.Source)
+			if err == nil && w.ProcessLocal() && source.Kind == secretsource.Env && k.getenv(source.Name) == "" && !slices.Contains(missing, source.Name) {
+				missing = append(missing, source.Name)
+			}
 		}
 	}
 	if hasLogins(s.ID, s.Task) {

@@ -2,6 +2,7 @@ package taskspec
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/podtask/podtask/internal/host/secretsource"
 	"github.com/podtask/podtask/internal/logs/firelens"
@@ -21,6 +22,8 @@ type Secret struct {
 	Name string
 	Own  bool
 	From taskdef.SecretValue
+	// Parts make the value instead of From, if there are any.
+	Parts []taskdef.SecretPart
 	// env is the variable, file the index in SecretFiles if env is empty.
 	Env string
 	// Option is that of a log driver, if env and file are not set.
@@ -41,7 +44,7 @@ func ContainerSecrets(s lifecycle.State, i int) []Secret {
 		out = append(out, w.named(s, fmt.Sprintf("c%d-%s%d", i, kind, n)))
 	}
 	for n, v := range c.Secrets {
-		add("env", n, Secret{From: v.SecretValue, Env: v.Name, Who: fmt.Sprintf("variable %s of container %s", v.Name, c.Name)})
+		add("env", n, Secret{From: v.SecretValue, Parts: v.Parts, Env: v.Name, Who: fmt.Sprintf("variable %s of container %s", v.Name, c.Name)})
 	}
 	out = append(out, routerSecrets(s, i)...)
 	for n, f := range c.Extensions.SecretFiles {
@@ -108,6 +111,13 @@ func (w Secret) named(s lifecycle.State, suffix string) Secret {
 // ProcessLocal reports whether a source can be read by the process that was asked to run
 // the task only, and not by a later owner of it.
 func (w Secret) ProcessLocal() bool {
-	source, err := secretsource.Parse(w.From.Source)
-	return w.Own && err == nil && (source.Kind == secretsource.Env || source.Kind == secretsource.Credential)
+	return w.Own && slices.ContainsFunc(w.Values(), func(v taskdef.SecretValue) bool {
+		source, err := secretsource.Parse(v.Source)
+		return err == nil && (source.Kind == secretsource.Env || source.Kind == secretsource.Credential)
+	})
+}
+
+// Values are where the parts of the secret come from.
+func (w Secret) Values() []taskdef.SecretValue {
+	return taskdef.Secret{SecretValue: w.From, Parts: w.Parts}.Values()
 }
