@@ -53,14 +53,16 @@ func (m *Factory) stats(ctx context.Context, name string) (json.RawMessage, erro
 	return podman.DockerStats(ctx, name)
 }
 
-// Options adds to the options of a new task what its endpoint needs.
+// Options adds to the options of a new task what its endpoint needs. A Kubernetes Pod has one for
+// credentials only: what finds more takes it for a task of ECS.
 func (m *Factory) Options(t taskdef.Task, o lifecycle.Options) lifecycle.Options {
-	if m.Namespaces != nil && m.Settings.Enabled {
-		o.MetadataKey = record.NewID()
-		o.Credentials = t.Identity.TaskRoleSource != "" || len(m.Settings.CredentialsHelper) > 0
+	credentials, isPod := t.Identity.TaskRoleSource != "" || len(m.Settings.CredentialsHelper) > 0, len(t.Extensions.Pod) > 0
+	if m.Namespaces != nil && m.Settings.Enabled && (credentials || !isPod) {
+		o.MetadataKey, o.Credentials = record.NewID(), credentials
 		o.Region = cmp.Or(m.Settings.Region, m.Getenv("AWS_REGION"), m.Getenv("AWS_DEFAULT_REGION"))
-		o.ExecutionEnv = executionEnv
-		o.MetadataFile = m.Settings.File
+		if !isPod {
+			o.ExecutionEnv, o.MetadataFile = executionEnv, m.Settings.File
+		}
 	}
 	return o
 }

@@ -17,11 +17,14 @@ import (
 )
 
 // metadataEnv returns the variables that lead a container to the endpoint, and those by
-// which the SDK of AWS knows where it is.
+// which the SDK of AWS knows where it is. A Kubernetes Pod has no variables of ECS.
 func metadataEnv(s lifecycle.State, i int) map[string]string {
 	env := make(map[string]string)
 	if s.Sandbox.Metadata != "" {
 		env = metadata.Env(s.Options.MetadataKey, s.Sandbox.Metadata, s.Task.Containers[i].Name, s.Options.Credentials)
+	}
+	if len(s.Task.Extensions.Pod) > 0 {
+		maps.DeleteFunc(env, func(name, _ string) bool { return strings.HasPrefix(name, "ECS_") })
 	}
 	if region := s.Options.Region; region != "" {
 		env["AWS_REGION"], env["AWS_DEFAULT_REGION"] = region, region

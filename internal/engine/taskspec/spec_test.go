@@ -304,3 +304,18 @@ func TestLogsHaveAMaximumSize(t *testing.T) {
 		}
 	}
 }
+
+func TestAPodHasNoVariablesOfECS(t *testing.T) {
+	t.Parallel()
+	for _, isPod := range []bool{false, true} {
+		s := stateOf(taskdef.Task{Containers: []taskdef.Container{{Name: "c"}}})
+		s.Sandbox.Metadata, s.Options.MetadataKey, s.Options.Credentials = "169.254.170.2:80", "key", true
+		if isPod {
+			s.Task.Extensions.Pod = json.RawMessage(`{}`)
+		}
+		env := Container(s, 0, "i").Env
+		if env["ECS_CONTAINER_METADATA_URI_V4"] == "" != isPod || env["ECS_AGENT_URI"] == "" != isPod || env["AWS_CONTAINER_CREDENTIALS_RELATIVE_URI"] == "" {
+			t.Errorf("Pod: %t: %v", isPod, env)
+		}
+	}
+}
