@@ -77,6 +77,8 @@ type DeploymentCircuitBreaker struct {
 	Enable bool `json:"enable"`
 	// Rollback returns to the last deployment that was completed.
 	Rollback bool `json:"rollback"`
+	// Cumulative: failures of a deployment add up, also when a task has become healthy in between.
+	Cumulative bool `json:"cumulative,omitempty"`
 }
 
 // Deployment replaces the copies of a service by ones of a task definition.

@@ -16,7 +16,7 @@ import (
 func TestModel(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(t *rapid.T) {
-		c := Config{Breaker: Breaker{Enable: true, Rollback: true}}
+		c := Config{Breaker: Breaker{Enable: true, Rollback: true, Cumulative: rapid.Bool().Draw(t, "cumulative")}}
 		if rapid.Bool().Draw(t, "bounds") {
 			c.Bounds = &Bounds{MinimumHealthyPercent: rapid.SampledFrom([]int{0, 50, 100}).Draw(t, "least"), MaximumPercent: rapid.SampledFrom([]int{100, 150, 200}).Draw(t, "most")}
 		}
@@ -120,6 +120,9 @@ func checkConverges(w *world, t *rapid.T) {
 		t.Fatalf("%v:\n%+v", err, w.state.Tasks)
 	}
 	p := w.state.Primary()
+	if n := len(w.state.Deployments); n != 1 {
+		t.Fatalf("%d deployments are left", n)
+	}
 	if _, bad := w.bad[p.TaskDefinition]; bad && w.state.DesiredCount > 0 {
 		t.Fatalf("it came to rest with %s, which is bad", p.TaskDefinition)
 	}

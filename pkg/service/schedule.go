@@ -16,26 +16,34 @@ func (s *State) judge(at time.Time) {
 		}
 	}
 	p := &s.Deployments[0]
-	if s.Status != Active || !s.Config.Breaker.Enable || p.Rollout != InProgress || p.Rollback || p.FailedTasks < s.Threshold() {
+	back, due := s.breakerDue()
+	if !due || at.Before(p.UpdatedAt.Add(leastRollout)) {
 		return
 	}
-	back, ok := s.RollbackTarget()
-	if !ok {
-		return // there is nothing to return to: it keeps trying, with growing pauses
-	}
 	s.tripBreaker(at)
-	p.Rollout = Failed
+	p.Rollout, p.UpdatedAt = Failed, at
 	p.Reason = fmt.Sprintf("circuit breaker: %d tasks failed, the last: %s", p.FailedTasks, p.LastFailure)
 	s.say(at, "(deployment %s) deployment failed: tasks failed to start.", p.ID)
 	if !s.Config.Breaker.Rollback {
 		s.stopAttempt(at, p.Reason)
 		return
 	}
+	p.FailedAt = at
 	s.say(at, "rolling back to (deployment %s).", back.ID)
 	s.Rollbacks++
 	s.restore(at, back, p.Reason)
 	s.Deployments[0].Rollback = true
 	s.Deployments[0].Reason = fmt.Sprintf("rolled back from (deployment %s): %s", s.Deployments[1].ID, s.Deployments[1].LastFailure)
+}
+
+// breakerDue reports whether so many tasks of the deployment have failed that the circuit breaker
+// ends it, and to which it may return. If there is none, it keeps trying, with growing pauses.
+func (s State) breakerDue() (back Deployment, due bool) {
+	p := s.Primary()
+	if s.Status != Active || !s.Config.Breaker.Enable || p.Rollout != InProgress || p.Rollback || p.FailedTasks < s.Threshold() {
+		return back, false
+	}
+	return s.RollbackTarget()
 }
 
 // Threshold is how many tasks of a deployment may fail before it has failed (ECS: half
@@ -147,7 +155,7 @@ func (s *State) wantTasks(at time.Time) {
 	}
 	_, most := s.Limits()
 	n := min(s.DesiredCount-kept, most-s.Count("").Present)
-	if n <= 0 || at.Before(s.BackOff.NotUntil) {
+	if _, due := s.breakerDue(); due || n <= 0 || at.Before(s.BackOff.NotUntil) {
 		return
 	}
 	var names []string
@@ -183,17 +191,25 @@ func (s *State) settle(at time.Time) {
 	if whole && p.Rollout == InProgress {
 		s.completeAttempt(at)
 		p.Rollout, p.UpdatedAt = Completed, at
-		s.Deployments = []Deployment{p}
+		s.Deployments[0] = p
 		if s.DesiredCount > 0 { // none at all prove nothing
 			others := slices.DeleteFunc(s.Completed, func(d Deployment) bool { return d.ID == p.ID })
 			s.Completed = append([]Deployment{p}, others[:min(len(others), keptCompleted-1)]...)
 		}
 		s.say(at, "(deployment %s) deployment completed.", p.ID)
 	}
+	if whole {
+		s.Deployments = slices.DeleteFunc(s.Deployments, func(d Deployment) bool { return !d.Primary && !d.isShown(at) })
+	}
 	if whole && !s.Steady {
 		s.say(at, "has reached a steady state.")
 	}
 	s.Steady = whole
+}
+
+// isShown reports whether a deployment without tasks is listed still, because it has just failed.
+func (d Deployment) isShown(at time.Time) bool {
+	return !d.FailedAt.IsZero() && at.Before(d.FailedAt.Add(shownFailed))
 }
 
 // effects are what is to be begun now.
@@ -231,6 +247,14 @@ func (s State) Wake(at time.Time) (wake time.Time) {
 		}
 	}
 	sooner(s.BackOff.NotUntil)
+	if _, due := s.breakerDue(); due {
+		sooner(s.Primary().UpdatedAt.Add(leastRollout))
+	}
+	for _, d := range s.Deployments[1:] {
+		if d.isShown(at) {
+			sooner(d.FailedAt.Add(shownFailed))
+		}
+	}
 	for _, t := range s.Tasks {
 		if t.op == idle {
 			sooner(t.notUntil)

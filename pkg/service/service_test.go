@@ -262,6 +262,81 @@ func TestABadRevisionIsRolledBack(t *testing.T) {
 	}
 }
 
+// Copies may fail within a moment. Who looks every few seconds sees the deployment all the same, and
+// that it failed.
+func TestADeploymentThatFailsAtOnceIsSeen(t *testing.T) {
+	t.Parallel()
+	w := newWorld(3, careful, spec(1))
+	waitForRest(w, t, time.Minute)
+	w.bad["web:2"] = Observation{Stopped: true, Reason: "exit 1"}
+	w.now = w.now.Add(time.Hour)
+	began := w.now
+	w.tell(update(spec(2)))
+	see := func(after time.Duration, want string) {
+		t.Helper()
+		if err := calm(w, began.Add(after).Sub(w.now)); err != nil {
+			t.Fatal(err)
+		}
+		w.now = began.Add(after)
+		w.tell(TimerFired{})
+		var got []string
+		for _, d := range w.state.Deployments {
+			got = append(got, fmt.Sprintf("%s %s %d", d.ID, d.Rollout, d.FailedTasks))
+		}
+		if strings.Join(got, ", ") != want {
+			t.Errorf("after %s: %q, want %q", after, got, want)
+		}
+	}
+	see(leastRollout-time.Second, "web/2 IN_PROGRESS 3, web/1 COMPLETED 0")
+	see(leastRollout, "web/1 COMPLETED 0, web/2 FAILED 3")
+	see(leastRollout+shownFailed-time.Second, "web/1 COMPLETED 0, web/2 FAILED 3")
+	see(leastRollout+shownFailed, "web/1 COMPLETED 0")
+}
+
+// Three failures end a deployment, if none of its tasks was healthy in between or they add up.
+func TestAHealthyTaskResetsTheBreaker(t *testing.T) {
+	t.Parallel()
+	for _, cumulative := range []bool{false, true} {
+		c := careful
+		c.Breaker.Cumulative = cumulative
+		c.Bounds = &Bounds{MinimumHealthyPercent: 0, MaximumPercent: 200}
+		w := newWorld(2, c, spec(1))
+		waitForRest(w, t, time.Minute)
+		w.tell(update(spec(2)))
+		next := func(seen Observation) {
+			t.Helper()
+			for range 20 {
+				for len(w.asked) > 0 {
+					w.do(0)
+				}
+				for id, task := range w.tasks {
+					if known := w.state.task(id); task.definition == "web:2" && known.Phase == Live && !task.Running {
+						task.Observation = seen
+						w.look(id)
+						return
+					}
+				}
+				w.now = w.state.Wake(w.now)
+				w.tell(TimerFired{})
+			}
+			t.Fatal("no task is due")
+		}
+		fails, fit := Observation{Stopped: true, Reason: "exit 1"}, Observation{Running: true, Health: Healthy}
+		next(fails)
+		next(fit)
+		next(fails)
+		if n, want := w.state.Primary().FailedTasks, map[bool]int{false: 1, true: 2}[cumulative]; n != want {
+			t.Errorf("cumulative %t: %d failures, want %d", cumulative, n, want)
+		}
+		next(fails)
+		w.now = w.now.Add(leastRollout)
+		w.tell(TimerFired{})
+		if tripped := w.state.Rollbacks == 1; tripped != cumulative {
+			t.Errorf("cumulative %t: %d rollbacks", cumulative, w.state.Rollbacks)
+		}
+	}
+}
+
 func TestWithoutRollbackAFailedDeploymentStandsStill(t *testing.T) {
 	t.Parallel()
 	c := careful

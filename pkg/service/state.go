@@ -116,6 +116,9 @@ type Breaker struct {
 	Enable bool `json:"enable"`
 	// Rollback returns to the last deployment that was completed.
 	Rollback bool `json:"rollback"`
+	// Cumulative: failures of a deployment add up. Otherwise they are counted from zero again
+	// when a task of it becomes healthy, as ECS does by default.
+	Cumulative bool `json:"cumulative,omitempty"`
 }
 
 // Deployment is one task definition on its way to all copies.
@@ -128,7 +131,10 @@ type Deployment struct {
 	Reason  string  `json:"rolloutStateReason,omitempty"`
 	// Rollback: the service has returned to it by itself.
 	Rollback bool `json:"rollback,omitempty"`
-	// FailedTasks counts since the rollout began; LastFailure is why the latest did.
+	// FailedAt is when the circuit breaker ended it for an earlier one; it is listed for shownFailed.
+	FailedAt time.Time `json:"failedAt,omitzero"`
+	// FailedTasks counts since the rollout began, or since a task was healthy (Breaker);
+	// LastFailure is why the latest did.
 	FailedTasks int       `json:"failedTasks"`
 	LastFailure string    `json:"lastFailure,omitempty"`
 	CreatedAt   time.Time `json:"createdAt"`
@@ -272,6 +278,11 @@ const (
 	// monitor is how long a task without a health check has to run before it is taken for
 	// healthy (the update monitor of Docker's swarm mode): what exits at once is not.
 	monitor = 5 * time.Second
+	// leastRollout is how long a deployment lasts before the circuit breaker ends it, and shownFailed
+	// how long it is listed afterwards. On ECS failures take minutes, and clients look every few
+	// seconds: they shall see the deployment, and that it failed.
+	leastRollout = 10 * time.Second
+	shownFailed  = time.Minute
 	// forgiven is how long a task has to be healthy for its failure to begin a new streak.
 	forgiven = 5 * time.Minute
 )

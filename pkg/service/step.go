@@ -171,7 +171,7 @@ func (s *State) deploy(at time.Time, spec Spec) {
 // there stay.
 func (s *State) restore(at time.Time, d Deployment, reason string) {
 	sources := Shares(*s)
-	d.FailedTasks, d.LastFailure, d.Reason, d.Rollback = 0, "", "", false
+	d.FailedTasks, d.LastFailure, d.Reason, d.Rollback, d.FailedAt = 0, "", "", false, time.Time{}
 	s.makePrimary(at, d)
 	s.returnTo(at, reason, sources)
 }
@@ -265,7 +265,8 @@ func stoppedBy(reason string) string {
 	return "stopped by a user: " + reason
 }
 
-// remember notes since when tasks have been healthy, once it is known which have failed.
+// remember notes since when tasks have been healthy, once it is known which have failed. One that
+// becomes healthy has the failures of its deployment counted from zero again.
 func (s *State) remember(at time.Time) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
@@ -275,6 +276,9 @@ func (s *State) remember(at time.Time) {
 			t.HealthySince = time.Time{}
 		case t.HealthySince.IsZero():
 			t.HealthySince = at
+			if p := &s.Deployments[0]; t.Deployment == p.ID && p.Rollout == InProgress && !s.Config.Breaker.Cumulative {
+				p.FailedTasks = 0
+			}
 		}
 	}
 }

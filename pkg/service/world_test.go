@@ -85,12 +85,28 @@ func (w *world) tell(in Input) {
 	w.state = next
 	w.save()
 	checkAttempts(w, before, in)
+	checkBreaker(w, before)
 	checkStops(w, before, effects)
 	checkDrains(w, effects)
 	w.asked = append(w.asked, effects...)
 	_, most := next.Limits()
 	if _, scaled := in.(Updated); !scaled && len(next.Tasks) > len(before.Tasks) && next.Count("").Present > most {
 		broken("%d copies, at most %d are allowed", next.Count("").Present, most)
+	}
+}
+
+// checkBreaker checks that a deployment which the circuit breaker ends has lasted for a while, and is
+// listed as one that failed.
+func checkBreaker(w *world, before State) {
+	if w.state.Rollbacks == before.Rollbacks {
+		return
+	}
+	was := before.Primary()
+	if w.now.Before(was.UpdatedAt.Add(leastRollout)) {
+		broken("deployment %s was given up at once", was.ID)
+	}
+	if d, listed := w.state.Deployment(was.ID); !listed || d.Rollout != Failed || d.Reason == "" {
+		broken("deployment %s failed, and is listed as %+v", was.ID, d)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"encoding/base64"
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,10 +99,62 @@ func TestADeploymentThatTheBreakerEnds(t *testing.T) {
 	w.rolled()
 	arn := w.deploy().CurrentServiceDeployment
 	w.keeper.run("web", failing("web/2"))
+	w.keeper.passed = time.Minute
+	w.keeper.run("web", failing("web/2"))
 	d := w.deployment(arn)
-	if d.Status != "ROLLBACK_SUCCESSFUL" || d.DeploymentCircuitBreaker.Status != "TRIGGERED" || d.DeploymentCircuitBreaker.FailureCount != 3 || d.StoppedAt == nil || d.FinishedAt == nil ||
-		*d.Rollback.ServiceRevisionArn != *d.SourceServiceRevisions[0].Arn || !strings.Contains(*d.StatusReason, "circuit breaker: 3 tasks failed") || *d.Rollback.Reason != *d.StatusReason {
+	if d.Status != "ROLLBACK_SUCCESSFUL" || d.DeploymentCircuitBreaker.Status != "TRIGGERED" || d.DeploymentCircuitBreaker.FailureCount != 4 || d.StoppedAt == nil || d.FinishedAt == nil ||
+		*d.Rollback.ServiceRevisionArn != *d.SourceServiceRevisions[0].Arn || !strings.Contains(*d.StatusReason, "circuit breaker: 4 tasks failed") || *d.Rollback.Reason != *d.StatusReason {
 		t.Errorf("%+v %+v %+v", d, d.DeploymentCircuitBreaker, d.Rollback)
+	}
+}
+
+func TestResetOnHealthyTask(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.rolled()
+	set := func(in types.DeploymentCircuitBreaker, want bool) {
+		t.Helper()
+		out := must[*ecs.UpdateServiceOutput](t)(w.client.UpdateService(t.Context(), &ecs.UpdateServiceInput{Service: aws.String("web"), DeploymentConfiguration: &types.DeploymentConfiguration{DeploymentCircuitBreaker: &in}}))
+		got := out.Service.DeploymentConfiguration.DeploymentCircuitBreaker
+		if got.ResetOnHealthyTask == nil || *got.ResetOnHealthyTask != want || got.Enable != in.Enable {
+			t.Errorf("%+v, want %t", got, want)
+		}
+	}
+	set(types.DeploymentCircuitBreaker{Enable: true}, true)
+	set(types.DeploymentCircuitBreaker{Enable: true, ResetOnHealthyTask: aws.Bool(false)}, false)
+	set(types.DeploymentCircuitBreaker{Enable: false, Rollback: true}, false) // it stays
+	set(types.DeploymentCircuitBreaker{Enable: true, ResetOnHealthyTask: aws.Bool(true)}, true)
+}
+
+// Clients that look every few seconds see that a deployment runs, that it failed, and why.
+func TestClientsSeeADeploymentFail(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.rolled()
+	arn := w.deploy().CurrentServiceDeployment
+	see := func(after time.Duration, want ...string) {
+		t.Helper()
+		w.keeper.passed = after
+		w.keeper.run("web", failing("web/2"))
+		var got []string
+		for _, d := range w.describe("web").Services[0].Deployments {
+			reason, _, _ := strings.Cut(*d.RolloutStateReason, ":")
+			got = append(got, fmt.Sprintf("%s %s %s, %d failed, %s", *d.Status, (*d.TaskDefinition)[strings.LastIndex(*d.TaskDefinition, "/")+1:], d.RolloutState, d.FailedTasks, reason))
+		}
+		if !slices.Equal(got, want) {
+			t.Errorf("after %s: %q, want %q", after, got, want)
+		}
+	}
+	id := *w.describe("web").Services[0].Deployments[0].Id
+	old := *w.describe("web").Services[0].Deployments[1].Id
+	see(0, "PRIMARY web:2 IN_PROGRESS, 4 failed, ECS deployment "+id+" in progress.", "ACTIVE web:1 COMPLETED, 0 failed, ECS deployment "+old+" completed.")
+	back := "PRIMARY web:1 COMPLETED, 0 failed, ECS deployment circuit breaker"
+	for _, after := range []time.Duration{10 * time.Second, 69 * time.Second} {
+		see(after, back, "ACTIVE web:2 FAILED, 4 failed, ECS deployment circuit breaker")
+	}
+	see(70*time.Second, back)
+	if d := w.deployment(arn); d.Status != "ROLLBACK_SUCCESSFUL" || !strings.Contains(*d.StatusReason, "4 tasks failed") {
+		t.Errorf("%+v", d)
 	}
 }
 

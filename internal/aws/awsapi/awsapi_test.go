@@ -48,8 +48,9 @@ type host struct {
 
 // keeper are services that take in requests and do nothing else.
 type keeper struct {
-	mu  sync.Mutex
-	all []service.State
+	mu     sync.Mutex
+	all    []service.State
+	passed time.Duration // since the services were made
 }
 
 func (k *keeper) States() []service.State {
@@ -77,7 +78,7 @@ func (k *keeper) step(name string, in service.Input) service.State {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	i := slices.IndexFunc(k.all, func(s service.State) bool { return s.Name == name })
-	k.all[i], _ = service.Step(k.all[i], time.Unix(1001, 0).UTC(), in)
+	k.all[i], _ = service.Step(k.all[i], time.Unix(1001, 0).UTC().Add(k.passed), in)
 	return k.all[i]
 }
 

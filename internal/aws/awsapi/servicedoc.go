@@ -98,7 +98,7 @@ type deploymentConfigDoc struct {
 
 // configOf describes how copies are replaced. Without bounds that is within ECS's defaults.
 func configOf(breaker service.Breaker, bounds *service.Bounds) deploymentConfigDoc {
-	doc := deploymentConfigDoc{Breaker: breakerDoc(breaker), Maximum: 200, Minimum: 100, Strategy: "ROLLING"}
+	doc := deploymentConfigDoc{Breaker: breakerDoc{breaker.Enable, breaker.Rollback, !breaker.Cumulative}, Maximum: 200, Minimum: 100, Strategy: "ROLLING"}
 	if bounds != nil {
 		doc.Maximum, doc.Minimum = bounds.MaximumPercent, bounds.MinimumHealthyPercent
 	}
@@ -108,6 +108,7 @@ func configOf(breaker service.Breaker, bounds *service.Bounds) deploymentConfigD
 type breakerDoc struct {
 	Enable   bool `json:"enable"`
 	Rollback bool `json:"rollback"`
+	Reset    bool `json:"resetOnHealthyTask"`
 }
 
 type eventDoc struct {

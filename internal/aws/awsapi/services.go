@@ -44,10 +44,11 @@ var keptOfServices = slices.Concat(
 	refuse("podtask has no gateways", "gatewayConnectors", "vpcLatticeConfigurations"),
 	refuse("podtask has metrics of its own", "monitoring"),
 	refuse("a rollout is ROLLING, with its own pace", "deploymentConfiguration.canaryConfiguration", "deploymentConfiguration.linearConfiguration",
-		"deploymentConfiguration.lifecycleHooks", "deploymentConfiguration.earlySuccessCriteria", "deploymentConfiguration.deploymentCircuitBreaker.resetOnHealthyTask", "deploymentConfiguration.deploymentCircuitBreaker.thresholdConfiguration"),
+		"deploymentConfiguration.lifecycleHooks", "deploymentConfiguration.earlySuccessCriteria", "deploymentConfiguration.deploymentCircuitBreaker.thresholdConfiguration"),
 	honor("cluster", "taskDefinition", "desiredCount", "deploymentController", "deploymentController.type", "enableExecuteCommand", "healthCheckGracePeriodSeconds", "propagateTags",
 		"deploymentConfiguration", "deploymentConfiguration.strategy", "deploymentConfiguration.bakeTimeInMinutes", "deploymentConfiguration.maximumPercent", "deploymentConfiguration.minimumHealthyPercent",
-		"deploymentConfiguration.deploymentCircuitBreaker", "deploymentConfiguration.deploymentCircuitBreaker.enable", "deploymentConfiguration.deploymentCircuitBreaker.rollback"),
+		"deploymentConfiguration.deploymentCircuitBreaker", "deploymentConfiguration.deploymentCircuitBreaker.enable", "deploymentConfiguration.deploymentCircuitBreaker.rollback",
+		"deploymentConfiguration.deploymentCircuitBreaker.resetOnHealthyTask"),
 )
 
 func (o *serviceOps) operations() []operation {
@@ -101,8 +102,9 @@ type serviceIn struct {
 		Maximum  *int   `json:"maximumPercent"`
 		Minimum  *int   `json:"minimumHealthyPercent"`
 		Breaker  *struct {
-			Enable   bool `json:"enable"`
-			Rollback bool `json:"rollback"`
+			Enable   bool  `json:"enable"`
+			Rollback bool  `json:"rollback"`
+			Reset    *bool `json:"resetOnHealthyTask"`
 		} `json:"deploymentCircuitBreaker"`
 	} `json:"deploymentConfiguration"`
 }
@@ -124,7 +126,10 @@ func (in serviceIn) check(kept fields) error {
 func (in serviceIn) apply(c service.Config, client serviceClient, kept fields, definition []tag) (service.Config, error) {
 	c.Bounds = c.Bounds.Override(in.Deployment.Minimum, in.Deployment.Maximum)
 	if b := in.Deployment.Breaker; b != nil {
-		c.Breaker = service.Breaker{Enable: b.Enable, Rollback: b.Rollback}
+		c.Breaker.Enable, c.Breaker.Rollback = b.Enable, b.Rollback
+		if b.Reset != nil { // else it stays, as on ECS
+			c.Breaker.Cumulative = !*b.Reset
+		}
 	}
 	if in.GracePeriod != nil {
 		c.HealthCheckGracePeriod = time.Duration(*in.GracePeriod) * time.Second
