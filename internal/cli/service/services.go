@@ -133,10 +133,48 @@ func newService(v serviceVerb) func(m *command.Machine) serviceOptions {
 	}
 }
 
+// serviceFlags has the flags of a command line of `podtask service` that are not settings of a service.
+type serviceFlags struct {
+	family      string
+	count       *int // nil if it is not given
+	all, force  bool
+	wait        bool
+	waitTimeout time.Duration // 0 for no limit
+}
+
+func parseServiceFlags(c *cli.Context) (serviceFlags, error) {
+	f := serviceFlags{
+		family: c.String("family"), count: intFlag(c, "count"), all: c.Bool("all"), force: c.Bool("force"),
+		wait: c.Bool("wait"), waitTimeout: c.Duration("timeout"),
+	}
+	if f.waitTimeout != 0 && !f.wait || f.waitTimeout < 0 {
+		return f, command.Usagef(command.CommandPath(c), "--timeout is a positive time and limits --wait")
+	}
+	return f, nil
+}
+
+// limit returns ctx with the time limit of --wait.
+func (f serviceFlags) limit(ctx context.Context) (context.Context, context.CancelFunc) {
+	if f.waitTimeout == 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, f.waitTimeout)
+}
+
+// intFlag returns the value of a flag; nil if it is not given.
+func intFlag(c *cli.Context, name string) *int {
+	if !c.IsSet(name) {
+		return nil
+	}
+	n := c.Int(name)
+	return &n
+}
+
 // serviceCall is a command line of `podtask service`, with a connection to the agent.
 type serviceCall struct {
 	serviceOptions
-	c      *cli.Context
+	serviceFlags
+	c      *cli.Context // for the settings of a service and the format of the output
 	client *api.Client
 }
 
@@ -148,15 +186,17 @@ func (o serviceOptions) Run(ctx context.Context, c *cli.Context) error {
 		return command.Usagef(path, "%s needs the name of a service", path)
 	case len(args) > o.verb.most:
 		return command.Usagef(path, "%s does not take %q", path, args[o.verb.most])
-	case c.Duration("timeout") != 0 && (!c.Bool("wait") || c.Duration("timeout") < 0):
-		return command.Usagef(path, "--timeout is a positive time and limits --wait")
+	}
+	flags, err := parseServiceFlags(c)
+	if err != nil {
+		return err
 	}
 	client := o.owners.DialAgent(ctx)
 	if client == nil {
 		return fmt.Errorf("the agent runs services, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", o.owners.AgentSocket)
 	}
 	defer client.Close()
-	return o.verb.do(serviceCall{serviceOptions: o, c: c, client: client}, ctx, args)
+	return o.verb.do(serviceCall{serviceOptions: o, serviceFlags: flags, c: c, client: client}, ctx, args)
 }
 
 // many is the maximum for a command that takes any number of arguments.
@@ -165,14 +205,7 @@ const many = 1 << 20
 // settings returns the settings of the service that the flags name.
 func (k serviceCall) settings() (api.ServiceSettings, error) {
 	var s api.ServiceSettings
-	number := func(name string) *int {
-		if !k.c.IsSet(name) {
-			return nil
-		}
-		n := k.c.Int(name)
-		return &n
-	}
-	s.DeploymentConfiguration.MinimumHealthyPercent, s.DeploymentConfiguration.MaximumPercent = number("min-healthy"), number("max")
+	s.DeploymentConfiguration.MinimumHealthyPercent, s.DeploymentConfiguration.MaximumPercent = intFlag(k.c, "min-healthy"), intFlag(k.c, "max")
 	if k.c.IsSet("no-rollback") {
 		s.DeploymentConfiguration.DeploymentCircuitBreaker = &api.DeploymentCircuitBreaker{Enable: true, Rollback: !k.c.Bool("no-rollback")}
 	}
@@ -260,12 +293,11 @@ func parseListeners(words []string) ([]api.Listener, error) {
 
 // resolveDefinition returns the registered definition that the arguments name. It registers a file.
 func (k serviceCall) resolveDefinition(args []string) (string, error) {
-	given := k.c.String("family")
 	switch {
-	case len(args) > 1 && given != "":
-		return "", command.Usagef(command.CommandPath(k.c), "give %s or --family %s, not both", args[1], given)
+	case len(args) > 1 && k.family != "":
+		return "", command.Usagef(command.CommandPath(k.c), "give %s or --family %s, not both", args[1], k.family)
 	case len(args) < 2:
-		return given, nil
+		return k.family, nil
 	}
 	doc, err := command.ReadDocument(k.registry.in, args[1])
 	if errors.Is(err, fs.ErrNotExist) {
@@ -298,18 +330,18 @@ func (k serviceCall) create(ctx context.Context, args []string) error {
 		return command.Usagef(command.CommandPath(k.c), "service create %s: give a FILE or --family FAMILY[:REV]", args[0])
 	}
 	n := api.NewService{ServiceName: args[0], TaskDefinition: registered, DesiredCount: 1}
-	if k.c.IsSet("count") {
-		n.DesiredCount = k.c.Int("count")
+	if k.count != nil {
+		n.DesiredCount = *k.count
 	}
 	if n.ServiceSettings, err = k.settings(); err != nil {
 		return err
 	}
-	made, err := k.client.CreateService(ctx, n)
+	created, err := k.client.CreateService(ctx, n)
 	if err != nil {
 		return k.reportError("create", args[0], err)
 	}
-	fmt.Fprintln(k.out, made.ServiceName)
-	return k.waitSteady(ctx, made, api.Service{})
+	fmt.Fprintln(k.out, created.ServiceName)
+	return k.waitSteady(ctx, created, api.Service{})
 }
 
 func (k serviceCall) update(ctx context.Context, args []string) error {
@@ -321,11 +353,7 @@ func (k serviceCall) update(ctx context.Context, args []string) error {
 	if u.ServiceSettings, err = k.settings(); err != nil {
 		return err
 	}
-	u.ForceNewDeployment = k.c.Bool("force")
-	if k.c.IsSet("count") {
-		n := k.c.Int("count")
-		u.DesiredCount = &n
-	}
+	u.ForceNewDeployment, u.DesiredCount = k.force, k.count
 	return k.change(ctx, "update", args[0], func() (api.Service, error) { return k.client.UpdateService(ctx, args[0], u) })
 }
 
@@ -379,14 +407,11 @@ func (k serviceCall) reportError(verb, name string, err error) error {
 
 // waitSteady waits with --wait until all copies are healthy, and prints the events of the service.
 func (k serviceCall) waitSteady(ctx context.Context, s, before api.Service) error {
-	if !k.c.Bool("wait") {
+	if !k.wait {
 		return nil
 	}
-	if limit := k.c.Duration("timeout"); limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
+	ctx, cancel := k.limit(ctx)
+	defer cancel()
 	shown, name, last := lastEvent(before), s.ServiceName, s
 	rolling := s.Deployments[0].ID
 	err := k.client.WatchService(ctx, name, func(now api.Service) bool {
@@ -402,7 +427,7 @@ func (k serviceCall) waitSteady(ctx context.Context, s, before api.Service) erro
 	d := last.Deployments[0]
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("service %s is not steady after %s: %s; it continues: `podtask why %s` shows more", name, k.c.Duration("timeout"), last.Why[0].Text, name)
+		return fmt.Errorf("service %s is not steady after %s: %s; it continues: `podtask why %s` shows more", name, k.waitTimeout, last.Why[0].Text, name)
 	case err != nil:
 		return err
 	case !last.Steady && d.RolloutState == "FAILED":
@@ -425,12 +450,12 @@ func lastEvent(s api.Service) int {
 func (k serviceCall) rm(ctx context.Context, names []string) error {
 	var errs []error
 	for _, name := range names {
-		if err := k.client.RemoveService(ctx, name, k.c.Bool("force")); err != nil {
+		if err := k.client.RemoveService(ctx, name, k.force); err != nil {
 			errs = append(errs, k.reportError("rm", name, err))
 			continue
 		}
 		fmt.Fprintln(k.out, name)
-		if k.c.Bool("wait") {
+		if k.wait {
 			errs = append(errs, k.waitRemoved(ctx, name))
 		}
 	}
@@ -439,17 +464,14 @@ func (k serviceCall) rm(ctx context.Context, names []string) error {
 
 // waitRemoved waits until a service is removed.
 func (k serviceCall) waitRemoved(ctx context.Context, name string) error {
-	if limit := k.c.Duration("timeout"); limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
+	ctx, cancel := k.limit(ctx)
+	defer cancel()
 	err := k.client.WatchService(ctx, name, func(api.Service) bool { return true })
 	switch {
 	case api.Is(err, api.NotFound):
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("service %s is not removed after %s; the removal continues", name, k.c.Duration("timeout"))
+		return fmt.Errorf("service %s is not removed after %s; the removal continues", name, k.waitTimeout)
 	}
 	return err
 }
@@ -483,7 +505,7 @@ func (k serviceCall) ps(ctx context.Context, names []string) error {
 		return err
 	}
 	tasks := slices.DeleteFunc(s.Tasks, func(t api.ServiceTask) bool {
-		return !k.c.Bool("all") && (t.Phase == "STOPPED" || t.Phase == "REMOVING")
+		return !k.all && (t.Phase == "STOPPED" || t.Phase == "REMOVING")
 	})
 	type task = api.ServiceTask
 	return command.Listing[task]{Items: tasks, ID: func(t task) string { return t.ID }, Columns: []command.Column[task]{

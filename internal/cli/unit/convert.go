@@ -66,7 +66,7 @@ Examples:
 	}
 }
 
-// importer makes definitions and units from other documents and from tasks.
+// importer is what `podtask import` uses: it makes definitions and units from other documents and from tasks.
 type importer struct {
 	out, errOut io.Writer
 	getenv      func(name string) string
@@ -75,12 +75,33 @@ type importer struct {
 	findTask    func(c *cli.Context, ref string) (lifecycle.State, error)
 }
 
+// importRequest is a file or task that is converted, with the flags of the command line.
+type importRequest struct {
+	from     string
+	name     string // of the task and the unit
+	dir      string // the directory of the output
+	dryRun   bool
+	replace  bool
+	profiles []string // of a Compose file
+}
+
+func parseImport(c *cli.Context, from string) (importRequest, error) {
+	r := importRequest{
+		from: from, name: outputName(c, from), dir: cmp.Or(c.String("output"), "."),
+		dryRun: c.Bool("dry-run"), replace: c.Bool("replace"), profiles: c.StringSlice("profile"),
+	}
+	if !serve.ValidTaskName(r.name) {
+		return r, command.Usagef(command.CommandPath(c), "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", r.name)
+	}
+	return r, nil
+}
+
 func newImporter(p *command.Program) importer {
 	return importer{out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, findProgram: p.FindProgram, findTask: p.FindTask}
 }
 
-// convertedName returns the name of the task and the unit that a file is converted to.
-func convertedName(c *cli.Context, from string) string {
+// outputName returns the name of the task and the unit that a file is converted to.
+func outputName(c *cli.Context, from string) string {
 	if name := c.String("name"); name != "" {
 		return name
 	}
@@ -112,64 +133,65 @@ func composeName(file string) string {
 	return project.Name
 }
 
+// outputFile is a file that the importer writes.
+type outputFile struct {
+	path string
+	data []byte
+}
+
 // run converts a document or task and writes the result.
 func (i importer) run(c *cli.Context, from string) error {
-	name := convertedName(c, from)
-	if !serve.ValidTaskName(name) {
-		return command.Usagef(command.CommandPath(c), "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
+	req, err := parseImport(c, from)
+	if err != nil {
+		return err
 	}
-	r, err := i.convert(c, from, name)
+	r, err := i.convert(c, req)
 	if err != nil {
 		return err
 	}
 	for _, l := range r.Lost {
 		fmt.Fprintln(i.errOut, "Lost: "+term.Line(l))
 	}
-	type file struct {
-		name string
-		data []byte
-	}
-	files := []file{{name + r.extension(), r.Definition}}
+	files := []outputFile{{filepath.Join(req.dir, req.name+r.extension()), r.Definition}}
 	if r.Copies == 1 { // a unit runs one task
-		files = append(files, file{name + taskunit.Extension, []byte(r.Unit)})
+		files = append(files, outputFile{filepath.Join(req.dir, req.name+taskunit.Extension), []byte(r.Unit)})
 	}
 	for _, f := range r.Files {
-		files = append(files, file{f.Name, f.Data})
+		files = append(files, outputFile{filepath.Join(req.dir, f.Name), f.Data})
 	}
-	dir := cmp.Or(c.String("output"), ".")
-	for _, f := range files {
-		path := filepath.Join(dir, f.name)
-		if c.Bool("dry-run") {
-			fmt.Fprintf(i.out, "---%s---\n%s\n", f.name, f.data)
-			continue
+	if req.dryRun {
+		for _, f := range files {
+			fmt.Fprintf(i.out, "---%s---\n%s\n", filepath.Base(f.path), f.data)
 		}
-		if sameFile(path, from) {
-			continue // the Pod that is converted
-		}
-		if _, err := os.Lstat(path); err == nil && !c.Bool("replace") {
-			return fmt.Errorf("%s is there already: --replace replaces it, --output DIR writes elsewhere", path)
-		}
-	}
-	if c.Bool("dry-run") {
 		return nil
 	}
-	if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := i.write(req, files); err != nil {
+		return err
+	}
+	if r.Copies > 1 {
+		fmt.Fprintf(i.errOut, "For the %d replicas: %s\n", r.Copies, serviceLine(req.name, files[0].path, r.Result))
+	}
+	return nil
+}
+
+// write writes the files and prints their names. A Pod that is converted in place stays as it is.
+func (i importer) write(req importRequest, files []outputFile) error {
+	for _, f := range files {
+		if _, err := os.Lstat(f.path); err == nil && !req.replace && !sameFile(f.path, req.from) {
+			return fmt.Errorf("%s is there already: --replace replaces it, --output DIR writes elsewhere", f.path)
+		}
+	}
+	if err := os.MkdirAll(req.dir, 0o755); err != nil {
 		return err
 	}
 	for _, f := range files {
-		path := filepath.Join(dir, f.name)
-		if sameFile(path, from) {
-			fmt.Fprintln(i.out, path)
-			continue
+		if !sameFile(f.path, req.from) {
+			// Variables may hold secrets.
+			if err := atomicfile.Write(f.path, f.data, 0o600); err != nil {
+				return err
+			}
 		}
-		// Variables may hold secrets.
-		if err := atomicfile.Write(path, f.data, 0o600); err != nil {
-			return err
-		}
-		fmt.Fprintln(i.out, path)
-	}
-	if r.Copies > 1 {
-		fmt.Fprintf(i.errOut, "For the %d replicas: %s\n", r.Copies, serviceLine(name, filepath.Join(dir, name+r.extension()), r.Result))
+		fmt.Fprintln(i.out, f.path)
 	}
 	return nil
 }
@@ -199,75 +221,78 @@ func sameFile(a, b string) bool {
 	return err == nil && os.SameFile(one, other)
 }
 
-// convert converts a source. Its name says what kind it is; a name that is not a file is a task.
-func (i importer) convert(c *cli.Context, from, name string) (imported, error) {
+// convert converts a source. The extension tells its kind; a name that is not a file is a task.
+func (i importer) convert(c *cli.Context, req importRequest) (conversion, error) {
+	from, name := req.from, req.name
 	path, err := filepath.Abs(from)
 	if err != nil {
-		return imported{}, err
+		return conversion{}, err
 	}
 	src, err := command.ReadSmall(path)
 	switch ext := filepath.Ext(from); {
 	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(from, "/."):
-		return inJSON(i.task(c, from, name))
+		return jsonConversion(i.task(c, from, name))
 	case err != nil:
-		return imported{}, fmt.Errorf("read what is to be converted: %w", err)
+		return conversion{}, fmt.Errorf("read what is to be converted: %w", err)
 	case ext == ".yaml" || ext == ".yml":
 		if taskdef.ReadSource(path, src).Manifest() {
 			return i.pod(path, name, src)
 		}
 		vars, err := i.composeVariables(filepath.Dir(path))
 		if err != nil {
-			return imported{}, err
+			return conversion{}, err
 		}
-		output, err := filepath.Abs(cmp.Or(c.String("output"), "."))
+		output, err := filepath.Abs(req.dir)
 		if err != nil {
-			return imported{}, err
+			return conversion{}, err
 		}
-		return inJSON(i.compose(c.Context, convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: c.StringSlice("profile"), Output: output}))
+		return jsonConversion(i.compose(c.Context, convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: req.profiles, Output: output}))
 	case ext == ".container":
-		return inJSON(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src))), i.manager()))
+		return jsonConversion(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src))), i.manager()))
 	case ext == ".pod":
 		files, err := membersOf(path)
 		if err != nil {
-			return imported{}, err
+			return conversion{}, err
 		}
-		return inJSON(convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...), i.manager()))
+		return jsonConversion(convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...), i.manager()))
 	}
-	return imported{}, command.Usagef(command.CommandPath(c), "%s: it is a Compose file or a Pod (.yaml), a .pod, a .container or a task", from)
+	return conversion{}, command.Usagef(command.CommandPath(c), "%s: it is a Compose file or a Pod (.yaml), a .pod, a .container or a task", from)
 }
 
-// imported is the result of a conversion; a Pod stays in YAML.
-type imported struct {
+// conversion is the result of a conversion. A Pod remains YAML.
+type conversion struct {
 	convert.Result
 	yaml bool
 }
 
-func (i imported) extension() string {
-	if i.yaml {
+func (r conversion) extension() string {
+	if r.yaml {
 		return ".yaml"
 	}
 	return ".json"
 }
 
-// inJSON is the result of a conversion to JSON.
-func inJSON(r convert.Result, err error) (imported, error) { return imported{Result: r}, err }
+// jsonConversion returns the result of a conversion to JSON.
+func jsonConversion(r convert.Result, err error) (conversion, error) {
+	return conversion{Result: r}, err
+}
 
 // pod makes a unit for a Kubernetes manifest, which podtask runs as it is.
-func (i importer) pod(path, name string, src []byte) (imported, error) {
+func (i importer) pod(path, name string, src []byte) (conversion, error) {
 	_, f, err := command.Definition{}.Check(define.Document{Name: path, Dir: filepath.Dir(path), Source: src})
 	if err != nil {
-		return imported{}, err
+		return conversion{}, err
 	}
 	f.Print(i.errOut)
 	if !f.Valid {
-		return imported{}, command.ExitStatus(command.ExitInvalid)
+		return conversion{}, command.ExitStatus(command.ExitInvalid)
 	}
 	file, err := taskunit.Escape(name)
 	if err != nil {
-		return imported{}, fmt.Errorf("name of the unit: %w", err)
+		return conversion{}, fmt.Errorf("name of the unit: %w", err)
 	}
 	unit := "[Task]\nDefinition=./" + file + ".yaml\n\n[Service]\nRestart=on-failure\n\n[Install]\nWantedBy=default.target\n"
-	return imported{convert.Result{Definition: src, Unit: unit, Copies: 1}, true}, nil
+	return conversion{convert.Result{Definition: src, Unit: unit, Copies: 1}, true}, nil
 }
 
 // composeVariables returns the variables of the environment and of the file .env in a directory. The
