@@ -94,17 +94,17 @@ func (o eventsOptions) Run(ctx context.Context, c *cli.Context) error {
 }
 
 // start returns the number or the time of --since, from which on events are printed.
-func (o eventsOptions) start(ctx context.Context, counterDelta string, stream bool) (after uint64, from time.Time, err error) {
-	if counterDelta == "" {
+func (o eventsOptions) start(ctx context.Context, since string, stream bool) (after uint64, from time.Time, err error) {
+	if since == "" {
 		if !stream {
 			return 0, time.Time{}, nil
 		}
 		return o.events.Last(ctx), time.Time{}, nil
 	}
-	if after, err = strconv.ParseUint(counterDelta, 10, 64); err == nil {
+	if after, err = strconv.ParseUint(since, 10, 64); err == nil {
 		return after, time.Time{}, nil
 	}
-	if from, err = command.ParseTime(counterDelta, time.Now()); err != nil {
+	if from, err = command.ParseTime(since, time.Now()); err != nil {
 		return 0, time.Time{}, command.Usagef("events", "--since: %v", err)
 	}
 	return 0, from, nil
