@@ -190,8 +190,8 @@ var mutants = []mutant{
 	{"the label of a task does not make a container the task's", "internal/host/libpod Client.List", skip, "DeleteFunc stray", "", podman("TestContainersOutsideOfPodsAreNotTheTasks")},
 
 	// A service that was killed.
-	{"no error is final once after a call that was cut off", "internal/engine/owner run.reconsider", value, "cut doubted", "false", agent("TestAContainerWhoseInitializationWasInterruptedIsMadeAgain")},
-	{"a pull that was cut off is no attempt", "internal/engine/effects Interpreter.pull", value, "pullsCutOff", "1", agent("TestAPullWhoseServiceIsKilledIsNotGivenUp")},
+	{"no error is final once after a call that was cut off", "internal/engine/owner run.reconsider", value, "cut doubted", "false", engine("effects", "TestAContainerWhoseInitializationWasInterruptedIsMadeAgain")},
+	{"a pull that was cut off is no attempt", "internal/engine/effects Interpreter.pull", value, "pullsCutOff", "1", engine("effects", "TestAPullWhoseServiceIsKilledIsNotGivenUp")},
 	{"files in the way of a removal are removed", "internal/host/libpod storage.clear", skip, "RemoveAll", "", podman("TestRemovalEmptiesTheMountPointInItsWay")},
 
 	// A service that hangs.
