@@ -1,19 +1,10 @@
-// Bare asks Podman for what tasks need of it, with plain HTTP and nothing else. What this costs,
-// a program that gives each task a pod cannot save.
-//
-//	bare SOCKET once N IMAGE ARGUMENT...
-//	bare SOCKET start N IMAGE ARGUMENT...
-//
-// The first does N one-shot tasks of one container, one after the other: it creates a pod and
-// a container in it, starts that, waits for its end and removes the pod. The second starts one
-// task of N containers, the pod "bare", and leaves it running. Like podtask it has four requests
-// in flight and creates containers while the infra container starts.
 package main
 
 import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -24,15 +15,13 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-func main() {
-	if err := run(os.Args[1:]); err != nil {
-		fmt.Fprintln(os.Stderr, "bare:", err)
-		os.Exit(1)
-	}
-}
-
-func run(args []string) error {
-	usage := fmt.Errorf("usage: bare SOCKET once|start N IMAGE ARGUMENT")
+// bare makes the requests to Podman's API that tasks need, with plain HTTP and nothing else. No program
+// that gives each task a pod is faster. "once" runs N tasks of one container, one after the other, to
+// their end, and removes them. "start" starts one task of N containers, the pod "bare", and leaves it
+// running. Like podtask it has four requests in flight and creates containers while the infra container
+// starts.
+func bare(args []string) error {
+	usage := errors.New("usage: speed bare SOCKET once|start N IMAGE ARGUMENT...")
 	if len(args) < 4 {
 		return usage
 	}
