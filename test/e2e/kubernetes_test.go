@@ -313,6 +313,16 @@ spec:
 		n.t.Errorf("the log of the first run is %q", got)
 	}
 	n.kubectl("delete", "pod/flaky")
+	n.wantEvents("flaky", "Pulled", "Created", "Started", "Killing")
+}
+
+// wantEvents waits until kubectl describe would show events of a Pod.
+func (n *node) wantEvents(pod string, reasons ...string) {
+	n.t.Helper()
+	eventually(n.t, "events of the Pod "+pod, func() bool {
+		have := strings.Fields(n.kubectl("get", "events", "--field-selector", "involvedObject.name="+pod, "-o", "jsonpath={.items[*].reason}"))
+		return !slices.ContainsFunc(reasons, func(r string) bool { return !slices.Contains(have, r) })
+	})
 }
 
 // files shows that files of a Pod that runs follow their objects, and that its token is replaced.

@@ -3,10 +3,12 @@ package kubenode
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -14,6 +16,7 @@ import (
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -149,6 +152,7 @@ type world struct {
 func newWorld(t *testing.T, objects ...runtime.Object) *world {
 	t.Helper()
 	w := &world{T: t, agent: newAgentStub(), client: fake.NewClientset(objects...)}
+	numberPods(w.client)
 	ctx, stop := context.WithCancel(context.Background())
 	w.pods = NewPods(ctx, PodsConfig{
 		Node: "edge", Client: w.client, Agent: w.agent, Events: &record.FakeRecorder{}, Log: slog.New(slog.DiscardHandler),
@@ -185,6 +189,58 @@ func (w *world) has(name string) *corev1.Pod {
 		return nil
 	}
 	return p
+}
+
+// update changes a Pod at the API server, and tells the node.
+func (w *world) update(name string, change func(*corev1.Pod)) {
+	w.Helper()
+	for {
+		p := w.has(name)
+		change(p)
+		now, err := w.client.CoreV1().Pods("default").Update(w.Context(), p, metav1.UpdateOptions{})
+		switch {
+		case apierrors.IsConflict(err): // the node has written the status meanwhile
+		case err != nil:
+			w.Fatal(err)
+		default:
+			w.pods.see(now, false)
+			return
+		}
+	}
+}
+
+// numberPods gives each version of a Pod a number, as API servers do, and refuses to replace another
+// version than the one that was read.
+func numberPods(client *fake.Clientset) {
+	var mu sync.Mutex
+	last, react := 0, clienttesting.ObjectReaction(client.Tracker())
+	number := func(o runtime.Object) *corev1.Pod {
+		pod := o.(*corev1.Pod).DeepCopy()
+		last++
+		pod.ResourceVersion = strconv.Itoa(last)
+		return pod
+	}
+	client.PrependReactor("update", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		pod := a.(clienttesting.UpdateAction).GetObject().(*corev1.Pod)
+		now, err := client.Tracker().Get(a.GetResource(), pod.Namespace, pod.Name)
+		if err == nil && now.(*corev1.Pod).ResourceVersion != pod.ResourceVersion {
+			return true, nil, apierrors.NewConflict(a.GetResource().GroupResource(), pod.Name, errors.New("the object has been modified"))
+		}
+		pod = number(pod)
+		return true, pod, client.Tracker().Update(a.GetResource(), pod, pod.Namespace)
+	})
+	client.PrependReactor("patch", "pods", func(a clienttesting.Action) (bool, runtime.Object, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		_, o, err := react(a)
+		if err != nil {
+			return true, nil, err
+		}
+		pod := number(o)
+		return true, pod, client.Tracker().Update(a.GetResource(), pod, pod.Namespace)
+	})
 }
 
 func (w *world) awaitTask(uid string) {
@@ -435,9 +491,7 @@ func TestFilesFollowTheLabelsOfTheirPod(t *testing.T) {
 	if labels, cpu := w.file("u1", "info", "labels"), w.file("u1", "info", "cpu"); labels != `color="plum"` || cpu != "3" {
 		t.Errorf("the files are %q and %q", labels, cpu)
 	}
-	changed := w.has("web")
-	changed.Labels = map[string]string{"color": "lime"}
-	w.pods.see(changed, false)
+	w.update("web", func(p *corev1.Pod) { p.Labels = map[string]string{"color": "lime"} })
 	w.await("the change", func() bool { return w.file("u1", "info", "labels") == `color="lime"` })
 }
 

@@ -33,6 +33,7 @@ type podWorker struct {
 	// before are closed when the workers of earlier Pods of the same name have ended.
 	before  []<-chan struct{}
 	report  *reporter
+	events  *containerEvents
 	volumes *volumes
 
 	ctx    context.Context // ends when the Pod is to end
@@ -65,7 +66,7 @@ func (f failure) apply(s *corev1.PodStatus) {
 }
 
 func newPodWorker(p *Pods, pod *corev1.Pod, task string) *podWorker {
-	w := &podWorker{pods: p, pod: pod, task: task, ended: make(chan struct{}), changed: make(chan struct{}), report: newReporter(p, pod),
+	w := &podWorker{pods: p, pod: pod, task: task, ended: make(chan struct{}), changed: make(chan struct{}), report: newReporter(p, pod), events: &containerEvents{recorder: p.Events, adopted: task},
 		volumes: &volumes{podDir(p.Dir, pod.UID), newObjects(p.Client, p.Room)}}
 	if task == "" { // then the API server has told of the Pod
 		w.report.server = pod
@@ -392,6 +393,7 @@ func (w *podWorker) reportState(ctx context.Context, t api.Task) (settled, again
 	if ended(seen.Status.Phase) && t.StopCode == "" && t.Status != statusStopped {
 		return false, false // the Pod is newer: the watch shows why it has ended
 	}
+	w.events.observe(w.latest(), t, seen.Status)
 	settled = t.Settled && t.Status == statusStopped
 	again = w.adjust(&seen.Status, t, settled)
 	if settled || ended(seen.Status.Phase) { // at once: the API server keeps the first end that it sees
@@ -491,7 +493,7 @@ func (w *podWorker) reject(reason, message string) {
 
 // waits reports why containers are not there yet.
 func (w *podWorker) waits(reason, message string) {
-	w.pods.Events.Event(w.latest(), corev1.EventTypeWarning, "Failed", "Error: "+message)
+	w.pods.Events.Event(w.latest(), corev1.EventTypeWarning, eventFailed, "Error: "+message)
 	w.report.set(waitingStatus(w.latest(), reason, message))
 }
 

@@ -171,7 +171,10 @@ func (r *reporter) push(ctx context.Context) bool {
 	if err != nil {
 		r.gone = true
 	} else {
-		r.server, r.written, r.of, r.generation = now, &now.Status, want, server.Generation
+		r.written, r.of, r.generation = &now.Status, want, server.Generation
+		if versionOf(now) >= versionOf(r.server) { // else a later change was seen meanwhile
+			r.server = now
+		}
 	}
 	server = r.server
 	r.mu.Unlock()

@@ -81,9 +81,7 @@ func TestAWrongSubPathExprWaitsForARepair(t *testing.T) {
 		t.Errorf("the message is %q, want %q", got, want)
 	}
 	w.agent.change(func() { w.agent.refusal = nil })
-	repaired := w.has("web")
-	repaired.Annotations = map[string]string{"path": "below"}
-	w.pods.see(repaired, false)
+	w.update("web", func(p *corev1.Pod) { p.Annotations = map[string]string{"path": "below"} })
 	w.awaitTask("u1")
 }
 
@@ -113,10 +111,8 @@ func TestADeadlineThatIsSetLaterEndsThePod(t *testing.T) {
 	w.awaitTask("u1")
 	w.set("u1", func(s *taskStub) { s.pod.Status.Phase = corev1.PodRunning })
 	w.await("Running", func() bool { return w.has("job").Status.Phase == corev1.PodRunning })
-	limited := w.has("job")
 	start := metav1.NewTime(time.Now().Add(-time.Minute))
-	limited.Status.StartTime, limited.Spec.ActiveDeadlineSeconds = &start, ptr[int64](30)
-	w.pods.see(limited, false)
+	w.update("job", func(p *corev1.Pod) { p.Status.StartTime, p.Spec.ActiveDeadlineSeconds = &start, ptr[int64](30) })
 	w.await("the stop", func() bool {
 		w.agent.mu.Lock()
 		defer w.agent.mu.Unlock()
@@ -144,9 +140,7 @@ func TestTheGenerationThatWasSeenIsReported(t *testing.T) {
 		s := w.has("web").Status
 		return s.Phase == corev1.PodRunning && s.ObservedGeneration == 1
 	})
-	now := w.has("web")
-	now.Generation = 2
-	w.pods.see(now, false)
+	w.update("web", func(p *corev1.Pod) { p.Generation = 2 })
 	w.await("the next generation", func() bool { return w.has("web").Status.ObservedGeneration == 2 })
 }
 

@@ -1,0 +1,242 @@
+package kubenode
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/client-go/tools/record"
+
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// Reasons of events, as the kubelet has them.
+const (
+	eventPulling   = "Pulling"
+	eventPulled    = "Pulled"
+	eventCreated   = "Created"
+	eventStarted   = "Started"
+	eventKilling   = "Killing"
+	eventBackOff   = "BackOff"
+	eventUnhealthy = "Unhealthy"
+	eventFailed    = "Failed"
+)
+
+// Waiting reasons with events of their own, as the kubelet has them.
+const (
+	waitErrImagePull = "ErrImagePull"
+	waitPullBackOff  = "ImagePullBackOff"
+	waitNeverPull    = "ErrImageNeverPull"
+	waitCrashBackOff = "CrashLoopBackOff"
+)
+
+// Words of the API of the agent.
+const (
+	failedPostStart      = "FailedPostStartHook"
+	failedPreStop        = "FailedPreStopHook"
+	statusManifestPulled = "MANIFEST_PULLED"
+	containerRunning     = "RUNNING"
+	healthUnhealthy      = "UNHEALTHY"
+	operationInFlight    = "operation"
+	imageFromRegistry    = "registry"
+	goalUp               = "UP"
+)
+
+// event is one that users see in kubectl describe.
+type event struct{ kind, reason, message string }
+
+func normal(reason, format string, args ...any) event {
+	return event{corev1.EventTypeNormal, reason, fmt.Sprintf(format, args...)}
+}
+
+func warning(reason, format string, args ...any) event {
+	return event{corev1.EventTypeWarning, reason, fmt.Sprintf(format, args...)}
+}
+
+// containerEvents reports what happens to the containers of a Pod as events of the Pod. It compares
+// each state of the task with the one before, so steps that no state showed have no event.
+type containerEvents struct {
+	recorder record.EventRecorder
+
+	mu       sync.Mutex
+	adopted  string // a task whose events an earlier process has reported so far
+	task     string
+	progress map[string]progress // of the containers of the task, by their names
+}
+
+// observe reports what has changed since the state before.
+func (e *containerEvents) observe(pod *corev1.Pod, t api.Task, s corev1.PodStatus) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	quiet := false
+	if e.task != t.ID {
+		quiet = t.ID == e.adopted
+		e.task, e.progress = t.ID, make(map[string]progress)
+	}
+	for _, c := range t.Containers {
+		now := progressOf(pod, t, c, s)
+		before := e.progress[c.Name]
+		e.progress[c.Name] = now
+		if quiet {
+			continue
+		}
+		for _, ev := range before.until(now) {
+			e.recorder.Event(containerRef(pod, c.Name), ev.kind, ev.reason, ev.message)
+		}
+	}
+}
+
+// containerRef refers to a container of a Pod, as the events of a kubelet do.
+func containerRef(pod *corev1.Pod, name string) *corev1.ObjectReference {
+	field := "containers"
+	if slices.ContainsFunc(pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == name }) {
+		field = "initContainers"
+	}
+	return &corev1.ObjectReference{
+		APIVersion: "v1", Kind: "Pod", Namespace: pod.Namespace, Name: pod.Name, UID: pod.UID, ResourceVersion: pod.ResourceVersion,
+		FieldPath: fmt.Sprintf("spec.%s{%s}", field, name),
+	}
+}
+
+// progress is how far a container is, as far as there are events about it.
+type progress struct {
+	container, image, pod string
+	pulling               bool
+	pulledFrom            string // empty until the image is there
+	created               bool
+	startedAt             time.Time // of the latest run
+	waiting, why          string    // the reason and the message of a container that waits
+	attempts              int       // how often the present operation has failed
+	probe, output         string    // the probe that fails, and its output
+	failures              int       // of the probe, in a row
+	stopping              string    // why the container is being stopped; empty if it is not
+	hooks                 []api.Error
+}
+
+func progressOf(pod *corev1.Pod, t api.Task, c api.Container, s corev1.PodStatus) progress {
+	busy := slices.ContainsFunc(t.Why, func(r api.Reason) bool {
+		return r.Code == operationInFlight && r.Container == c.Name && !r.Since.IsZero()
+	})
+	out := progress{
+		container: c.Name, image: c.Image, pod: fmt.Sprintf("%s_%s(%s)", pod.Name, pod.Namespace, pod.UID),
+		// The digest is known if the registry is asked for the image.
+		pulling: busy && c.Status == statusManifestPulled && c.ImageDigest != "" && c.ImageID == "",
+		created: c.RuntimeID != "", startedAt: c.StartedAt,
+	}
+	if c.ImageID != "" {
+		out.pulledFrom = c.ImageSource
+	}
+	if c.Retry != nil {
+		out.attempts = c.Retry.Attempts
+	}
+	status := statusNamed(s, c.Name)
+	if w := status.State.Waiting; w != nil {
+		out.waiting, out.why = w.Reason, w.Message
+	}
+	if c.Status == containerRunning {
+		out.setRunning(pod, t, c, busy, status.Started == nil || *status.Started)
+	}
+	for _, err := range c.Errors {
+		if err.Name == failedPostStart || err.Name == failedPreStop {
+			out.hooks = append(out.hooks, err)
+		}
+	}
+	return out
+}
+
+// setRunning adds what there is about a container that runs: the probe that fails, and why the
+// container is being stopped. Started: its startup probe has passed.
+func (p *progress) setRunning(pod *corev1.Pod, t api.Task, c api.Container, busy, started bool) {
+	unhealthy := c.Health != nil && c.Health.Status == healthUnhealthy
+	restarting := busy && unhealthy && t.Goal == goalUp // a failed readiness probe stops nothing
+	if c.Health != nil {
+		p.probe = failingProbe(pod, c.Name, started, restarting)
+		p.failures, p.output = c.Health.FailingStreak, c.Health.Output
+	}
+	switch {
+	case t.Goal != goalUp:
+		p.stopping = "Stopping container " + c.Name
+	case restarting:
+		p.stopping = fmt.Sprintf("Container %s failed %s probe, will be restarted", c.Name, strings.ToLower(p.probe))
+	}
+}
+
+// failingProbe is the probe that the health of a container is about.
+func failingProbe(pod *corev1.Pod, name string, started, restarting bool) string {
+	for _, c := range slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers) {
+		switch {
+		case c.Name != name:
+		case c.StartupProbe != nil && !started:
+			return "Startup"
+		case c.ReadinessProbe != nil && !restarting:
+			return "Readiness"
+		}
+	}
+	return "Liveness"
+}
+
+// statusNamed is the status of a container.
+func statusNamed(s corev1.PodStatus, name string) corev1.ContainerStatus {
+	for _, list := range statusLists(s) {
+		for _, c := range list {
+			if c.Name == name {
+				return c
+			}
+		}
+	}
+	return corev1.ContainerStatus{}
+}
+
+// until returns the events between two states of a container, in the order in which they happened.
+func (p progress) until(now progress) (out []event) {
+	add := func(e event) { out = append(out, e) }
+	pulled := p.pulledFrom == "" && now.pulledFrom != ""
+	registry := now.pulling || pulled && now.pulledFrom == imageFromRegistry
+	if registry && !p.pulling {
+		add(normal(eventPulling, "Pulling image %q", now.image))
+	}
+	if pulled && registry {
+		add(normal(eventPulled, "Successfully pulled image %q", now.image))
+	} else if pulled {
+		add(normal(eventPulled, "Container image %q already present on machine", now.image))
+	}
+	if !p.created && now.created {
+		add(normal(eventCreated, "Created container: %s", now.container))
+	}
+	if now.startedAt.After(p.startedAt) {
+		add(normal(eventStarted, "Started container %s", now.container))
+	}
+	if now.waiting != p.waiting || now.waiting != "" && now.attempts > p.attempts {
+		out = append(out, now.waits()...)
+	}
+	if now.failures > p.failures && now.probe != "" {
+		add(warning(eventUnhealthy, "%s probe failed: %s", now.probe, now.output))
+	}
+	for _, h := range now.hooks[min(len(p.hooks), len(now.hooks)):] {
+		add(warning(h.Name, "%s", h.Message))
+	}
+	if now.stopping != "" && now.stopping != p.stopping {
+		add(normal(eventKilling, "%s", now.stopping))
+	}
+	return out
+}
+
+// waits returns the events about a container that waits, none if it only waits for its turn.
+func (p progress) waits() []event {
+	switch p.waiting {
+	case waitErrImagePull:
+		return []event{warning(eventFailed, "Failed to pull image %q: %s", p.image, p.why), warning(eventFailed, "Error: %s", waitErrImagePull)}
+	case waitPullBackOff:
+		return []event{normal(eventBackOff, "Back-off pulling image %q", p.image), warning(eventFailed, "Error: %s", waitPullBackOff)}
+	case waitNeverPull:
+		return []event{warning(waitNeverPull, "Container image %q is not present with pull policy of Never", p.image), warning(eventFailed, "Error: %s", waitNeverPull)}
+	case waitCrashBackOff:
+		return []event{warning(eventBackOff, "Back-off restarting failed container %s in pod %s", p.container, p.pod)}
+	case waitConfigError, waitCreateError, waitRunError:
+		return []event{warning(eventFailed, "Error: %s", p.why)}
+	}
+	return nil
+}
