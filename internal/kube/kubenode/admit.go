@@ -32,6 +32,9 @@ func (l load) refusal(pod *corev1.Pod) (reason, message string) {
 	if node := pod.Spec.NodeName; node != l.node {
 		return "NodeAffinity", fmt.Sprintf("the Pod is bound to the node %q, and this is %q", node, l.node)
 	}
+	if os := pod.Spec.OS; os != nil && os.Name != corev1.Linux {
+		return "PodOSNotSupported", "Failed to admit pod as the OS field doesn't match node OS"
+	}
 	if names := l.pressed(pod); len(names) > 0 {
 		return reasonEvicted, fmt.Sprintf("The node had condition: [%s]. ", strings.Join(names, ", "))
 	}

@@ -38,6 +38,8 @@ func TestRequestsCountAndLimitsDoNot(t *testing.T) {
 	tolerant.Spec.Tolerations = []corev1.Toleration{{Operator: corev1.TolerationOpExists}}
 	important := asking("", "", "")
 	important.Spec.Priority = ptr[int32](leastCritical)
+	windows := asking("", "", "")
+	windows.Spec.OS = &corev1.PodOS{Name: corev1.Windows}
 	memory, disk := corev1.NodeMemoryPressure, corev1.NodeDiskPressure
 	for _, c := range []struct {
 		what            string
@@ -47,6 +49,7 @@ func TestRequestsCountAndLimitsDoNot(t *testing.T) {
 		reason, message string
 	}{
 		{what: "it fits", pod: asking("500m", "512Mi", "64Gi"), others: []*corev1.Pod{asking("1500m", "512Mi", "64Gi")}},
+		{what: "for another system", pod: windows, reason: "PodOSNotSupported", message: "Failed to admit pod as the OS field doesn't match node OS"},
 		{what: "no CPU is left", pod: asking("501m", "", ""), others: []*corev1.Pod{asking("1500m", "", "")},
 			reason: "OutOfcpu", message: "Node didn't have enough resource: cpu, requested: 501, used: 1500, capacity: 2000"},
 		{what: "no memory is left", pod: asking("", "1Gi", ""), others: []*corev1.Pod{asking("", "1Mi", "")},

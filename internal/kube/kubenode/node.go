@@ -237,16 +237,32 @@ func conditions(pressed map[corev1.NodeConditionType]bool, b api.Budget, failed 
 		pressureOf(corev1.NodeDiskPressure, pressed[corev1.NodeDiskPressure], "KubeletHasDiskPressure", "KubeletHasNoDiskPressure", "disk space"),
 		pressureOf(corev1.NodePIDPressure, pressed[corev1.NodePIDPressure], "KubeletHasInsufficientPID", "KubeletHasSufficientPID", "process IDs"),
 	}
+	same := len(before) == len(out)
 	for i := range out {
 		out[i].LastTransitionTime = now
 		for _, o := range before {
-			if o.Type == out[i].Type && o.Status == out[i].Status {
+			if o.Type != out[i].Type {
+				continue
+			}
+			same = same && o.Status == out[i].Status && o.Reason == out[i].Reason && o.Message == out[i].Message
+			if o.Status == out[i].Status {
 				out[i].LastTransitionTime = o.LastTransitionTime
 			}
 		}
 	}
+	beat := now
+	if same && now.Sub(before[0].LastHeartbeatTime.Time) < heartbeatEvery {
+		beat = before[0].LastHeartbeatTime
+	}
+	for i := range out {
+		out[i].LastHeartbeatTime = beat
+	}
 	return out
 }
+
+// heartbeatEvery is how often the conditions are reported although nothing has changed (kubelet:
+// nodeStatusReportFrequency). The lease of the node says more often that it is there.
+const heartbeatEvery = 5 * time.Minute
 
 func pressureOf(kind corev1.NodeConditionType, short bool, yes, no, what string) corev1.NodeCondition {
 	if short {

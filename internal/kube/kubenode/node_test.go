@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"slices"
 	"testing"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podtask/podtask/pkg/api"
 )
@@ -103,4 +105,25 @@ func FuzzParseTaints(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestHeartbeatsAreRare: each is a request, and the lease says that the node is there.
+func TestHeartbeatsAreRare(t *testing.T) {
+	t.Parallel()
+	first := conditions(nil, api.Budget{}, nil, nil)
+	if first[0].LastHeartbeatTime.IsZero() {
+		t.Error("a condition has no heartbeat")
+	}
+	beats := func(age time.Duration, b api.Budget) bool {
+		before := slices.Clone(first)
+		at := metav1.NewTime(time.Now().Add(-age))
+		for i := range before {
+			before[i].LastHeartbeatTime = at
+		}
+		now := conditions(nil, b, nil, before)
+		return slices.ContainsFunc(now, func(c corev1.NodeCondition) bool { return c.LastHeartbeatTime != at })
+	}
+	if beats(time.Minute, api.Budget{}) || !beats(time.Minute, api.Budget{Draining: true}) || !beats(heartbeatEvery, api.Budget{}) {
+		t.Error("heartbeats come at other times")
+	}
 }
