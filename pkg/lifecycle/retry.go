@@ -111,6 +111,10 @@ func (r Retry) Left(limit time.Duration, at time.Time) time.Duration {
 // that Podman can neither stop nor inspect over to it: about a minute.
 const removalAttempts = 8
 
+// releaseAttempts is how many failures in a row to give the share of the host back a removal
+// tolerates.
+const releaseAttempts = 3
+
 const (
 	backoffBase = 250 * time.Millisecond
 	backoffCap  = 30 * time.Second

@@ -140,6 +140,10 @@ func foldSandboxFailure(s *State, at time.Time, op Op, f Failure) {
 		b.Retry = Retry{}
 		s.Goal = Down
 		resumeAbandoned(s)
+	case op.Kind == Release && s.Goal == Gone && b.Retry.Persist+1 >= releaseAttempts:
+		// The disk is full. The next task that asks for a share takes back that of a
+		// task without a record.
+		b.Reservation, b.Retry = ReservationNone, Retry{}
 	default:
 		b.Retry.postpone(at, f, b.Retry.persisted(), jitter(s, -1))
 	}

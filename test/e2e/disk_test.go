@@ -309,8 +309,8 @@ func TestStopWithAFullStateDirectory(t *testing.T) {
 	if !strings.Contains(why, "disk") {
 		t.Errorf("why printed %s", why)
 	}
-	if record := b.startWith(inside, "ps", "--all", "--format", "{{.Status}}").want(0).out; !strings.HasPrefix(record, "RUNNING") {
-		t.Errorf("the record has %s; want that of before", record)
+	if listed := b.startWith(inside, "ps", "--all", "--format", "{{.Status}}").want(0).out; !strings.HasPrefix(listed, "STOPPED") {
+		t.Errorf("ps says %s; want what the owner says", listed)
 	}
 	fill(false)
 	run.want(143)
@@ -318,4 +318,22 @@ func TestStopWithAFullStateDirectory(t *testing.T) {
 		t.Errorf("the record has %s", record)
 	}
 	b.startWith(inside, "rm", b.family).want(0)
+}
+
+// A removal needs no space either.
+func TestRemovalWithAFullStateDirectory(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	inside, fill := smallState(b)
+	definition := b.write(def{Network: "none", Containers: []ctr{{Name: "app", Command: words("sleep forever"), StopTimeout: 5}}})
+	b.startWith(inside, "run", "--detach", "--wait=running", "--name", b.family, definition).want(0)
+	fill(true)
+	b.startWith(inside, "rm", "--force", b.family).want(0)
+	if out := b.running(); out != "" {
+		t.Errorf("there runs %s", out)
+	}
+	if listed := b.startWith(inside, "ps", "--all", "--quiet").want(0).out; listed != "" {
+		t.Errorf("ps lists %s", listed)
+	}
+	fill(false)
 }

@@ -2,8 +2,10 @@ package command
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"log/slog"
+	"os"
 	"sync"
 	"time"
 
@@ -69,29 +71,58 @@ func (r TaskReader) Inspect(ctx context.Context, ref string) (api.Task, error) {
 	if err != nil {
 		return api.Task{}, err
 	}
-	for _, socket := range []string{r.Owners.Socket(st.ID), r.Owners.AgentSocket} {
-		c, err := api.Dial(ctx, socket)
-		if err != nil {
-			continue
-		}
-		t, err := c.Task(ctx, st.ID)
-		c.Close()
-		if err == nil {
-			return t, nil
-		}
+	if t, err := r.askOwner(ctx, st.ID); err == nil {
+		return t, nil
 	}
 	now := time.Now()
 	return ownerapi.WithLogs(r.Observe(ctx, []lifecycle.State{st}, now)[0], r.Delivery, st, now), nil
 }
 
+// askOwner returns a task as its owner has it.
+func (r TaskReader) askOwner(ctx context.Context, id string) (t api.Task, err error) {
+	for _, socket := range []string{r.Owners.Socket(id), r.Owners.AgentSocket} {
+		var c *api.Client
+		if c, err = api.Dial(ctx, socket); err != nil {
+			continue
+		}
+		t, err = c.Task(ctx, id)
+		c.Close()
+		if err == nil {
+			return t, nil
+		}
+	}
+	return t, err
+}
+
+// recordSpace is more than the record of most tasks takes.
+const recordSpace = 64 << 10
+
+// writable reports whether records can be written. If not, they may be older than what the
+// owners of the tasks know.
+func writable(dir string) bool {
+	f, err := os.CreateTemp(dir, ".space-")
+	if err != nil {
+		return false
+	}
+	defer os.Remove(f.Name())
+	_, err = f.Write(make([]byte, recordSpace))
+	return errors.Join(err, f.Close()) == nil
+}
+
 // Observe returns tasks as recorded. For running tasks without an owner it asks Podman, once for
-// all of them.
+// all of them, and if nothing can be recorded, it asks the owners of the others.
 func (r TaskReader) Observe(ctx context.Context, states []lifecycle.State, now time.Time) []api.Task {
 	tasks := make([]api.Task, len(states))
 	var unowned []lifecycle.State
 	var at []int
+	stale := !writable(r.Owners.StateDir)
 	for i, st := range states {
 		st, tasks[i] = r.Owners.Recorded(st)
+		if stale && tasks[i].Owner.Alive && !tasks[i].Settled {
+			if t, err := r.askOwner(ctx, st.ID); err == nil {
+				tasks[i] = t
+			}
+		}
 		if st.Sandbox.Dirty && !tasks[i].Settled && !tasks[i].Owner.Alive {
 			unowned, at = append(unowned, st), append(at, i)
 		}

@@ -157,3 +157,25 @@ func TestAStopOnAFullDiskIsForgottenWithItsOwner(t *testing.T) {
 		t.Errorf("the container was started %d times", starts)
 	}
 }
+
+// A removal needs no space either. What it cannot return, the next task that asks takes.
+func TestFullDiskDoesNotDelayARemoval(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	disk := &fullDisk{}
+	h := b.hostOn(disk)
+	s := b.create(h)
+	f, _ := b.fleet(h)
+	b.until(h, s.ID, running)
+	disk.fill()
+	f.Owners()[0].Send(lifecycle.RemoveRequested{By: "test", Force: true})
+	if !testbed.Until(func() bool { _, err := h.Tasks.Find(s.ID); return err != nil }) {
+		t.Fatal("the task is not removed")
+	}
+	disk.full.Store(false)
+	next := b.create(h)
+	b.until(h, next.ID, running)
+	if got := h.Queue.Reservations(); slices.Contains(got, s.ID) {
+		t.Errorf("the task that was removed keeps its share: %v", got)
+	}
+}
