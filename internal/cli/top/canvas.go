@@ -8,6 +8,7 @@ import (
 
 	"github.com/docker/go-units"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/term"
 )
 
 // canvas has the size of the screen, and draws text for it.
@@ -27,7 +28,7 @@ func (c canvas) keys(words ...string) string {
 
 // split returns a line with a title and a text at the right edge.
 func (c canvas) split(left, right string) string {
-	left = shorten(left, max(8, c.width-letters(right)-1))
+	left = shorten(term.Line(left), max(8, c.width-letters(right)-1))
 	return c.paint(console.Bold, c.cut(left+strings.Repeat(" ", max(1, c.width-letters(left)-letters(right)))+right))
 }
 
@@ -45,7 +46,7 @@ func (c canvas) page(lines []string, bottom ...string) string {
 func (c canvas) footer(q *question, l list, n notice) string {
 	switch {
 	case q != nil:
-		return c.paint(console.Bold, c.cut(q.text))
+		return c.paint(console.Bold, c.cut(term.Line(q.text)))
 	case l.typing:
 		return c.paint(console.Bold, c.cut("filter: "+l.filter+"_   enter keeps it, esc clears it"))
 	case n.bad:
@@ -113,16 +114,16 @@ func shorten(text string, width int) string {
 	return string([]rune(text)[:max(0, width-1)]) + "…"
 }
 
-// fit shortens or pads a text to width letters.
+// fit shortens or pads a text to width letters, without what would steer the terminal.
 func fit(text string, width int) string {
-	text = shorten(text, width)
+	text = shorten(term.Line(text), width)
 	return text + strings.Repeat(" ", max(0, width-letters(text)))
 }
 
 // wrap breaks a text into at most most lines.
 func wrap(text string, width, most int) (lines []string) {
 	line := ""
-	words := strings.Fields(text)
+	words := strings.Fields(term.Line(text))
 	for i, w := range words {
 		switch {
 		case line == "":

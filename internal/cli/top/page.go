@@ -3,9 +3,11 @@ package top
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/cli/timeline"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -144,9 +146,22 @@ func (p *page) overview(c canvas, used map[string]Use) []string {
 	if chart.To.IsZero() {
 		return lines
 	}
-	chart.Title = ""
+	chart.Title, chart.Lanes = "", printable(chart.Lanes)
 	text := chart.Text(c.width, func(kind, glyphs string) string { return c.paint(console.ActivityInk(kind), glyphs) })
 	return append(append(lines, ""), strings.Split(strings.TrimSuffix(text, "\n"), "\n")...)
+}
+
+// printable returns lanes without what would steer the terminal.
+func printable(lanes []timeline.Lane) []timeline.Lane {
+	lanes = slices.Clone(lanes)
+	for i := range lanes {
+		l := &lanes[i]
+		l.Name, l.Note, l.Spans = term.Line(l.Name), term.Line(l.Note), slices.Clone(l.Spans)
+		for k := range l.Spans {
+			l.Spans[k].State, l.Spans[k].Activity = term.Line(l.Spans[k].State), term.Line(l.Spans[k].Activity)
+		}
+	}
+	return lanes
 }
 
 func containerRow(c canvas, k api.Container, u *Use, selected bool) string {
@@ -215,7 +230,7 @@ func (p *page) eventLines(c canvas) (lines []string) {
 			text += "  " + term.Line(h.Reason)
 		}
 		_, ink := rowStyle(false, failed)
-		lines = append(lines, c.paint(ink, c.cut(text)))
+		lines = append(lines, c.paint(ink, c.cut(term.Line(text))))
 	}
 	return lines
 }

@@ -1,0 +1,60 @@
+package webui
+
+import (
+	"context"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/timeline"
+	"github.com/podtask/podtask/internal/cli/top"
+	"github.com/podtask/podtask/internal/testing/hostile"
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// hostileSource has hostile text wherever there is text.
+type hostileSource struct{ fake }
+
+func (hostileSource) Tasks(context.Context) ([]top.Task, error) {
+	tasks := []top.Task{{Task: api.Task{ID: web().ID, Ports: []api.Port{{}}}}}
+	hostile.Fill(&tasks)
+	return tasks, nil
+}
+
+func (hostileSource) Explain(context.Context, string) (top.Detail, error) {
+	d := top.Detail{
+		Task:  api.Task{ID: web().ID, Containers: []api.Container{{Health: &api.Health{}}}, History: []api.Transition{{At: noon}}},
+		Chart: timeline.Chart{From: noon, To: noon.Add(time.Minute), Lanes: []timeline.Lane{{Spans: []timeline.Span{{From: noon, To: noon.Add(time.Second)}}}}},
+	}
+	hostile.Fill(&d)
+	return d, nil
+}
+
+func (hostileSource) Lines(context.Context, string) ([]top.Line, error) {
+	return []top.Line{{Container: hostile.Text, Text: hostile.Text}}, nil
+}
+
+func (hostileSource) Services(context.Context) ([]api.Service, error) {
+	services := []api.Service{{ServiceName: "shop", Deployments: []api.Deployment{{}}, Tasks: []api.ServiceTask{{}}, Events: []api.ServiceEvent{{}}}}
+	hostile.Fill(&services)
+	return services, nil
+}
+
+// Whatever the records and the containers say is text in the pages, and a picture of the timeline is one.
+func TestHostileTextIsTextInPages(t *testing.T) {
+	t.Parallel()
+	b := &browser{t: t, server: New(8800, &hostileSource{}, &fake{}, func() time.Time { return noon })}
+	b.cookie = b.send("GET", strings.TrimPrefix(b.server.Link(), "http://"+b.server.host), nil, nil).Result().Cookies()[0]
+	for _, path := range []string{"/", "/?all", "/task/" + web().ID, "/task/" + web().ID + "/timeline.svg", "/service/shop"} {
+		w := b.send("GET", path, nil, nil)
+		text := w.Body.String()
+		if w.Code != 200 || !strings.Contains(text, "alert(1)") {
+			t.Errorf("%s answers %d without the text: %s", path, w.Code, text)
+		}
+		for _, tag := range []string{"<script>", "<img src=x"} {
+			if strings.Contains(text, tag) {
+				t.Errorf("%s has %s", path, tag)
+			}
+		}
+	}
+}

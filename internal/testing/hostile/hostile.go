@@ -1,0 +1,49 @@
+// Package hostile fills values with text that steers terminals and browsers, and finds what of it reaches their
+// output.
+package hostile
+
+import (
+	"reflect"
+	"strings"
+	"unicode"
+)
+
+// Text has escapes of terminals, characters that reorder text, and HTML.
+const Text = "x\x1b]0;t\a\x1b[31m\u009b2J\r\n\u202egpj\u2066<script>alert(1)</script>\"'><img src=x onerror=alert(1)>"
+
+// Fill sets all empty texts of what v points to, and those of its parts, to Text. Lists and maps are filled where
+// they have entries.
+func Fill(v any) { fill(reflect.ValueOf(v)) }
+
+func fill(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			fill(v.Elem())
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fill(v.Field(i))
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			fill(v.Index(i))
+		}
+	case reflect.String:
+		if v.CanSet() && v.Len() == 0 {
+			v.SetString(Text)
+		}
+	}
+}
+
+// Steers returns the first character that a terminal would act on, besides ends of lines; 0 for none.
+func Steers(output string) rune {
+	for _, r := range output {
+		if r != '\n' && (unicode.IsControl(r) || strings.ContainsRune("\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069\u2028\u2029", r)) {
+			return r
+		}
+	}
+	return 0
+}
