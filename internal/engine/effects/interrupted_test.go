@@ -73,23 +73,16 @@ func (emptyNamespaces) AddAddresses(context.Context, int, []netip.Prefix) error 
 // which has five attempts.
 func TestAPullWhoseServiceIsKilledIsNotGivenUp(t *testing.T) {
 	t.Parallel()
-	s := newSite(t)
-	s.reg = s.podman.Registry()
-	h := s.process()
+	host := enginehost.New(t)
+	e := host.Open()
 	var kills []enginetest.Fault
 	for range 8 {
 		kills = append(kills, enginetest.Fault{Moment: enginetest.During, Class: libpod.Temporary})
 	}
-	s.podman.Fail(enginetest.Script("pull", kills...))
-	task := s.box(0, 0, "sleep", "forever")
-	ref := "registry.example/fresh:1"
-	s.podman.Push(ref, enginetest.Image{Salt: "fresh"})
-	task.Containers[0].Image = ref
-	st, err := h.Creator.Create(t.Context(), task, "", lifecycle.Options{Limits: limits.BestEffort})
-	if err != nil {
-		t.Fatal(err)
-	}
-	r := s.own(h, st.ID)
-	r.untilRunning()
-	r.stop()
+	host.Podman.Fail(enginetest.Script("pull", kills...))
+	task := host.Box(0, 0, "sleep", "forever")
+	task.Containers[0].Image = enginehost.RegistryImage
+	r := host.Own(e, host.Create(e, task, "", lifecycle.Options{Limits: limits.BestEffort}).ID)
+	r.UntilRunning()
+	r.Stop()
 }

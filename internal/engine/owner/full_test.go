@@ -161,21 +161,20 @@ func TestAStopOnAFullDiskIsForgottenWithItsOwner(t *testing.T) {
 // A removal needs no space either. What it cannot return, the next task that asks takes.
 func TestFullDiskDoesNotDelayARemoval(t *testing.T) {
 	t.Parallel()
-	b := newBed(t)
+	host := enginehost.New(t)
 	disk := &fullDisk{}
-	h := b.hostOn(disk)
-	s := b.create(h)
-	f, _ := b.fleet(h)
-	b.until(h, s.ID, running)
+	host.FS = disk
+	e := host.Open()
+	s := host.CreateServer(e)
+	f, _ := host.RunFleet(e)
+	host.Await(e, s.ID, enginehost.IsRunning)
 	disk.fill()
 	f.Owners()[0].Send(lifecycle.RemoveRequested{By: "test", Force: true})
-	if !testbed.Until(func() bool { _, err := h.Tasks.Find(s.ID); return err != nil }) {
-		t.Fatal("the task is not removed")
-	}
+	host.AwaitRemoval(e, s.ID)
 	disk.full.Store(false)
-	next := b.create(h)
-	b.until(h, next.ID, running)
-	if got := h.Queue.Reservations(); slices.Contains(got, s.ID) {
+	next := host.CreateServer(e)
+	host.Await(e, next.ID, enginehost.IsRunning)
+	if got := e.Queue.Reservations(); slices.Contains(got, s.ID) {
 		t.Errorf("the task that was removed keeps its share: %v", got)
 	}
 }

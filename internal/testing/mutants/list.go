@@ -189,7 +189,7 @@ var mutants = []mutant{
 	{"an image does not set labels of podtask", "internal/host/libpod CreateContainer", skip, "shield", "", podman("TestReservedLabelsOfAnImageAreNotTheContainers")},
 	{"the label of a task does not make a container the task's", "internal/host/libpod Client.List", skip, "DeleteFunc stray", "", podman("TestContainersOutsideOfPodsAreNotTheTasks")},
 
-	{"a removal on a full disk does not wait", "pkg/lifecycle foldSandboxFailure", never, "releaseAttempts", "", agent("TestFullDiskDoesNotDelayARemoval")},
+	{"a removal on a full disk does not wait", "pkg/lifecycle foldSandboxFailure", never, "releaseAttempts", "", engine("owner", "TestFullDiskDoesNotDelayARemoval")},
 
 	// A service that was killed.
 	{"no error is final once after a call that was cut off", "internal/engine/owner run.reconsider", value, "cut doubted", "false", engine("effects", "TestAContainerWhoseInitializationWasInterruptedIsMadeAgain")},
