@@ -311,6 +311,7 @@ func (c *client) flagged() string {
 // leaves waits until the connection has ended and returns what the session said at its end.
 func (c *client) leaves() (text string, said bool) {
 	<-c.done
+	synctest.Wait() // the session is forgotten just after its last message
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.closed, c.ended
