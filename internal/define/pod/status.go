@@ -409,8 +409,8 @@ func waiting(p Pod, s lifecycle.State, i int) *Waiting {
 		return &Waiting{WaitImagePullBackOff, "back-off pulling image " + s.Task.Containers[i].Image + ": " + message}
 	case failed && message != "" && !dependencyFailed(c):
 		return &Waiting{creation(c, message), message}
-	case !initialized(p, s, i):
-		return &Waiting{WaitPodInitializing, ""}
+	case len(p.Init)+len(p.Sidecars) > 0: // all containers of such a Pod, also the first
+		return &Waiting{WaitPodInitializing, s.Sandbox.Retry.Last}
 	}
 	return &Waiting{WaitContainerCreating, s.Sandbox.Retry.Last}
 }
@@ -430,21 +430,6 @@ func creation(c lifecycle.Container, message string) string {
 		return WaitCreateConfigError
 	}
 	return WaitCreateError
-}
-
-// initialized reports whether the init containers before container i have succeeded, and
-// the sidecars before it have started.
-func initialized(p Pod, s lifecycle.State, i int) bool {
-	for k, def := range s.Task.Containers[:i] {
-		c := s.Containers[k]
-		switch {
-		case p.isInit(def.Name) && !(c.Ended && c.HasExit && c.ExitCode == 0 && !c.StartedAt.IsZero()):
-			return false
-		case p.isSidecar(def.Name) && !s.Up(k) && !mainStarted(p, s):
-			return false
-		}
-	}
-	return true
 }
 
 // mainStarted reports whether a container proper has run: from then on what a sidecar does
