@@ -171,14 +171,15 @@ func (i *instances) updateState(ctx context.Context, in updateInstancesIn, _ fie
 	if err != nil {
 		return nil, err
 	}
+	named := false
 	for _, text := range in.ContainerInstances {
 		id, err := inCluster("containerInstances", "container-instance", cluster, text)
 		if err != nil {
 			return nil, err
 		}
-		if id != host.ID {
-			continue // a failure in the answer
-		}
+		named = named || id == host.ID // another one is a failure in the answer
+	}
+	if named {
 		if err := i.host.SetDraining(ctx, in.Status == "DRAINING"); err != nil {
 			return nil, err
 		}

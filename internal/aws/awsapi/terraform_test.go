@@ -331,6 +331,10 @@ func TestTheHostIsNamedAndDrained(t *testing.T) {
 			t.Errorf("%s: %d %s", name, status, answer)
 		}
 	}
+	bad := []string{instances[0], "arn:aws:ecs:local:000000000000:task/x"}
+	if _, err := w.client.UpdateContainerInstancesState(t.Context(), &ecs.UpdateContainerInstancesStateInput{ContainerInstances: bad, Status: types.ContainerInstanceStatusDraining}); code(err) != "InvalidParameterException" || w.drained {
+		t.Errorf("a request with what is no instance: %v, drained %t", err, w.drained)
+	}
 	out := must[*ecs.UpdateContainerInstancesStateOutput](t)(w.client.UpdateContainerInstancesState(t.Context(), &ecs.UpdateContainerInstancesStateInput{ContainerInstances: []string{strings.Repeat("b", 32)}, Status: types.ContainerInstanceStatusDraining}))
 	if len(out.Failures) != 1 || w.drained {
 		t.Errorf("another host: %+v, drained %t", out.Failures, w.drained)
