@@ -81,8 +81,13 @@ func (c *Orphans) sweepInterrupted(ctx context.Context) (removed []Orphan, err e
 	noted, err := c.Leftover.Noted()
 	errs := []error{err}
 	for _, id := range noted {
-		_, err := c.Tasks.Store.Get(id)
-		left, err := c.Leftover.Remove(ctx, id, errors.Is(err, fs.ErrNotExist))
+		_, err := c.sweepOne(id, func() error { return c.removeOwn(ctx, id) })
+		if err != nil { // the notes stay
+			errs = append(errs, fmt.Errorf("remove the secrets and volumes of task %s, which has no record: %w", id, err))
+			continue
+		}
+		_, err = c.Tasks.Store.Get(id)
+		left, err := c.Leftover.Remove(ctx, id, errors.Is(err, fs.ErrNotExist) && !c.Tasks.Owned(id))
 		for _, what := range left {
 			removed = append(removed, Orphan{Kind: "leftover", Name: what, Task: id})
 		}
@@ -143,7 +148,16 @@ func (c *Orphans) removeOrphan(ctx context.Context, f libpod.Found) error {
 	if err := c.Runtime.RemovePod(ctx, f.Name, f.TaskID); err != nil {
 		return err
 	}
-	return effects.RetryRemoval(errors.Join(podman.RemoveVolumes(ctx, f.TaskID), podman.RemoveSecrets(ctx, taskspec.SecretPrefix(f.TaskID), f.TaskID)))
+	return effects.RetryRemoval(c.removeOwn(ctx, f.TaskID))
+}
+
+// removeOwn removes the volumes and secrets of a task without a record.
+func (c *Orphans) removeOwn(ctx context.Context, id string) error {
+	podman, err := c.Podman(ctx)
+	if err != nil {
+		return err
+	}
+	return errors.Join(podman.RemoveVolumes(ctx, id), podman.RemoveSecrets(ctx, taskspec.SecretPrefix(id), id))
 }
 
 // sweepLimit is how long an owner whose task has ended waits for its sweep.

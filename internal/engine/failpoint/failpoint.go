@@ -29,6 +29,8 @@ const Env = "PODTASK_FAILPOINT"
 // The fail points that are no effect's. A save is of the task's record, a publish
 // of its events; an erase deletes the record of a removed task.
 const (
+	// BeforeRecord is before the record of a new task, after its credentials were stored.
+	BeforeRecord = "before-record"
 	BeforeSave   = "before-save"
 	AfterSave    = "after-save"
 	AfterPublish = "after-publish"

@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/admit"
+	"github.com/podtask/podtask/internal/engine/cleanup/leftover"
 	"github.com/podtask/podtask/internal/engine/endpoint"
+	"github.com/podtask/podtask/internal/engine/failpoint"
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
@@ -47,57 +49,94 @@ func (c *Creator) CreateOwned(ctx context.Context, t taskdef.Task, name string, 
 	return c.CreateAs(ctx, record.NewID(), t, name, o)
 }
 
-// CreateAs is CreateOwned under a given id that no task has.
+// CreateAs is CreateOwned under a given id that no task has. It holds the task's lock from the
+// start. Before it stores credentials in Podman, it notes the id, so that a sweep finds them
+// if the process dies before the record is written.
 func (c *Creator) CreateAs(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
-	t, err := c.Secrets.KeepLogins(ctx, id, t)
+	mine, err := c.Tasks.Locks.Lock(id)
 	if err != nil {
 		return nil, err
 	}
-	owner, err := c.record(ctx, id, t, name, o)
-	if err != nil {
-		return nil, errors.Join(err, c.Secrets.ForgetLogins(ctx, id, t))
+	noted := c.Secrets.KeepsLogins(t)
+	if noted {
+		now := time.Now()
+		if err := c.Owners.Leftover.Note(id, leftover.Window{Began: now, Ended: now}); err != nil {
+			return nil, errors.Join(fmt.Errorf("note the credentials of a new task: %w", err), mine.Remove())
+		}
 	}
+	s, err := c.keepAndRecord(ctx, id, t, name, o)
+	if err != nil {
+		return nil, errors.Join(err, mine.Remove())
+	}
+	if noted {
+		if err := c.Owners.Leftover.Forget(id); err != nil { // the removal of the task tries again
+			c.Owners.Log.Warn("the note about the credentials of a task stays", "task", id, "error", err)
+		}
+	}
+	owner := c.Owners.New(mine, s)
 	if err := c.Secrets.PersistLocal(ctx, owner.State()); err != nil {
 		return nil, errors.Join(err, owner.Discard())
 	}
 	return owner, nil
 }
 
-// record gives the task its name and its record.
-func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
+// keepAndRecord stores the task's credentials and writes its record. If it fails, it removes
+// the credentials, or leaves them to the next sweep.
+func (c *Creator) keepAndRecord(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (lifecycle.State, error) {
+	t, err := c.Secrets.KeepLogins(ctx, id, t)
+	c.Owners.Fail.At(failpoint.BeforeRecord)
+	var s lifecycle.State
+	if err == nil {
+		s, err = c.record(ctx, id, t, name, o)
+	}
+	if err == nil {
+		return s, nil
+	}
+	if forgetErr := c.forgetLogins(ctx, id, t); forgetErr != nil {
+		return s, errors.Join(err, forgetErr)
+	}
+	return s, errors.Join(err, c.Owners.Leftover.Forget(id))
+}
+
+// forgetLimit bounds the removal of credentials after a creation that failed.
+const forgetLimit = 20 * time.Second
+
+// forgetLogins removes the credentials of a task that was not created, also if the creation was
+// canceled.
+func (c *Creator) forgetLogins(ctx context.Context, id string, t taskdef.Task) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetLimit)
+	defer cancel()
+	return c.Secrets.ForgetLogins(ctx, id, t)
+}
+
+// record gives the task its name and its record. The caller holds the task's lock.
+func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (s lifecycle.State, err error) {
 	lock, err := c.Tasks.Locks.LockWait(ctx, record.AllTasks)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
 	defer lock.Unlock()
 	if err := c.Ledger.RefuseDraining(); err != nil {
-		return nil, err
+		return s, err
 	}
 	if name != "" {
 		if s, err := c.Tasks.Find(name); err == nil && s.Name == name && s.Status() != lifecycle.StatusStopped {
-			return nil, fmt.Errorf("%w: task %s is called %s; stop it or choose another --name", record.ErrNameTaken, s.ID[:12], name)
+			return s, fmt.Errorf("%w: task %s is called %s; stop it or choose another --name", record.ErrNameTaken, s.ID[:12], name)
 		}
 	}
 	if o.Unapplied, _, err = c.Preflight.Unsupported(ctx, t, o); err != nil {
-		return nil, err
+		return s, err
 	}
 	o.LogSize, o.Logs = c.LogSize, c.Logs
-	s := lifecycle.New(id, name, t, c.Preflight.Defaults(ctx, c.Metadata.Options(t, o)), time.Now().UTC())
+	s = lifecycle.New(id, name, t, c.Preflight.Defaults(ctx, c.Metadata.Options(t, o)), time.Now().UTC())
 	if err := lifecycle.Check(s); err != nil {
-		return nil, fmt.Errorf("a new task is already broken: %w", err)
+		return s, fmt.Errorf("a new task is already broken: %w", err)
 	}
 	data, err := json.Marshal(s)
 	if err != nil {
-		return nil, err
+		return s, err
 	}
-	mine, err := c.Tasks.Locks.Lock(s.ID)
-	if err != nil {
-		return nil, err
-	}
-	if err := c.Tasks.Store.Put(s.ID, data); err != nil {
-		return nil, errors.Join(err, mine.Remove())
-	}
-	return c.Owners.New(mine, s), nil
+	return s, c.Tasks.Store.Put(s.ID, data)
 }
 
 // CreateNamed is CreateAs, without a name if another task has that name.

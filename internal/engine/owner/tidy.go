@@ -71,7 +71,7 @@ func (r *run) noteCutOff(e lifecycle.Effect, f lifecycle.Failure, w leftover.Win
 	}
 	switch e.(type) {
 	case lifecycle.CreateSandbox, lifecycle.RunSandbox, lifecycle.CreateContainer, lifecycle.StartContainer, lifecycle.RemoveSandbox:
-		r.all.Leftover.Note(r.owner.id, w)
+		r.all.Leftover.NoteCutOff(r.owner.id, w)
 		r.tidy.mu.Lock()
 		defer r.tidy.mu.Unlock()
 		r.tidy.due = true
@@ -87,7 +87,7 @@ func (r *run) noteCutOff(e lifecycle.Effect, f lifecycle.Failure, w leftover.Win
 // that. If Podman's service died with it, the call was cut off.
 func (r *run) noteBefore(s lifecycle.State, now time.Time) {
 	if w, ok := cutOffBefore(s, now); ok {
-		r.all.Leftover.Note(s.ID, w)
+		r.all.Leftover.NoteCutOff(s.ID, w)
 		r.tidy.due, r.tidy.cut = true, 1 // before any operation runs
 		for i := range s.Containers {
 			r.tidy.began[i] = true

@@ -65,10 +65,8 @@ func (k *Store) KeepLogins(ctx context.Context, id string, t taskdef.Task) (task
 		if login == nil {
 			continue
 		}
-		k.mu.Lock()
-		value, ok := k.provided[strings.TrimPrefix(login.Source, "env:")]
-		k.mu.Unlock()
-		if !ok || !strings.HasPrefix(login.Source, "env:") {
+		value, ok := k.providedLogin(login)
+		if !ok {
 			continue
 		}
 		podman, err := k.Podman(ctx)
@@ -83,6 +81,27 @@ func (k *Store) KeepLogins(ctx context.Context, id string, t taskdef.Task) (task
 		t.Containers[i].RepositoryCredentials = &taskdef.SecretValue{ValueFrom: source, Source: source}
 	}
 	return t, nil
+}
+
+// KeepsLogins reports whether KeepLogins stores anything for a task.
+func (k *Store) KeepsLogins(t taskdef.Task) bool {
+	return slices.ContainsFunc(t.Containers, func(c taskdef.Container) bool {
+		_, ok := k.providedLogin(c.RepositoryCredentials)
+		return ok
+	})
+}
+
+// providedLogin returns the provided value that credentials name; ok is false if they name
+// another source.
+func (k *Store) providedLogin(login *taskdef.SecretValue) (value []byte, ok bool) {
+	if login == nil {
+		return nil, false
+	}
+	name, inEnv := strings.CutPrefix(login.Source, "env:")
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	value, ok = k.provided[name]
+	return value, ok && inEnv
 }
 
 // ForgetLogins removes what KeepLogins has made for a task that was not created.

@@ -191,6 +191,9 @@ var mutants = []mutant{
 
 	{"a removal on a full disk does not wait", "pkg/lifecycle foldSandboxFailure", never, "releaseAttempts", "", engine("owner", "TestFullDiskDoesNotDelayARemoval")},
 
+	{"credentials of a task that was not created are removed", "internal/engine/owner Creator.keepAndRecord", omit, "forgetLogins", "", engine("owner", "TestCredentialsOfATaskThatWasNotCreatedAreRemoved")},
+	{"credentials without a record are found", "internal/engine/cleanup Orphans.removeOwn", omit, "RemoveSecrets", "", engine("owner", "TestSweepRemovesCredentialsWithoutARecord")},
+
 	// A service that was killed.
 	{"no error is final once after a call that was cut off", "internal/engine/owner run.reconsider", value, "cut doubted", "false", engine("effects", "TestAContainerWhoseInitializationWasInterruptedIsMadeAgain")},
 	{"a pull that was cut off is no attempt", "internal/engine/effects Interpreter.pull", value, "pullsCutOff", "1", engine("effects", "TestAPullWhoseServiceIsKilledIsNotGivenUp")},

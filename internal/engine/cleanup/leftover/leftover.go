@@ -60,14 +60,24 @@ func contains(windows []Window, at time.Time) bool {
 	return false
 }
 
-// Note notes that a call for a task was cut off.
-func (r *Remover) Note(id string, w Window) {
-	if err := r.note(id, w); err != nil {
+// NoteCutOff notes that a call for a task was cut off.
+func (r *Remover) NoteCutOff(id string, w Window) {
+	if err := r.Note(id, w); err != nil {
 		r.Log.Warn("what Podman left behind may stay", "task", id, "error", err)
 	}
 }
 
-func (r *Remover) note(id string, w Window) error {
+// Forget removes the notes of a task.
+func (r *Remover) Forget(id string) error {
+	err := os.Remove(r.path(id))
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	}
+	return err
+}
+
+// Note notes that a task may have something in Podman that was made at that time.
+func (r *Remover) Note(id string, w Window) error {
 	if err := os.MkdirAll(r.Dir, 0o700); err != nil {
 		return err
 	}
