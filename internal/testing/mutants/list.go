@@ -217,6 +217,12 @@ var mutants = []mutant{
 	{"a removal deletes the record", "internal run.Finish", skip, "Delete", "", engine("owner", "TestRemovalForgetsTheTask")},
 	{"orphans are removed", "internal sweepOne", always, "ErrNotExist", "", engine("cleanup", "TestSweepRemovesPodsWithoutATask")},
 	{"secrets are removed with the pod's stop", "internal/engine/tasksecrets Remove", omit, "RemoveSecrets", "", engine("tasksecrets", "TestSecretsLiveAsLongAsAContainerMayStart")},
+	{"a name has one task", "internal/engine/owner Creator.record", never, "StatusStopped", "", engine("owner", "TestNames")},
+	{"a refused removal is tried again", "internal/engine/effects RetryRemoval", always, "As Other", "", engine("effects", "TestRemovalsThatPodmanRefusesAreTriedAgain")},
+	{"the endpoint ends with its task", "internal/engine/endpoint shut", omit, "Close", "", engine("endpoint", "TestContainersReachTheirEndpoint")},
+	{"limits that cannot be applied are refused", "internal/engine/preflight Check", never, "missing Enforce", "", engine("preflight", "TestCheckSaysWhatThisHostCannotDo")},
+	{"limits are read back from the kernel", "internal/engine/limits NotApplied", always, "bad Process", "", engine("limits", "TestLimitsOfAContainerAreReadBack")},
+	{"components share a connection to Podman", "internal/engine/conn Lazy.Get", always, "podman nil", "", engine("conn", "TestPodmanIsConnectedOnce")},
 	{"pulls at a time are limited", "internal pullSlot", value, "PullsAtOnce", "100", pulls},
 	{"only images that podtask pulled are pruned", "internal endPull", always, "before", "", pulls},
 }
