@@ -52,6 +52,7 @@ var calls = []call{
 	{name: "inspect before the start", method: "GET", path: "-app/json$", makes: true, bridge: true},
 	{name: "inspect", method: "GET", path: "-app/json$", skip: 1},
 	{name: "probe", method: "GET", path: "-app/healthcheck$", cancels: true},
+	{name: "stop signal", method: "POST", path: "-side/kill$", side: true, empty: true},
 	{name: "stop", method: "POST", path: "-side/stop$", side: true, empty: true},
 	{name: "infra stop", method: "POST", path: "-infra/stop$", empty: true, joined: true},
 	{name: "pod remove", method: "DELETE", path: "/pods/"},
