@@ -157,7 +157,7 @@ var mutants = []mutant{
 	{"no more tasks than the maximum", "pkg/service wantTasks", value, "most Present", "most", copies},
 	{"failures delay new tasks", "pkg/service wantTasks", never, "BackOff NotUntil", "", copies},
 	{"healthy tasks stay until others replace them", "pkg/service stopTasks", always, "least", "", copies},
-	{"a failed deployment is rolled back", "pkg/service judge", always, "FailedTasks", "", check{pkg: "pkg/service", tests: "^TestWithoutRollbackAFailedDeploymentStandsStill$"}},
+	{"a failed deployment is rolled back", "pkg/service breakerDue", always, "FailedTasks", "", check{pkg: "pkg/service", tests: "^TestWithoutRollbackAFailedDeploymentStandsStill$"}},
 	{"a copy finishes its connections before it stops", "pkg/service effects", never, "drains", "", copies},
 	{"a copy that is to stop gets no connections", "pkg/service Task.Healthy", value, "Phase Live HealthyNow", "t.HealthyNow", copies},
 	{"a copy in doubt does not become healthy", "pkg/service Task.isHealthy", never, "doubt", "", copies},
