@@ -326,9 +326,11 @@ func TestRemovalWithAFullStateDirectory(t *testing.T) {
 	b := newBox(t)
 	inside, fill := smallState(b)
 	definition := b.write(def{Network: "none", Containers: []ctr{{Name: "app", Command: words("sleep forever"), StopTimeout: 5}}})
-	b.startWith(inside, "run", "--detach", "--wait=running", "--name", b.family, definition).want(0)
+	run := b.startWith(inside, "run", "--name", b.family, definition) // an owner that systemd starts has another mount namespace
+	eventually(t, "the task runs", func() bool { return strings.Contains(run.err.String(), "(task)  RUNNING") })
 	fill(true)
 	b.startWith(inside, "rm", "--force", b.family).want(0)
+	run.wait()
 	if out := b.running(); out != "" {
 		t.Errorf("there runs %s", out)
 	}
