@@ -21,7 +21,7 @@ import (
 // running. Like podtask it has four requests in flight and creates containers while the infra container
 // starts.
 func bare(args []string) error {
-	usage := errors.New("usage: speed bare SOCKET once|start N IMAGE ARGUMENT...")
+	usage := errors.New("usage: speed bare SOCKET once|start N IMAGE ARGUMENT")
 	if len(args) < 4 {
 		return usage
 	}

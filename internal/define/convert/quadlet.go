@@ -219,11 +219,11 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 	case "Volume":
 		q.volume(ctr, a)
 	case "User":
-		user, group, _ := strings.Cut(ctr.User, ":")
-		if user = q.text(a); group != "" {
-			user += ":" + group
+		_, group, _ := strings.Cut(ctr.User, ":")
+		ctr.User = q.text(a)
+		if group != "" {
+			ctr.User += ":" + group
 		}
-		ctr.User = user
 	case "Group":
 		user, _, _ := strings.Cut(ctr.User, ":")
 		ctr.User = user + ":" + q.text(a)
