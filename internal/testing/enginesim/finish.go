@@ -1,8 +1,10 @@
 package enginesim
 
 import (
+	"context"
 	"time"
 
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -74,6 +76,7 @@ func checkEmpty(w *world) {
 		w.broken("in the end there is left: %v", left)
 	}
 	host := w.open()
+	takeStaleShares(w, host.Queue)
 	if shares := host.Queue.Reservations(); len(shares) > 0 {
 		w.broken("in the end there are shares left: %v", shares)
 	}
@@ -84,6 +87,18 @@ func checkEmpty(w *world) {
 	}
 	for r, err := range store.All(nil) {
 		w.broken("in the end there is a record of %s (%v)", r.Key, err)
+	}
+}
+
+// takeStaleShares lets one more task ask. It takes the shares of tasks that were removed while
+// the disk was full.
+func takeStaleShares(w *world, queue *admit.Queue) {
+	last := lifecycle.State{ID: "last"}
+	if _, err := queue.Admit(context.Background(), last, lifecycle.AdmitTask{}); err != nil {
+		w.broken("in the end a task cannot ask for its share: %v", err)
+	}
+	if err := queue.Release(context.Background(), last.ID); err != nil {
+		w.broken("in the end a task cannot leave the queue: %v", err)
 	}
 }
 
