@@ -8,6 +8,7 @@ import (
 	"bytes"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/podtask/podtask/internal/testing/registrytest"
@@ -82,5 +83,34 @@ func TestRedirectedLayersCarryNoCredentials(t *testing.T) {
 	})
 	if r := b.want(0, "run", "--rm", "--pull", "always", b.hello(ref)); !strings.Contains(r.out, "hello") || asked.Hits() == 0 {
 		t.Errorf("%d requests were redirected; it printed %s", asked.Hits(), r.err)
+	}
+}
+
+// What runs has the digest that the tag had when it was resolved.
+func TestManifestsAreCheckedAgainstTheirDigest(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	_, other := b.push("app:other", b.freshImage("another image"))
+
+	wrong, digest := b.push("app:wrong", b.freshImage("replaced"))
+	b.fault("GET", "app", "manifests/"+digest, 0, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		r.URL.Path = strings.Replace(r.URL.Path, digest, other, 1)
+		next.ServeHTTP(w, r)
+	})
+	if r := b.want(125, "run", "--quiet", "--rm", b.hello(wrong)); strings.Contains(r.out, "hello") {
+		t.Errorf("another image than the one that was resolved has run: %s", r.out)
+	}
+
+	moved, first := b.push("app:moved", b.freshImage("the first"))
+	later := b.freshImage("the second")
+	var once sync.Once
+	var moving error
+	asked := b.fault("GET", "app", "manifests/"+first, 0, func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		once.Do(func() { _, moving = bed.reg.Push(b.repository("app:moved"), later) })
+		next.ServeHTTP(w, r)
+	})
+	b.want(0, "run", "--name", b.family+"-moved", b.hello(moved))
+	if got := b.inspect(b.family + "-moved").Containers[0].ImageDigest; got != first || asked.Hits() == 0 || moving != nil {
+		t.Errorf("the image that ran has the digest %s; the tag had %s until the first of %d requests (%v)", got, first, asked.Hits(), moving)
 	}
 }
