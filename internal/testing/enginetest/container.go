@@ -268,6 +268,9 @@ func (f *Fake) StopContainer(ctx context.Context, name string, grace time.Durati
 	for c != nil && c == f.containers[name] && c.status == libpod.Running {
 		f.pause(ctx, c.due())
 		if err := given(ctx, "stop container", name); err != nil {
+			if grace > 0 && c.status == libpod.Running { // the grace passes in the caller, which kills no more
+				c.killAt = time.Time{}
+			}
 			return err
 		}
 		f.settle()
