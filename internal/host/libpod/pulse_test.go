@@ -27,14 +27,16 @@ func silent(ctx context.Context) error {
 func TestAServiceThatHangsIsNoticed(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // so that calls that are not ended fail the test
+		defer cancel()
 		var missed []int
 		p := &pulse{ping: silent, socket: func() string { return "/run/p.sock" }, replace: func(n int) bool { missed = append(missed, n); return n == 3 }}
 		other := make(chan error)
 		go func() {
-			_, err := hungCall(t.Context(), p)
+			_, err := hungCall(ctx, p)
 			other <- err
 		}()
-		took, err := hungCall(t.Context(), p)
+		took, err := hungCall(ctx, p)
 		for _, err := range []error{err, <-other} {
 			if !errors.Is(err, Unavailable) || !strings.Contains(err.Error(), "stop container web: ") || !strings.Contains(err.Error(), "/run/p.sock") {
 				t.Errorf("a call that hangs: %v", err)
@@ -43,10 +45,10 @@ func TestAServiceThatHangsIsNoticed(t *testing.T) {
 		if took != pulseAfter+pulseLimit || took > 10*time.Second {
 			t.Errorf("it took %s", took)
 		}
-		if _, err := hungCall(t.Context(), p); err == nil {
+		if _, err := hungCall(ctx, p); err == nil {
 			t.Error("a call to a service that still hangs did not end")
 		}
-		if _, err := hungCall(t.Context(), p); !strings.Contains(err.Error(), "was ended") {
+		if _, err := hungCall(ctx, p); !strings.Contains(err.Error(), "was ended") {
 			t.Errorf("the service was ended, yet %v", err)
 		}
 		if len(missed) != 3 || missed[2] != 3 {

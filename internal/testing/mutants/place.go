@@ -57,11 +57,14 @@ func (f *file) offset(p token.Pos) int { return f.fset.Position(p).Offset }
 
 // sources parses Go files once. It is for one goroutine.
 type sources struct {
-	root string
-	dirs map[string][]*file
+	root  string
+	dirs  map[string][]*file
+	files map[string]*file // by path: a file is below several directories
 }
 
-func newSources(root string) *sources { return &sources{root: root, dirs: make(map[string][]*file)} }
+func newSources(root string) *sources {
+	return &sources{root: root, dirs: make(map[string][]*file), files: make(map[string]*file)}
+}
 
 // below returns the files of a directory and of those below it, tests left out.
 func (s *sources) below(dir string) ([]*file, error) {
@@ -73,16 +76,26 @@ func (s *sources) below(dir string) ([]*file, error) {
 		if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
 			return err
 		}
-		f := &file{path: path, fset: token.NewFileSet()}
-		if f.text, err = os.ReadFile(path); err != nil {
-			return err
-		}
-		f.tree, err = parser.ParseFile(f.fset, path, f.text, parser.SkipObjectResolution|parser.ParseComments)
+		f, err := s.parse(path)
 		files = append(files, f)
 		return err
 	})
 	s.dirs[dir] = files
 	return files, err
+}
+
+// parse returns a file, parsed once.
+func (s *sources) parse(path string) (f *file, err error) {
+	if f := s.files[path]; f != nil {
+		return f, nil
+	}
+	f = &file{path: path, fset: token.NewFileSet()}
+	s.files[path] = f
+	if f.text, err = os.ReadFile(path); err != nil {
+		return f, err
+	}
+	f.tree, err = parser.ParseFile(f.fset, path, f.text, parser.SkipObjectResolution|parser.ParseComments)
+	return f, err
 }
 
 // place is where a mutant changes a file.
