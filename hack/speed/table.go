@@ -17,7 +17,7 @@ type row struct {
 	ours, theirs float64
 }
 
-// value is what goal is compared with.
+// value returns the figure of a row: its time, or the ratio to its peer. It is compared with goal.
 func (r row) value() float64 {
 	if r.peer == "" {
 		return r.ours

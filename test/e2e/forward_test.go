@@ -85,7 +85,7 @@ func localPort(plugin *terminal) (port string) {
 }
 
 // A port that is not published is reached through AWS' plugin, over several connections, and one on
-// which nobody listens is told.
+// which no server listens has an error.
 func TestAWSPluginForwardsAPort(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
@@ -126,7 +126,7 @@ func TestAWSPluginForwardsAPort(t *testing.T) {
 	closed := forwardPort(b, c, address, task, 81)
 	port = localPort(closed)
 	if body, err := get("http://127.0.0.1:" + port + "/"); err == nil {
-		t.Errorf("a port on which nobody listens answers %q", body)
+		t.Errorf("a closed port answers %q", body)
 	}
 	closed.see("Connection to destination port failed")
 	closed.keysIn("\x03")

@@ -11,8 +11,8 @@ import (
 	"github.com/podtask/podtask/internal/aws/portforward"
 )
 
-// connecting is how long a connection to a container may take.
-const connecting = 10 * time.Second
+// connectTimeout limits how long it takes to connect to a port of a container.
+const connectTimeout = 10 * time.Second
 
 // forwarding is an ecsexec.Forwarder.
 type forwarding struct{ *portforward.Forwarder }
@@ -27,7 +27,7 @@ func (forwarding) Wait(context.Context) (int, error) { return 0, nil }
 // 127.0.0.1 and else to ::1, so the port need not be published.
 func (e ECS) forward(ctx context.Context, t ecsexec.Target) (ecsexec.Program, error) {
 	f, err := portforward.New(ctx, func(ctx context.Context) (net.Conn, error) {
-		ctx, cancel := context.WithTimeout(ctx, connecting)
+		ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 		defer cancel()
 		s, err := e.backend.Engine.Tasks.Get(t.Task)
 		if err != nil {

@@ -16,7 +16,7 @@ type startSessionIn struct {
 	Parameters map[string][]string `json:"Parameters"`
 }
 
-// ports are those of the container and of the client.
+// ports returns the port of the container and that of the client; 0 if the client chooses one.
 func (in startSessionIn) ports() (port, local uint16, err error) {
 	for name, values := range in.Parameters {
 		if name != "portNumber" && name != "localPortNumber" {

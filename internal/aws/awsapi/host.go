@@ -104,7 +104,7 @@ type ServiceChange struct {
 // Host tells what the host has: it is the container instance of every cluster.
 type Host interface {
 	Instance() (Instance, error)
-	// ID is that of Instance.
+	// ID returns the ID of the container instance.
 	ID() string
 	// SetDraining has the host take no new tasks, or take them again.
 	SetDraining(ctx context.Context, draining bool) error

@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// logGroupRecord is what clients have made of a group.
+// logGroupRecord records a log group that clients created, changed or deleted.
 type logGroupRecord struct {
 	Kind string `json:"kind"`
 	Name string `json:"name"`
 	// CreatedAt is zero if no client has created the group, or if it was deleted since.
 	CreatedAt time.Time         `json:"createdAt,omitzero"`
 	Tags      map[string]string `json:"tags,omitempty"`
-	// Kept is what clients sent besides.
+	// Kept has the members that podtask stores and gives back without acting on them.
 	Kept fields `json:"kept,omitempty"`
 	// DeletedAt hides the streams of tasks that were made before: their group was deleted.
 	DeletedAt time.Time `json:"deletedAt,omitzero"`

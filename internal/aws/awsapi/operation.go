@@ -194,7 +194,7 @@ func Operations() map[string][]Member {
 	return all
 }
 
-// servicePrefix is how the documentation names the service of a target.
+// servicePrefix returns the service of a target, such as "logs ", as docs/aws.md writes it before an operation; empty for ECS.
 func servicePrefix(target string) string {
 	switch {
 	case strings.HasPrefix(target, targetLogs):

@@ -53,7 +53,7 @@ func (f *Forwarder) CopyOutput(w io.Writer) error {
 	return err
 }
 
-// Failed has the errors of connections that could not be made. Those that nobody reads are dropped
+// Failed has the errors of connections that could not be made. Errors that are not read are dropped
 // beyond MaxConnections.
 func (f *Forwarder) Failed() <-chan error { return f.failed }
 

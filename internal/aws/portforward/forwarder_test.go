@@ -98,7 +98,7 @@ func TestConnectionsAreForwardedAtTheSameTime(t *testing.T) {
 	}
 }
 
-// A server that closes its connection ends the stream after its last byte, and a port on which nobody
+// A server that closes its connection ends the stream after its last byte, and a port on which no server
 // listens is told.
 func TestTheEndOfAConnectionIsTold(t *testing.T) {
 	t.Parallel()

@@ -13,7 +13,7 @@ import (
 )
 
 // Cache has the states of tasks for a reader that asks again and again. A record is read again when
-// its file is another one, whoever wrote it, so the states are those of the records. What it returns
+// its file is another one, whichever process wrote it, so the states are those of the records. What it returns
 // is shared: it must not be changed. It is safe for concurrent use.
 type Cache struct {
 	tasks *Tasks
