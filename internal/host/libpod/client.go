@@ -116,7 +116,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 		pool: pool, context: bound, version: *bindings.ServiceVersion(bound),
 		makes: newSlots(maxMutations), removals: newSlots(maxMutations),
 		storage: storage{log: o.Log, broken: s.end}, stopPings: end,
-		pulse: pulse{log: o.Log, ping: s.pingOnce, replace: s.replace, socket: s.path},
+		pulse: pulse{log: o.Log, ping: s.pingOnce, ending: s.ending, socket: s.path},
 	}
 	c.pings.Go(func() { c.keepServiceRunning(bound) })
 	return c, nil
@@ -154,7 +154,8 @@ func (s *service) bindSoon(ctx context.Context, attempt int, log *slog.Logger) (
 		return bound, end, err
 	}
 	e := &Error{Class: Unavailable, Cause: hungCause(s.path())}
-	if s.replace(attempt) {
+	if end := s.ending(attempt); end != nil {
+		end()
 		e.Cause = "Podman's service did not answer for 10 seconds and was ended"
 	}
 	if log != nil {

@@ -33,9 +33,9 @@ const (
 type pulse struct {
 	log  *slog.Logger // may be nil
 	ping func(context.Context) error
-	// replace is called after each ping without an answer, with their number in a row. It
-	// reports whether it has ended the service, so that the next call starts another one.
-	replace func(missed int) bool
+	// ending is called after each ping without an answer, with their number in a row. It returns
+	// what ends the service, so that the next call starts another one; nil to leave it alone.
+	ending func(missed int) (end func())
 	// socket names the service in errors.
 	socket func() string
 
@@ -122,8 +122,10 @@ func (p *pulse) miss() {
 	missed := p.missed
 	p.mu.Unlock()
 	hangs := &Error{Class: Unavailable, Cause: hungCause(p.socket())}
-	if p.replace(missed) {
+	end := p.ending(missed)
+	if end != nil {
 		hangs.Cause = "Podman's service did not answer for 10 seconds and was ended; the next call starts another one"
+		defer end() // after the calls: they would report a connection that broke
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -158,18 +160,17 @@ func (s *service) pingOnce(ctx context.Context) error {
 	return ping(ctx, once)
 }
 
-// replace ends podtask's own service if it is stopped, or has missed so many pings that it is
-// not just slow. It reports whether it did.
-func (s *service) replace(missed int) bool {
+// ending returns what ends podtask's own service if it is stopped, or has missed so many pings
+// that it is not just slow; nil otherwise.
+func (s *service) ending(missed int) (end func()) {
 	if !s.own() {
-		return false
+		return nil
 	}
 	pid := s.pid()
 	if pid <= 0 || missed < lostPulse && !stoppedProcess(pid) {
-		return false
+		return nil
 	}
-	s.end()
-	return true
+	return s.end
 }
 
 // stoppedProcess reports whether a signal has stopped a process, or a debugger.

@@ -30,7 +30,13 @@ func TestAServiceThatHangsIsNoticed(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute) // so that calls that are not ended fail the test
 		defer cancel()
 		var missed []int
-		p := &pulse{ping: silent, socket: func() string { return "/run/p.sock" }, replace: func(n int) bool { missed = append(missed, n); return n == 3 }}
+		p := &pulse{ping: silent, socket: func() string { return "/run/p.sock" }, ending: func(n int) func() {
+			missed = append(missed, n)
+			if n < 3 {
+				return nil
+			}
+			return func() {}
+		}}
 		other := make(chan error)
 		go func() {
 			_, err := hungCall(ctx, p)
@@ -71,7 +77,7 @@ func TestAServiceThatAnswersPingsIsLeftAlone(t *testing.T) {
 				return ctx.Err()
 			}
 		}
-		p := &pulse{ping: slow, socket: func() string { return "" }, replace: func(int) bool { t.Error("replaced"); return false }}
+		p := &pulse{ping: slow, socket: func() string { return "" }, ending: func(int) func() { t.Error("ended"); return nil }}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if took, err := hungCall(ctx, p); took != time.Minute || !errors.Is(err, Timeout) {
@@ -98,7 +104,7 @@ func TestShortCallsArePingedNever(t *testing.T) {
 		<-time.After(time.Minute)
 	})
 	synctest.Test(t, func(t *testing.T) {
-		p := &pulse{ping: func(context.Context) error { return errors.New("connection refused") }, replace: func(int) bool { t.Error("replaced"); return false }}
+		p := &pulse{ping: func(context.Context) error { return errors.New("connection refused") }, ending: func(int) func() { t.Error("ended"); return nil }}
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
 		if took, err := hungCall(ctx, p); took != time.Minute || !errors.Is(err, Timeout) {
