@@ -59,8 +59,8 @@ func (l *lab) try(err error) {
 	}
 }
 
-// sample is what a command took: the time from its start to its end, and the processor time of all processes of
-// the bed meanwhile.
+// sample holds the measurements of one run of a command: the time from its start to its end, and the processor
+// time of all processes of the bed in that time.
 type sample struct {
 	time, cpu time.Duration
 	out       string

@@ -78,7 +78,7 @@ type describeProvidersIn struct {
 	Include   []string `json:"include"`
 }
 
-// fargateProviders are those that every account has.
+// fargateProviders are the capacity providers that exist in every account without being created.
 var fargateProviders = []string{"FARGATE", "FARGATE_SPOT"}
 
 // describe describes those that every account has and those that clusters name.

@@ -223,7 +223,7 @@ func stoppedReasonOf(s lifecycle.State) string {
 	return s.Stop.Reason
 }
 
-// pullTimes are when the pulls of a task's images began and ended; zero before.
+// pullTimes holds the start of the first and the end of the last pull of a task's images; zero while there is none.
 type pullTimes struct{ started, stopped time.Time }
 
 // timesOfPulls reads them from the history: pulls begin when every digest is known.

@@ -20,7 +20,7 @@ var ignoreMarks = cmpopts.IgnoreUnexported(
 	types.Tag{}, types.Setting{}, types.Failure{}, types.CapacityProvider{}, types.NetworkConfiguration{}, types.AwsVpcConfiguration{},
 )
 
-// readCluster is how the provider of Terraform reads aws_ecs_cluster and
+// readCluster makes the calls with which the provider of Terraform reads aws_ecs_cluster and
 // aws_ecs_cluster_capacity_providers.
 func (w *world) readCluster(name string) types.Cluster {
 	w.t.Helper()

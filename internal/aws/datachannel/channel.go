@@ -48,10 +48,10 @@ const (
 // Size is that of a terminal in characters.
 type Size struct{ Rows, Columns uint16 }
 
-// Forwarding is what a session forwards, as the document of the client says it. The zero value is a
-// terminal.
+// Forwarding names the ports of a session that forwards one, as the document of the client gives them.
+// The zero value stands for a terminal.
 type Forwarding struct {
-	// Port is that of the container, LocalPort the client's, 0 for any.
+	// Port is a port of the container. LocalPort is the port that the client opens; 0 means any.
 	Port, LocalPort uint16
 }
 
@@ -85,7 +85,7 @@ func New(session string, seed uint64, forward Forwarding) *Channel {
 	return &Channel{session: session, seed: seed, forward: forward}
 }
 
-// sessionType is what the handshake says of the session: the names of AWS' documents. With
+// sessionType returns the type and properties of the session for the handshake, with the names of AWS' documents. With
 // agentVersion, a client that forwards a port carries all its connections in one stream.
 func (c *Channel) sessionType() any {
 	type parameters struct {

@@ -18,7 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/datachannel"
 )
 
-// Target is what a session runs, or where it connects to.
+// Target names the container of a session, with the command that it runs or the port that it connects to.
 type Target struct {
 	Task      string // its ID
 	Container int    // its place in the definition

@@ -17,7 +17,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// A file of testdata/cases has the files that somebody uses with other programs, the first of which is read or
+// A file of testdata/cases has files of other programs, the first of which is read or
 // converted, and what is to come of it: lines of the definition and of the unit, all losses, files, or an error.
 func TestCasesOfOtherPrograms(t *testing.T) {
 	t.Parallel()
