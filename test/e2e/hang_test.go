@@ -37,7 +37,7 @@ func TestPodmanServiceThatHangsIsReplaced(t *testing.T) {
 	defer func() { _ = syscall.Kill(second, syscall.SIGCONT) }()
 	stop := b.start("stop", "--time", "0", id)
 	eventually(t, "why says that the service hangs", func() bool {
-		return strings.Contains(b.podtask("why", id).out, "Podman's service")
+		return strings.Contains(b.podtask("why", id).out, "Podman's service at ")
 	})
 	stop.want(0)
 	if third := servicePID(); third == second {

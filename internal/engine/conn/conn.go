@@ -32,6 +32,20 @@ func (c *Lazy) Get(ctx context.Context) (Podman, error) {
 	return c.podman, nil
 }
 
+// Silence reports that calls in flight wait for a Podman that does not answer. It neither
+// connects nor waits.
+func (c *Lazy) Silence() (libpod.Silence, bool) {
+	if !c.mu.TryLock() {
+		return libpod.Silence{}, false // it connects just now
+	}
+	defer c.mu.Unlock()
+	podman, ok := c.podman.(interface{ Silence() (libpod.Silence, bool) })
+	if !ok {
+		return libpod.Silence{}, false
+	}
+	return podman.Silence()
+}
+
 // Close ends the connection, if one was made.
 func (c *Lazy) Close() error {
 	c.mu.Lock()

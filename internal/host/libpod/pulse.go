@@ -44,6 +44,8 @@ type pulse struct {
 	due    bool               // a ping is planned or in flight
 	stop   context.CancelFunc // ends the ping in flight; may be nil
 	missed int                // pings in a row without an answer
+	// since is when the first ping was sent that has no answer yet; zero if there is none.
+	since time.Time
 }
 
 // pulseCall is a call in flight.
@@ -80,9 +82,43 @@ func (p *pulse) leave(call *pulseCall) {
 	defer p.mu.Unlock()
 	call.late.Stop()
 	delete(p.calls, call)
-	if len(p.calls) == 0 && p.stop != nil {
+	if len(p.calls) > 0 {
+		return
+	}
+	p.since = time.Time{}
+	if p.stop != nil {
 		p.stop()
 	}
+}
+
+// silentAfter is how long a ping may take before the service counts as silent.
+const silentAfter = time.Second
+
+// silence returns since when calls in flight wait for a service that does not answer pings;
+// zero if it answers, or nothing waits.
+func (p *pulse) silence(now time.Time) time.Time {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.since.IsZero() || now.Sub(p.since) < silentAfter {
+		return time.Time{}
+	}
+	return p.since
+}
+
+// Silence is what waits for a service that does not answer.
+type Silence struct {
+	Socket string
+	// Since is when the service was first asked.
+	Since time.Time
+	// Replaced: podtask has started the service, and replaces it if it stays silent.
+	Replaced bool
+}
+
+// Silence reports that calls in flight wait for a service that does not even answer a ping. It
+// asks nothing of Podman, and is false while no call takes long.
+func (c *Client) Silence() (Silence, bool) {
+	since := c.pulse.silence(time.Now())
+	return Silence{c.service.path(), since, c.service.own()}, !since.IsZero()
 }
 
 // begin pings the service unless that is done already.
@@ -93,6 +129,9 @@ func (p *pulse) begin() {
 		return
 	}
 	p.due = true
+	if p.since.IsZero() {
+		p.since = time.Now()
+	}
 	ctx, cancel := context.WithTimeout(context.Background(), pulseLimit)
 	p.stop = cancel
 	p.mu.Unlock()
@@ -105,6 +144,9 @@ func (p *pulse) begin() {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if !missed {
+		p.since = time.Time{}
+	}
 	if err == nil && p.missed > 0 {
 		p.missed = 0
 		p.tell("Podman's service works again", slog.LevelInfo)
@@ -131,6 +173,9 @@ func (p *pulse) miss() {
 	defer p.mu.Unlock()
 	if missed == 1 {
 		p.tell(hangs.Cause, slog.LevelWarn)
+	}
+	if end != nil {
+		p.since = time.Time{}
 	}
 	for call := range p.calls {
 		call.cancel(hangs)

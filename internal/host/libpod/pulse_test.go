@@ -63,6 +63,44 @@ func TestAServiceThatHangsIsNoticed(t *testing.T) {
 	})
 }
 
+func TestSilenceLastsWhileCallsWaitForAnAnswer(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		answers := make(chan struct{})
+		ping := func(ctx context.Context) error {
+			select {
+			case <-answers:
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		}
+		p := &pulse{ping: ping, socket: func() string { return "" }, ending: func(int) func() { return nil }}
+		began := time.Now()
+		check := func(when string, want time.Duration) {
+			t.Helper()
+			synctest.Wait()
+			since := p.silence(time.Now())
+			if want == 0 && !since.IsZero() || want > 0 && !since.Equal(began.Add(want)) {
+				t.Errorf("%s it is silent since %s, want %s", when, since.Sub(began), want)
+			}
+		}
+		_, done := p.watch(t.Context())
+		<-time.After(pulseAfter)
+		check("when the ping is sent,", 0)
+		<-time.After(silentAfter)
+		check("soon after that,", pulseAfter)
+		<-time.After(pulseLimit + pulsePause)
+		check("at the second ping,", pulseAfter)
+		answers <- struct{}{}
+		check("after an answer,", 0)
+		<-time.After(pulsePause + silentAfter)
+		check("at the next ping,", time.Now().Add(-silentAfter).Sub(began))
+		_ = done(nil)
+		check("without a call,", 0)
+	})
+}
+
 // A call may take long for good reasons: a stop with a grace period, a pull.
 func TestAServiceThatAnswersPingsIsLeftAlone(t *testing.T) {
 	t.Parallel()
