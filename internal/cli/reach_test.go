@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/conn"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
@@ -149,7 +150,7 @@ func (w *world) serve(o ownerapi.Owner, l net.Listener) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		_ = api.NewServer(ownerapi.Backend{Owner: o, History: ownerapi.NewHistory(&engine.Engine{}), Pid: 4711}, api.Version{PID: 4711}).Serve(ctx, l)
+		_ = api.NewServer(ownerapi.Backend{Owner: o, History: ownerapi.NewHistory(&engine.Engine{Podman: &conn.Lazy{}}), Pid: 4711}, api.Version{PID: 4711}).Serve(ctx, l)
 	})
 	w.t.Cleanup(func() { cancel(); wg.Wait() })
 }
@@ -195,7 +196,7 @@ func TestRmNeedsForceForATaskThatRuns(t *testing.T) {
 	if len(o.events) > 0 {
 		t.Errorf("the owner was sent %v", o.events)
 	}
-	if err := (ownerapi.Backend{Owner: o, History: ownerapi.NewHistory(&engine.Engine{})}).Remove(t.Context(), "", "me", false); !api.Is(err, api.Conflict) {
+	if err := (ownerapi.Backend{Owner: o, History: ownerapi.NewHistory(&engine.Engine{Podman: &conn.Lazy{}})}).Remove(t.Context(), "", "me", false); !api.Is(err, api.Conflict) {
 		t.Errorf("the owner itself says %v, want a conflict", err)
 	}
 }
@@ -343,7 +344,7 @@ func TestEventsArePrinted(t *testing.T) {
 func TestOwnedTaskKnowsItsTaskOnly(t *testing.T) {
 	t.Parallel()
 	s := lifecycle.State{ID: strings.Repeat("ab", 16), Name: "web"}
-	b := ownerapi.Backend{Owner: &standIn{st: s}, History: ownerapi.NewHistory(&engine.Engine{})}
+	b := ownerapi.Backend{Owner: &standIn{st: s}, History: ownerapi.NewHistory(&engine.Engine{Podman: &conn.Lazy{}})}
 	for ref, known := range map[string]bool{s.ID: true, "abab": true, "web": true, "": false, "we": false, "cd": false} {
 		if _, err := b.Task(t.Context(), ref); (err == nil) != known || err != nil && !api.Is(err, api.NotFound) {
 			t.Errorf("%q: %v, want known: %v", ref, err, known)
@@ -355,7 +356,7 @@ func TestAFullDiskIsNamed(t *testing.T) {
 	t.Parallel()
 	s := lifecycle.State{ID: strings.Repeat("ab", 16), Name: "web"}
 	for _, full := range []bool{true, false} {
-		task, err := ownerapi.Backend{Owner: &standIn{st: s, unsaved: full}, History: ownerapi.NewHistory(&engine.Engine{})}.Task(t.Context(), "web")
+		task, err := ownerapi.Backend{Owner: &standIn{st: s, unsaved: full}, History: ownerapi.NewHistory(&engine.Engine{Podman: &conn.Lazy{}})}.Task(t.Context(), "web")
 		if err != nil {
 			t.Fatal(err)
 		}

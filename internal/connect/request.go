@@ -76,6 +76,7 @@ func (s *Connector) OwnerLog(id string) string {
 	return filepath.Join(s.StateDir, "owners", id+".log")
 }
 
+// RemoveOwnerLog removes the log of a task's owner, if there is one.
 func (s *Connector) RemoveOwnerLog(id string) error {
 	if err := os.Remove(s.OwnerLog(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -137,9 +137,9 @@ const WhyLogsStalled = "logs-stalled"
 // directory has space, nothing of it is started, and what is stopped is not recorded.
 const WhyDiskFull = "disk-full"
 
-// WhyPodmanSilent is the code of a task whose owner waits for an answer of Podman, which does not
+// WhyPodmanNotResponding is the code of a task whose owner waits for an answer of Podman, which does not
 // even answer a ping.
-const WhyPodmanSilent = "podman-silent"
+const WhyPodmanNotResponding = "podman-not-responding"
 
 // DiskFull reports whether the task cannot be saved because a disk is full.
 func (t Task) DiskFull() bool { return len(t.Why) > 0 && t.Why[0].Code == WhyDiskFull }

@@ -48,7 +48,7 @@ func ParseWithout(c *cli.Context) ([]string, error) {
 	names := c.StringSlice("without")
 	for _, name := range names {
 		if err := pod.CheckWithout(name); err != nil {
-			return nil, Usagef(CommandPath(c), "--without: %v", err)
+			return nil, Usagef(Path(c), "--without: %v", err)
 		}
 	}
 	return names, nil
@@ -84,7 +84,7 @@ func (p *Program) Definition(c *cli.Context, name string) (Definition, error) {
 		Stdin:   p.Stdin,
 	}
 	var err error
-	if d.Changes.Vars, err = ParseVars(p.Environ, CommandPath(c), c.StringSlice("var")); err != nil {
+	if d.Changes.Vars, err = ParseVars(p.Environ, Path(c), c.StringSlice("var")); err != nil {
 		return d, err
 	}
 	if d.Changes.References, err = ParseReferences(c); err != nil {
@@ -128,7 +128,7 @@ var mapFlags = []struct{ name, form, prefix, bare string }{
 // ParseReferences reads ReferenceFlags. Longer names come first: a whole valueFrom comes before its
 // ARN.
 func ParseReferences(c *cli.Context) (refs.Table, error) {
-	verb := CommandPath(c)
+	verb := Path(c)
 	var table refs.Table
 	for _, f := range mapFlags {
 		seen := make(map[string]bool)

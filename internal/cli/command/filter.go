@@ -56,7 +56,7 @@ const TaskFilterKeys = "id, name, family, service, pod, namespace, uid, status, 
 
 // ParseTaskFilters parses --filter of a command about tasks.
 func ParseTaskFilters(c *cli.Context) (Filters, error) {
-	return ParseFilters(CommandPath(c), c.StringSlice("filter"), strings.Split(TaskFilterKeys, ", ")...)
+	return ParseFilters(Path(c), c.StringSlice("filter"), strings.Split(TaskFilterKeys, ", ")...)
 }
 
 // FilterValues returns the values of a task by key, for Filters.Match. A tag is a key of its own.

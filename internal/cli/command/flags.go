@@ -9,8 +9,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// CommandPath returns the running command as users write it, without the name of the program.
-func CommandPath(c *cli.Context) string { return strings.TrimPrefix(c.Command.HelpName, "podtask ") }
+// Path returns the running command as users write it, without the name of the program.
+func Path(c *cli.Context) string { return strings.TrimPrefix(c.Command.HelpName, "podtask ") }
 
 // HelpFlag returns --help, which every command has.
 func HelpFlag() cli.Flag {
@@ -84,7 +84,7 @@ func (p *Program) Configure(c *cli.Context) (*config.Settings, error) {
 				}
 			}
 			if err := settings.SetFlag(k.Name, value); err != nil {
-				return nil, Usagef(CommandPath(c), "%v", err)
+				return nil, Usagef(Path(c), "%v", err)
 			}
 		}
 	}
@@ -119,7 +119,7 @@ func flagHelp(k config.Key) string {
 // NoArguments returns an error if the command line has arguments.
 func NoArguments(c *cli.Context) error {
 	if c.Args().Present() {
-		return Usagef(CommandPath(c), "%s takes no arguments, and there is %q", CommandPath(c), c.Args().First())
+		return Usagef(Path(c), "%s takes no arguments, and there is %q", Path(c), c.Args().First())
 	}
 	return nil
 }

@@ -47,13 +47,13 @@ func printAs[T any](w io.Writer, c *cli.Context, whole any, items []T, text func
 	case console.FormatYAML:
 		return console.WriteYAML(w, whole)
 	}
-	return PrintTemplate(w, CommandPath(c), format, items)
+	return PrintTemplate(w, Path(c), format, items)
 }
 
 // CheckFormat returns an error for an unknown format. A command that changes something calls it first.
 func CheckFormat(c *cli.Context) error {
 	if err := console.CheckFormat(c.String("format"), console.FormatTable, console.FormatWide, console.FormatJSON, console.FormatYAML); err != nil {
-		return Usagef(CommandPath(c), "%v", err)
+		return Usagef(Path(c), "%v", err)
 	}
 	return nil
 }
@@ -146,7 +146,7 @@ func (l Listing[T]) Sort(c *cli.Context) error {
 		slices.SortStableFunc(l.Items, order)
 		return nil
 	}
-	return Usagef(CommandPath(c), "--sort %s: it is one of %s", wanted, strings.Join(keys, ", "))
+	return Usagef(Path(c), "--sort %s: it is one of %s", wanted, strings.Join(keys, ", "))
 }
 
 // Size formats a number of bytes; 0 is NoValue.

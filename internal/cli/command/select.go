@@ -41,7 +41,7 @@ func ParseGrace(c *cli.Context) (Grace, error) {
 	}
 	d, err := time.ParseDuration(text)
 	if err != nil || d < 0 {
-		return Grace{}, Usagef(CommandPath(c), "--time %s: it is a number of seconds, or a duration such as 1m", text)
+		return Grace{}, Usagef(Path(c), "--time %s: it is a number of seconds, or a duration such as 1m", text)
 	}
 	return Grace{true, d}, nil
 }
@@ -94,7 +94,7 @@ func (s Selection) ForEach(c *cli.Context, fits func(lifecycle.State) bool, do f
 func (s Selection) Replace(c *cli.Context, fits func(lifecycle.State) bool, do func(lifecycle.State, *console.Progress) (string, error)) error {
 	states, errs := s.Select(c, fits)
 	if states == nil && errs == nil && !IsFiltered(c) && !c.Args().Present() {
-		return Usagef(CommandPath(c), "no TASK to %s", CommandPath(c))
+		return Usagef(Path(c), "no TASK to %s", Path(c))
 	}
 	return errors.Join(append(errs, s.Concurrently(states, do))...)
 }
@@ -135,7 +135,7 @@ func IsFiltered(c *cli.Context) bool { return c.Bool("all") || len(c.StringSlice
 func (s Selection) Select(c *cli.Context, fits func(lifecycle.State) bool) (states []lifecycle.State, errs []error) {
 	if IsFiltered(c) {
 		if c.Args().Present() {
-			return nil, []error{Usagef(CommandPath(c), "--all or --filter and a TASK exclude each other")}
+			return nil, []error{Usagef(Path(c), "--all or --filter and a TASK exclude each other")}
 		}
 		wanted, err := ParseTaskFilters(c)
 		if err != nil {

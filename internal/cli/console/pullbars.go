@@ -64,15 +64,15 @@ func (b *pullBars) clear() {
 }
 
 // write writes whole lines above the bars; false if there are none.
-func (b *pullBars) write(text []byte) (n int, err error, done bool) {
+func (b *pullBars) write(text []byte) (n int, done bool, err error) {
 	if b.live == nil {
-		return 0, nil, false
+		return 0, false, nil
 	}
 	// A key that the terminal has echoed, such as Ctrl-C, has moved the cursor.
 	if _, err := b.live.Write(append([]byte("\r"), text...)); err != nil {
-		return 0, err, true
+		return 0, true, err
 	}
-	return len(text), nil, true
+	return len(text), true, nil
 }
 
 // amounts returns how much of an image is pulled.

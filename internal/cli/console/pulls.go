@@ -194,7 +194,7 @@ func (v *PullView) Above(w io.Writer) io.Writer {
 	return TerminalWriter{To: w, Writer: WriterFunc(func(b []byte) (int, error) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
-		if n, err, done := v.bars.write(b); done {
+		if n, done, err := v.bars.write(b); done {
 			return n, err
 		}
 		return w.Write(b)

@@ -70,12 +70,12 @@ func TestLinesAboveBars(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
 	b := pullBars{out: &out}
-	if _, _, done := b.write([]byte("no\n")); done {
+	if _, done, _ := b.write([]byte("no\n")); done {
 		t.Error("a line went to bars that are not there")
 	}
 	one := &pull{layers: map[string][2]int64{"a": {1, 2}}}
 	b.update("r/app:1", one)
-	if _, err, done := b.write([]byte("a line\n")); err != nil || !done {
+	if _, done, err := b.write([]byte("a line\n")); err != nil || !done {
 		t.Errorf("%v %v", err, done)
 	}
 	one.ended = true

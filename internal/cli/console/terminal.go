@@ -10,6 +10,7 @@ import (
 // Ink is a color or style: an SGR sequence of a terminal; empty for none.
 type Ink string
 
+// The inks, as escape sequences of a terminal. Reset ends each.
 const (
 	plain Ink = ""
 	Red   Ink = "\x1b[31m"
@@ -44,6 +45,7 @@ func ColorsFor(w io.Writer, getenv func(string) string) Colors {
 	return Colors(ok && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())))
 }
 
+// Paint returns text in an ink, or as it is where there are no colors.
 func (on Colors) Paint(i Ink, text string) string {
 	if !on || i == plain || text == "" {
 		return text

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 )
 
+// WriterFunc is an io.Writer that calls itself.
 type WriterFunc func([]byte) (int, error)
 
 func (f WriterFunc) Write(b []byte) (int, error) { return f(b) }

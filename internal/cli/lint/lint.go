@@ -13,6 +13,7 @@ import (
 // Level is the severity of a finding, as in SARIF.
 type Level string
 
+// The levels, the gravest first.
 const (
 	Error   Level = "error"
 	Warning Level = "warning"

@@ -148,7 +148,7 @@ func parseServiceFlags(c *cli.Context) (serviceFlags, error) {
 		wait: c.Bool("wait"), waitTimeout: c.Duration("timeout"),
 	}
 	if f.waitTimeout != 0 && !f.wait || f.waitTimeout < 0 {
-		return f, command.Usagef(command.CommandPath(c), "--timeout is a positive time and limits --wait")
+		return f, command.Usagef(command.Path(c), "--timeout is a positive time and limits --wait")
 	}
 	return f, nil
 }
@@ -180,7 +180,7 @@ type serviceCall struct {
 
 // Run implements command.Runner.
 func (o serviceOptions) Run(ctx context.Context, c *cli.Context) error {
-	args, path := c.Args().Slice(), command.CommandPath(c)
+	args, path := c.Args().Slice(), command.Path(c)
 	switch {
 	case len(args) < o.verb.least:
 		return command.Usagef(path, "%s needs the name of a service", path)
@@ -216,14 +216,14 @@ func (k serviceCall) settings() (api.ServiceSettings, error) {
 	if k.c.IsSet("drain") {
 		seconds := int(k.c.Duration("drain").Round(time.Second).Seconds())
 		if seconds < 1 {
-			return s, command.Usagef(command.CommandPath(k.c), "--drain is 1s to 1h, not %s", k.c.Duration("drain"))
+			return s, command.Usagef(command.Path(k.c), "--drain is 1s to 1h, not %s", k.c.Duration("drain"))
 		}
 		s.DrainSeconds = &seconds
 	}
 	if k.c.IsSet("listen") {
 		listeners, err := parseListeners(k.c.StringSlice("listen"))
 		if err != nil {
-			return s, command.Usagef(command.CommandPath(k.c), "--listen %v", err)
+			return s, command.Usagef(command.Path(k.c), "--listen %v", err)
 		}
 		s.Listeners = &listeners
 	}
@@ -235,7 +235,7 @@ func (k serviceCall) settings() (api.ServiceSettings, error) {
 
 // taskSettings returns the changes of the definition that the flags name. The agent checks them.
 func (k serviceCall) taskSettings() (s api.TaskSettings, err error) {
-	verb := command.CommandPath(k.c)
+	verb := command.Path(k.c)
 	env, err := command.ReadEnv(k.environ, verb, k.c.StringSlice("env-file"), k.c.StringSlice("env"))
 	if err != nil {
 		return s, err
@@ -295,7 +295,7 @@ func parseListeners(words []string) ([]api.Listener, error) {
 func (k serviceCall) resolveDefinition(args []string) (string, error) {
 	switch {
 	case len(args) > 1 && k.family != "":
-		return "", command.Usagef(command.CommandPath(k.c), "give %s or --family %s, not both", args[1], k.family)
+		return "", command.Usagef(command.Path(k.c), "give %s or --family %s, not both", args[1], k.family)
 	case len(args) < 2:
 		return k.family, nil
 	}
@@ -327,7 +327,7 @@ func (k serviceCall) create(ctx context.Context, args []string) error {
 		return err
 	}
 	if registered == "" {
-		return command.Usagef(command.CommandPath(k.c), "service create %s: give a FILE or --family FAMILY[:REV]", args[0])
+		return command.Usagef(command.Path(k.c), "service create %s: give a FILE or --family FAMILY[:REV]", args[0])
 	}
 	n := api.NewService{ServiceName: args[0], TaskDefinition: registered, DesiredCount: 1}
 	if k.count != nil {
@@ -368,7 +368,7 @@ func (k serviceCall) scale(ctx context.Context, args []string) error {
 		_, number, _ := strings.Cut(a, "=")
 		var err error
 		if counts[i], err = strconv.Atoi(number); err != nil {
-			return command.Usagef(command.CommandPath(k.c), "service scale %q: write NAME=NUMBER", a)
+			return command.Usagef(command.Path(k.c), "service scale %q: write NAME=NUMBER", a)
 		}
 	}
 	for i, a := range args {

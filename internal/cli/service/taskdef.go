@@ -108,7 +108,7 @@ type taskdefCall struct {
 func (r registry) action(do func(taskdefCall, []string) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if name := c.Command.Name; name != "ls" && !c.Args().Present() {
-			return command.Usagef(command.CommandPath(c), "nothing to %s", name)
+			return command.Usagef(command.Path(c), "nothing to %s", name)
 		}
 		call, err := r.open(c)
 		if err != nil {

@@ -91,7 +91,7 @@ func parseImport(c *cli.Context, from string) (importRequest, error) {
 		dryRun: c.Bool("dry-run"), replace: c.Bool("replace"), profiles: c.StringSlice("profile"),
 	}
 	if !serve.ValidTaskName(r.name) {
-		return r, command.Usagef(command.CommandPath(c), "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", r.name)
+		return r, command.Usagef(command.Path(c), "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", r.name)
 	}
 	return r, nil
 }
@@ -256,7 +256,7 @@ func (i importer) convert(c *cli.Context, req importRequest) (conversion, error)
 		}
 		return jsonConversion(convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...), i.manager()))
 	}
-	return conversion{}, command.Usagef(command.CommandPath(c), "%s: it is a Compose file or a Pod (.yaml), a .pod, a .container or a task", from)
+	return conversion{}, command.Usagef(command.Path(c), "%s: it is a Compose file or a Pod (.yaml), a .pod, a .container or a task", from)
 }
 
 // conversion is the result of a conversion. A Pod remains YAML.

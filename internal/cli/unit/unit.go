@@ -84,7 +84,7 @@ Examples:
 func withNames(action func(*cli.Context, []string) error) cli.ActionFunc {
 	return func(c *cli.Context) error {
 		if !c.Args().Present() {
-			path := command.CommandPath(c)
+			path := command.Path(c)
 			return command.Usagef(path, "%s needs a name", path)
 		}
 		return action(c, c.Args().Slice())

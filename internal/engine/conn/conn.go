@@ -32,18 +32,18 @@ func (c *Lazy) Get(ctx context.Context) (Podman, error) {
 	return c.podman, nil
 }
 
-// Silence reports that calls in flight wait for a Podman that does not answer. It neither
+// Outage reports whether calls in flight wait for a Podman that does not answer. It neither
 // connects nor waits.
-func (c *Lazy) Silence() (libpod.Silence, bool) {
+func (c *Lazy) Outage() (libpod.Outage, bool) {
 	if !c.mu.TryLock() {
-		return libpod.Silence{}, false // it connects just now
+		return libpod.Outage{}, false // it connects just now
 	}
 	defer c.mu.Unlock()
-	podman, ok := c.podman.(interface{ Silence() (libpod.Silence, bool) })
+	podman, ok := c.podman.(interface{ Outage() (libpod.Outage, bool) })
 	if !ok {
-		return libpod.Silence{}, false
+		return libpod.Outage{}, false
 	}
-	return podman.Silence()
+	return podman.Outage()
 }
 
 // Close ends the connection, if one was made.

@@ -222,6 +222,7 @@ func (e *Endpoint) shut() {
 	e.server, e.sockets = nil, nil
 }
 
+// Close stops listening and ends the requests in progress. It may be called more than once.
 func (e *Endpoint) Close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()

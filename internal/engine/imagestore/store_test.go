@@ -123,7 +123,7 @@ func (p *process) record(t *testing.T, task taskdef.Task) lifecycle.State {
 	return s
 }
 
-// state is a task of one container, with that pull behaviour.
+// state is a task of one container, with that pull behavior.
 func (s *store) state(image string, b lifecycle.PullBehavior, more map[string]any) lifecycle.State {
 	s.t.Helper()
 	c := map[string]any{"name": "app", "image": image}

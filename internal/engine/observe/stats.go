@@ -49,7 +49,7 @@ type ContainerUsage struct {
 	cgroups.Usage
 }
 
-// ErrNotRunning: nothing of the task runs, so it uses nothing.
+// ErrNotRunning means that no container of the task runs, so it uses nothing.
 var ErrNotRunning = errors.New("nothing of it runs")
 
 // Read returns what the task uses now. Where it has a slice that needs nothing

@@ -102,6 +102,7 @@ type Event struct {
 	lifecycle.Transition
 }
 
+// EncodeEvent returns a transition of a task as a line of the event log.
 func EncodeEvent(s lifecycle.State, t lifecycle.Transition) json.RawMessage {
 	b, err := json.Marshal(Event{TaskSeq: t.Seq, Task: s.ID, Name: s.Name, Family: s.Task.Family, Transition: t})
 	if err != nil {

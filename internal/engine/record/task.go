@@ -52,6 +52,7 @@ func (t *Tasks) LockAgent() (unlock func() error, err error) {
 // one, which has a copy of the lock's file until it runs its program.
 const deadHolderLimit = 5 * time.Second
 
+// ErrSeen ends a watch that has seen what it waits for.
 var ErrSeen = errors.New("seen")
 
 // Owned reports whether a process owns the task.
@@ -182,6 +183,7 @@ var ErrNameTaken = errors.New("name is taken")
 // AllTasks is the lock for what concerns all tasks: handing out names.
 var AllTasks = strings.Repeat("0", 32)
 
+// NewID returns a random ID for a task: 32 hexadecimal digits.
 func NewID() string {
 	var b [16]byte
 	rand.Read(b[:]) // never fails: crypto/rand aborts the program instead

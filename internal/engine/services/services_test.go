@@ -321,7 +321,7 @@ func (d *deadlyFS) die() { d.once.Do(func() { close(d.died) }) }
 func (d *deadlyFS) Rename(from, to string) error {
 	if filepath.Base(filepath.Dir(to)) == "services" || d.left.Load() <= 0 {
 		if d.left.Add(-1) <= 0 {
-			var err error = os.ErrPermission
+			err := os.ErrPermission
 			if d.after && d.left.Load() == 0 {
 				err = d.OS.Rename(from, to)
 			}

@@ -20,6 +20,7 @@ func PodName(s lifecycle.State) string {
 	return "podtask-" + family + "-" + s.ID[:12]
 }
 
+// ContainerName is the name of a task's container in Podman.
 func ContainerName(s lifecycle.State, i int) string {
 	return PodName(s) + "-" + s.Task.Containers[i].Name
 }

@@ -53,6 +53,7 @@ func ContainerSecrets(s lifecycle.State, i int) []Secret {
 	return out
 }
 
+// Secrets are all that Podman keeps for the containers of a task and for their log drivers.
 func Secrets(s lifecycle.State) []Secret {
 	var all []Secret
 	for i := range s.Task.Containers {

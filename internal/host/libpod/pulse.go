@@ -91,22 +91,22 @@ func (p *pulse) leave(call *pulseCall) {
 	}
 }
 
-// silentAfter is how long a ping may take before the service counts as silent.
-const silentAfter = time.Second
+// outageAfter is how long a ping may take before the service counts as not responding.
+const outageAfter = time.Second
 
-// silence returns since when calls in flight wait for a service that does not answer pings;
+// outageSince returns since when calls in flight wait for a service that does not answer pings;
 // zero if it answers, or nothing waits.
-func (p *pulse) silence(now time.Time) time.Time {
+func (p *pulse) outageSince(now time.Time) time.Time {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.since.IsZero() || now.Sub(p.since) < silentAfter {
+	if p.since.IsZero() || now.Sub(p.since) < outageAfter {
 		return time.Time{}
 	}
 	return p.since
 }
 
-// Silence is what waits for a service that does not answer.
-type Silence struct {
+// Outage is a Podman service that does not answer although calls wait for it.
+type Outage struct {
 	Socket string
 	// Since is when the service was first asked.
 	Since time.Time
@@ -114,11 +114,11 @@ type Silence struct {
 	Replaced bool
 }
 
-// Silence reports that calls in flight wait for a service that does not even answer a ping. It
+// Outage reports whether calls in flight wait for a service that does not even answer a ping. It
 // asks nothing of Podman, and is false while no call takes long.
-func (c *Client) Silence() (Silence, bool) {
-	since := c.pulse.silence(time.Now())
-	return Silence{c.service.path(), since, c.service.own()}, !since.IsZero()
+func (c *Client) Outage() (Outage, bool) {
+	since := c.pulse.outageSince(time.Now())
+	return Outage{c.service.path(), since, c.service.own()}, !since.IsZero()
 }
 
 // begin pings the service unless that is done already.

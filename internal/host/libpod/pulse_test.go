@@ -63,7 +63,7 @@ func TestAServiceThatHangsIsNoticed(t *testing.T) {
 	})
 }
 
-func TestSilenceLastsWhileCallsWaitForAnAnswer(t *testing.T) {
+func TestOutageLastsWhileCallsWaitForAnAnswer(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		answers := make(chan struct{})
@@ -80,22 +80,22 @@ func TestSilenceLastsWhileCallsWaitForAnAnswer(t *testing.T) {
 		check := func(when string, want time.Duration) {
 			t.Helper()
 			synctest.Wait()
-			since := p.silence(time.Now())
+			since := p.outageSince(time.Now())
 			if want == 0 && !since.IsZero() || want > 0 && !since.Equal(began.Add(want)) {
-				t.Errorf("%s it is silent since %s, want %s", when, since.Sub(began), want)
+				t.Errorf("%s the outage began at %s, want %s", when, since.Sub(began), want)
 			}
 		}
 		_, done := p.watch(t.Context())
 		<-time.After(pulseAfter)
 		check("when the ping is sent,", 0)
-		<-time.After(silentAfter)
+		<-time.After(outageAfter)
 		check("soon after that,", pulseAfter)
 		<-time.After(pulseLimit + pulsePause)
 		check("at the second ping,", pulseAfter)
 		answers <- struct{}{}
 		check("after an answer,", 0)
-		<-time.After(pulsePause + silentAfter)
-		check("at the next ping,", time.Now().Add(-silentAfter).Sub(began))
+		<-time.After(pulsePause + outageAfter)
+		check("at the next ping,", time.Now().Add(-outageAfter).Sub(began))
 		_ = done(nil)
 		check("without a call,", 0)
 	})

@@ -203,7 +203,7 @@ var mutants = []mutant{
 	{"a ping without an answer ends the calls", "internal/host/libpod pulse.begin", skip, "miss", "", podman("TestAServiceThatHangsIsNoticed")},
 	{"a slow service is not ended", "internal/host/libpod pulse.begin", value, "pulseLimit", "pulseLimit / 2", podman("TestAServiceThatAnswersPingsIsLeftAlone")},
 
-	{"a silent service is told of", "internal/host/libpod pulse.silence", never, "p.since", "", podman("TestSilenceLastsWhileCallsWaitForAnAnswer")},
+	{"an outage of the service is reported", "internal/host/libpod pulse.outageSince", never, "p.since", "", podman("TestOutageLastsWhileCallsWaitForAnAnswer")},
 
 	// The store.
 	{"records are synced", "internal/state writeTemp", skip, "Sync", "", power},
