@@ -227,6 +227,10 @@ func foldProbe(s *State, at time.Time, i int, op Op, ev OpFinished) {
 		return // it is of an earlier run
 	}
 	switch {
+	case op.Overran && ev.Failure.Class != OK && ev.Failure.Class != Canceled && ev.Failure.Class != Timeout:
+		// It took long because Podman did, which says nothing about the container.
+		h.Streak = max(0, h.Streak-op.Overruns)
+		c.Stale = true
 	case op.Overran || ev.Failure.Class == Canceled:
 	case ev.Failure.Class == Timeout:
 		// Podman says itself that the check took too long.
@@ -295,7 +299,13 @@ func countOverdueProbes(s *State, at time.Time) {
 		op.Overran = true
 		op.Overdue = at.Add(check.interval)
 		h.ExitCode, h.Output = -1, overran(check)
-		h.countFailure(at, check)
+		if h.Status != HealthUnhealthy {
+			op.Overruns -= h.Streak
+			h.countFailure(at, check)
+			op.Overruns += h.Streak
+		} else {
+			h.countFailure(at, check)
+		}
 	}
 }
 

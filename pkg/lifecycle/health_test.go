@@ -166,3 +166,22 @@ func TestTaskHealthIsTheWorstOfItsEssentialContainers(t *testing.T) {
 		}
 	}
 }
+
+// A check that takes too long because Podman hangs says nothing about the container.
+func TestChecksThatPodmanCannotRunAreNotFailures(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("web", checked))
+	d.upTo(Stop)
+	d.wake()
+	d.answer(Probe, 0, Failure{}, Result{Probe: ProbeResult{Healthy: true}})
+	for n := range 2 * d.s.Task.Containers[0].HealthCheck.Retries {
+		for d.op(0).Kind != Probe || !d.op(0).Overran {
+			d.wake()
+		}
+		d.fail(Probe, 0, Temporary)
+		d.see(Inspect, 0, Running)
+		if h := d.s.Containers[0].Health; h.Status != HealthHealthy || h.Streak != 0 {
+			t.Fatalf("after %d checks without an answer of Podman it is %s with %d failures", n+1, h.Status, h.Streak)
+		}
+	}
+}

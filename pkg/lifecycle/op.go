@@ -22,6 +22,8 @@ type Op struct {
 	Overdue time.Time `json:"overdue,omitzero"`
 	// Overran: it has counted as failed already; its answer does not matter.
 	Overran bool `json:"overran,omitempty"`
+	// Overruns is how often it has counted as failed for taking too long.
+	Overruns int `json:"overruns,omitempty"`
 	// Outdated: something may have happened since an Inspect or a Create began that it did
 	// not see.
 	Outdated bool `json:"outdated,omitempty"`

@@ -44,3 +44,37 @@ func TestPodmanServiceThatHangsIsReplaced(t *testing.T) {
 		t.Error("the service was not replaced during the stop")
 	}
 }
+
+// A health check that Podman does not run is no failure of the container, and replaces the service
+// without a command that waits for it. exec says what it waits for.
+func TestPodmanServiceThatHangsFailsNoHealthCheck(t *testing.T) {
+	b := newBox(t)
+	defer endService()
+	id := b.detach("--wait=healthy", b.define(ctr{Name: "app", Command: words("sleep forever"), More: obj{
+		"healthCheck": obj{"command": []string{"CMD", "/testbox", "print", "ok"}, "interval": 5, "timeout": 2, "retries": 3},
+	}}))
+	first := servicePID()
+	if first == 0 {
+		t.Skip("the bed's user has a Podman service of his own")
+	}
+	hang := func(pid int) {
+		t.Helper()
+		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
+	}
+	hang(first)
+	eventually(t, "another service", func() bool { second := servicePID(); return second != 0 && second != first })
+	if got := b.want(0, "exec", id, "/testbox", "print", "hello").out; got != "hello\n" {
+		t.Errorf("exec printed %q", got)
+	}
+	if got := b.want(0, "events", "--stream=false", "--format", "json", "--filter", "task="+id).out; strings.Contains(got, "UNHEALTHY") {
+		t.Errorf("the container is blamed for Podman:\n%s", got)
+	}
+	hang(servicePID())
+	if r := b.want(0, "exec", id, "/testbox", "print", "hello"); !strings.Contains(r.err, "did not answer for 10 seconds") {
+		t.Errorf("exec does not say that the service hangs: %q", r.err)
+	}
+	b.want(0, "stop", "--time", "0", id)
+}

@@ -20,7 +20,7 @@ func (c *Client) AttachContainer(ctx context.Context, name string, terminal, std
 	query := url.Values{"stream": {"true"}, "stdout": {"true"}, "stderr": {"true"}, "logs": {"false"}, "stdin": {strconv.FormatBool(stdin)}}
 	// The first output may look like an error of Podman, but Podman writes none here.
 	stream := &ExecStream{client: c, ctx: ctx, id: name, terminal: terminal, hasOutput: true}
-	err := c.await(ctx, "attach to container", name, func(ctx context.Context) error {
+	err := c.watch(ctx, "attach to container", name, func(ctx context.Context) error {
 		return stream.open(ctx, nil, query, "/containers/%s/attach", name)
 	})
 	switch {

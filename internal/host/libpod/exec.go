@@ -51,7 +51,7 @@ func (c *Client) CreateExec(ctx context.Context, container string, s ExecSpec) (
 	config := new(handlers.ExecCreateConfig)
 	config.Cmd, config.Env, config.WorkingDir, config.User = s.Command, s.Env, s.Dir, s.User
 	config.Tty, config.AttachStdin, config.AttachStdout, config.AttachStderr = s.Terminal, s.Stdin, true, true
-	err = c.await(ctx, "exec in container", container, func(ctx context.Context) (err error) {
+	err = c.watch(ctx, "exec in container", container, func(ctx context.Context) (err error) {
 		id, err = containers.ExecCreate(ctx, container, config)
 		return err
 	})
@@ -86,7 +86,7 @@ func (c *Client) StartExec(ctx context.Context, id string, terminal bool, size S
 		return nil, err
 	}
 	stream := &ExecStream{client: c, ctx: ctx, id: id, terminal: terminal}
-	err = c.await(ctx, "exec", shortExec(id), func(ctx context.Context) error {
+	err = c.watch(ctx, "exec", shortExec(id), func(ctx context.Context) error {
 		return stream.open(ctx, bytes.NewReader(body), nil, "/exec/%s/start", id)
 	})
 	if err == nil && stream.body == nil {

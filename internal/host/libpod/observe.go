@@ -279,7 +279,7 @@ type ProbeResult struct {
 func (c *Client) Probe(ctx context.Context, name string) (ProbeResult, error) {
 	begun := time.Now()
 	var report *define.HealthCheckResults
-	err := c.await(ctx, "probe container", name, func(ctx context.Context) (err error) {
+	err := c.watch(ctx, "probe container", name, func(ctx context.Context) (err error) {
 		report, err = containers.RunHealthCheck(ctx, name, nil)
 		return err
 	})

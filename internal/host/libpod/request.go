@@ -75,7 +75,15 @@ func (c *Client) write(ctx context.Context, op, object string, grace time.Durati
 	return end(done(c.await(limited, op, object, fn)))
 }
 
-// await is ask for a call without a time limit. It does not notice that the service hangs.
+// watch runs fn, a call that may take long for good reasons, and ends it if the service does not even
+// answer a ping. It returns an *Error.
+func (c *Client) watch(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
+	watched, end := c.pulse.watch(ctx)
+	return end(c.await(watched, op, object, fn))
+}
+
+// await is watch for a call that lasts as long as its container. It does not notice that the service
+// hangs.
 func (c *Client) await(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
 	call := c.call(ctx)
 	return fail(call, op, object, fn(call))

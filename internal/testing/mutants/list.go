@@ -64,6 +64,7 @@ var mutants = []mutant{
 	{"an update of the limits keeps implicit shares", "pkg/lifecycle foldLimits", skip, "ImplicitShares", "", rules},
 
 	// One operation at a time, and in order.
+	{"a check that Podman does not run is no failure", "pkg/lifecycle foldProbe", value, "Streak Overruns -", "h.Streak", rules},
 	{"one operation at a time", "pkg/lifecycle planContainer", never, "Busy", "", model},
 	{"what is unwanted is canceled", "pkg/lifecycle planCancel", always, "unwanted", "", model},
 	{"containers start after their dependencies", "pkg/lifecycle nextUp", never, "a satisfied", "", model},

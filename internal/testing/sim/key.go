@@ -163,6 +163,7 @@ func (k *keyer) op(o *lifecycle.Op) {
 	k.b = append(k.b, byte(o.Kind), byte(o.Probe))
 	k.bools(o.Canceled, o.Gentle, o.Overran, o.Outdated)
 	k.time(o.Overdue)
+	k.ints(o.Overruns)
 }
 
 func (k *keyer) time(t time.Time) {
