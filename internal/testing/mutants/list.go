@@ -204,7 +204,7 @@ var mutants = []mutant{
 	{"a ping without an answer ends the calls", "internal/host/libpod pulse.begin", skip, "miss", "", podman("TestAServiceThatHangsIsNoticed")},
 	{"a slow service is not ended", "internal/host/libpod pulse.begin", value, "pulseLimit", "pulseLimit / 2", podman("TestAServiceThatAnswersPingsIsLeftAlone")},
 
-	{"an outage of the service is reported", "internal/host/libpod pulse.outageSince", never, "p.since", "", podman("TestOutageLastsWhileCallsWaitForAnAnswer")},
+	{"an outage of the service is reported", "internal/host/libpod pulse.outageSince", always, "IsZero outageAfter", "", podman("TestOutageLastsWhileCallsWaitForAnAnswer")},
 
 	// The store.
 	{"records are synced", "internal/state writeTemp", skip, "Sync", "", power},
