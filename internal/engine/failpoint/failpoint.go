@@ -29,7 +29,8 @@ const Env = "PODTASK_FAILPOINT"
 // The fail points that are no effect's. A save is of the task's record, a publish
 // of its events; an erase deletes the record of a removed task.
 const (
-	// BeforeRecord is before the record of a new task, after its credentials were stored.
+	// BeforeRecord is before the record of a new task, after its credentials were stored. It is
+	// passed by the process that creates the task.
 	BeforeRecord = "before-record"
 	BeforeSave   = "before-save"
 	AfterSave    = "after-save"
@@ -58,7 +59,8 @@ const (
 	LogPosition     = "log-position"
 )
 
-var logPoints = []string{LogLinked, LogReopened, LogAcknowledged, LogPosition, BeforeEffect + "FlushLogs", AfterEffect + "FlushLogs"}
+// otherPoints are those that not each owner of a task passes.
+var otherPoints = []string{BeforeRecord, LogLinked, LogReopened, LogAcknowledged, LogPosition, BeforeEffect + "FlushLogs", AfterEffect + "FlushLogs"}
 
 // Points lists all fail points that each task passes, sorted.
 func Points() []string {
@@ -93,7 +95,7 @@ func Parse(value string) (*Point, error) {
 			return nil, fmt.Errorf("%s=%s: the visit is not a number from 1; unset it", Env, value)
 		}
 	}
-	if !slices.Contains(slices.Concat(Points(), logPoints), name) {
+	if !slices.Contains(slices.Concat(Points(), otherPoints), name) {
 		return nil, fmt.Errorf("%s=%s: there is no such fail point; unset it, or use one of %s", Env, value, strings.Join(Points(), ", "))
 	}
 	f := &Point{name: name, hang: hang}
