@@ -315,7 +315,8 @@ func (a *Delivery) reopen(ctx context.Context, c *container, segment int64) erro
 
 // Drain waits until all was sent of what the containers wrote, at most as long as the
 // configuration says, and tells what is left. It is called when the containers have ended.
-// With lost, what is left is given up.
+// With lost, what is left is given up, and a server that cannot be reached is not waited for again
+// if it had its time after the end of the task.
 func (a *Delivery) Drain(ctx context.Context, lost bool) {
 	most := a.Settings.Drain
 	switch {
@@ -326,19 +327,59 @@ func (a *Delivery) Drain(ctx context.Context, lost bool) {
 	}
 	limit := time.NewTimer(most)
 	defer limit.Stop()
-	select {
-	case <-a.done:
-	case <-limit.C:
-	case <-ctx.Done():
+	s := a.task.State()
+	ended := s.StoppedAt()
+	had := lost && !ended.IsZero() && time.Since(ended) >= a.Settings.Drain
+	if !a.await(ctx, limit.C, had) {
 		return
 	}
-	s := a.task.State()
 	router := taskdef.RouterOf(s.Task, s.Options.Logs)
 	for _, c := range a.containers {
 		if c.route != nil {
 			c.route.tellLeft(ctx, lost, taskdef.RoutedBy(s.Task, router, c.index))
 		}
 	}
+}
+
+// await waits until all was sent, or for the limit. With reachable, it does not wait any longer
+// once the servers of all that is left cannot be reached. It is false if ctx has ended.
+func (a *Delivery) await(ctx context.Context, limit <-chan time.Time, reachable bool) bool {
+	unreachable := make(chan struct{})
+	if reachable {
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			if a.onlyUnreachable(ctx) {
+				close(unreachable)
+			}
+		}()
+	}
+	select {
+	case <-a.done:
+	case <-unreachable:
+	case <-limit:
+	case <-ctx.Done():
+		return false
+	}
+	return true
+}
+
+// onlyUnreachable waits until each route has sent all or has a server that cannot be reached. It is
+// false if there is none of the latter, or ctx has ended.
+func (a *Delivery) onlyUnreachable(ctx context.Context) (some bool) {
+	for _, c := range a.containers {
+		if c.route == nil {
+			continue
+		}
+		select {
+		case <-c.sent:
+		case <-c.route.unreachable:
+			some = true
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return some
 }
 
 // Flush waits until the log router of the task has taken the lines of the containers that log to

@@ -53,10 +53,17 @@ type route struct {
 	skip     int64 // segments before this one were given up
 	failures int   // in a row
 	stalled  bool  // an event said so
+	// unreachable is closed when the server has failed to take anything several times in a row.
+	unreachable     chan struct{}
+	markUnreachable func()
 }
 
 func newRoute(a *Delivery, c *container) *route {
-	return &route{delivery: a, container: c, awake: make(chan struct{}, 1)}
+	unreachable := make(chan struct{})
+	return &route{
+		delivery: a, container: c, awake: make(chan struct{}, 1),
+		unreachable: unreachable, markUnreachable: sync.OnceFunc(func() { close(unreachable) }),
+	}
 }
 
 // load reads the position, once no other process changes it.
@@ -326,6 +333,7 @@ func (r *route) failed(ctx context.Context, err error) {
 		}
 		if !r.stalled && (wait > 0 || n > 2) {
 			r.stalled = true
+			r.markUnreachable()
 			debug.FreeOSMemory() // what the attempts took, with those of the other routes
 			r.note(ctx, eventStalled, text)
 			r.delivery.Log.Warn("the output of a container waits to be sent", "container", r.container.name, "error", text)

@@ -124,6 +124,10 @@ func TestWhatIsLeftOfARemovedTaskIsLost(t *testing.T) {
 	if got := p.counted(); got.LostBytes != 0 {
 		t.Errorf("lost before the removal: %+v", got)
 	}
+	p.change(func(s *lifecycle.State) {
+		s.History = append(s.History, lifecycle.Transition{At: time.Now().Add(-2 * time.Hour), Status: lifecycle.StatusStopped.String()})
+	})
+	p.Settings.Drain = time.Hour // which the server had
 	p.Drain(t.Context(), true)
 	p.awaitEvent("LOGS_LOST")
 	if got := p.counted(); got.LostBytes == 0 {
