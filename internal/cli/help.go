@@ -31,7 +31,7 @@ type commandGroup struct {
 // flagGroups has the groups of flags in the help of a command with many flags. Flags without a group come
 // first.
 var flagGroups = []commandGroup{
-	{"Change the task", []string{"env", "env-file", "publish", "network", "secret", "memory", "cpus", "pids-limit", "cpu-period", "stop-timeout", "clamp-ulimits", "logs", "limits"}},
+	{"Change the task", []string{"env", "env-file", "publish", "network", "secret", "memory", "cpus", "pids-limit", "cpu-period", "stop-timeout", "stop-after", "clamp-ulimits", "logs", "limits"}},
 	{"Read the definition", []string{"strict", "lenient", "without", "override", "var", "map-volume", "map-secret", "map-env-file", "map-log-config"}},
 	{"Images and progress", []string{"pull", "progress", "quiet"}},
 	{"Services of systemd", []string{"notify", "auto-update", "settle"}},

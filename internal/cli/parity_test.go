@@ -45,6 +45,7 @@ var otherWays = map[string]struct{ task, service, unit string }{
 	"rm":             {"remove", "copies that stopped are always removed", "the unit always removes"},
 	"secret":         {"secrets", "secrets", "Secret"},
 	"settle":         {"for auto-update only", "for auto-update only", "PodtaskArgs passes it on"},
+	"stop-after":     {"stopAfter", "stopAfter", "RuntimeMaxSec"},
 	"stop-timeout":   {"stopTimeout", "stopTimeout", "StopTimeout"},
 	"strict":         {"for authors: validate --strict", "for authors: validate --strict", "for authors: validate --strict"},
 	"timeout":        {"GET .../watch lasts as long as the caller wants", "GET .../watch lasts as long as the caller wants", "TimeoutStartSec of the service"},

@@ -32,6 +32,8 @@ type TaskSettings struct {
 	CPUs string `json:"cpus,omitempty"`
 	// StopTimeout is the number of seconds between SIGTERM and SIGKILL.
 	StopTimeout string `json:"stopTimeout,omitempty"`
+	// StopAfter is the time after which the task is stopped, such as 10m, 1s to a year.
+	StopAfter string `json:"stopAfter,omitempty"`
 }
 
 // Empty reports whether the settings change nothing.

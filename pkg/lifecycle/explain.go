@@ -79,6 +79,9 @@ func (s State) Explain() []Reason {
 		if len(all) == 0 {
 			all = []Reason{explainRunning(s)}
 		}
+		if deadline := s.deadline(); !deadline.IsZero() && all[0].Until.IsZero() {
+			all[0].Until, all[0].Then = deadline, "its time limit ends it"
+		}
 		if !s.ProtectedUntil.IsZero() {
 			all = append(all, Reason{Code: WhyProtected, Text: "it is protected: an update of its service and a drain leave it running", Until: s.ProtectedUntil, Then: "the protection ends"})
 		}

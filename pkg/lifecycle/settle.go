@@ -119,7 +119,7 @@ func settleDeadline(s *State, at time.Time) (changed bool) {
 	if s.Goal != Up || deadline.IsZero() || at.Before(deadline) {
 		return false
 	}
-	lowerGoal(s, at, Down, StopReason{Code: StopDeadlineExceeded, Reason: fmt.Sprintf("the task was active for longer than its deadline of %s", s.Task.Extensions.Deadline)})
+	lowerGoal(s, at, Down, StopReason{Code: StopDeadlineExceeded, Reason: fmt.Sprintf("the task was active for longer than its time limit of %s", s.Task.Extensions.Deadline)})
 	return true
 }
 

@@ -18,6 +18,8 @@ type Adjustments struct {
 	CPU    *float64
 	// StopTimeout replaces the grace of every container.
 	StopTimeout time.Duration
+	// Deadline replaces the time limit of the task.
+	Deadline time.Duration
 	// Ports replace the mappings of the same container port, in the first container
 	// that has one. Those that no container maps go to the first essential one. With a
 	// port in it, a host port may differ from the container port in network mode awsvpc.
@@ -42,6 +44,9 @@ func (t Task) Adjust(a Adjustments) (Task, error) {
 	}
 	if a.CPU != nil {
 		t.CPU = *a.CPU
+	}
+	if a.Deadline != 0 {
+		t.Extensions.Deadline = a.Deadline
 	}
 	t.Published = t.Published || len(a.Ports) > 0
 	for i := range t.Containers {

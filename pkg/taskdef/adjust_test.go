@@ -25,14 +25,14 @@ func TestAdjust(t *testing.T) {
 	before := adjustable(t)
 	secret := Secret{Name: "PASS", SecretValue: SecretValue{ValueFrom: "podman:db", Source: "podman:db"}}
 	got, err := before.Adjust(Adjustments{
-		Memory: &memory, CPU: &cpu, StopTimeout: 7 * time.Second, Secrets: []Secret{secret},
+		Memory: &memory, CPU: &cpu, StopTimeout: 7 * time.Second, Deadline: time.Hour, Secrets: []Secret{secret},
 		Ports: []Port{{ContainerPort: 9000, HostPort: 1900, Protocol: "tcp"}, {ContainerPort: 443, HostPort: 8443, Protocol: "tcp"}, {ContainerPort: 80, Protocol: "udp"}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	want := adjustable(t)
-	want.Published, want.Memory, want.CPU = true, memory, 0
+	want.Published, want.Memory, want.CPU, want.Extensions.Deadline = true, memory, 0, time.Hour
 	for i := range want.Containers {
 		want.Containers[i].StopTimeout = 7 * time.Second
 		want.Containers[i].Secrets = []Secret{secret}

@@ -40,11 +40,14 @@ type TaskExtensions struct {
 	// started ends, and not until the first does.
 	UntilLast bool `json:"untilLast,omitempty"`
 	// Deadline is how long the task may run, counted from when it got its share of the
-	// host; 0 means for ever.
+	// host; 0 means for ever. It is x-podtask.timeout, and at most MaxDeadline there.
 	Deadline time.Duration `json:"deadline,omitempty"`
 	// Requests is what the task reserves of the host, where that is not its limits.
 	Requests *Requests `json:"requests,omitempty"`
 }
+
+// MaxDeadline is the longest time limit of a task that a definition or an adjustment may set.
+const MaxDeadline = 365 * 24 * time.Hour
 
 // Requests are amounts that a task reserves: cpu in units of the ECS model, and bytes.
 type Requests struct {
@@ -90,6 +93,7 @@ func decodeTaskExtensions(c cursor) TaskExtensions {
 		StopWhenUnhealthy: c.at("stopWhenUnhealthy").flag(false),
 		WatchDependencies: c.at("watchDependencies").flag(false),
 		Network:           c.at("network").str(),
+		Deadline:          decodeSeconds(c.at("timeout"), 0),
 	}
 }
 
@@ -120,6 +124,10 @@ func decodeDecimal(c cursor) float64 {
 }
 
 func checkTaskExtensions(r rules, t Task) {
+	if t.Extensions.Pod == nil { // Kubernetes has other limits
+		r.in(extensionMember).in("timeout").require(0 <= t.Extensions.Deadline && t.Extensions.Deadline <= MaxDeadline, "leave it out for no limit",
+			"timeout is out of range: it must be 1 to %d seconds", int64(MaxDeadline/time.Second))
+	}
 	if t.Extensions.Network == "" {
 		return
 	}

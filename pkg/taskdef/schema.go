@@ -102,6 +102,7 @@ var shapes = map[string]shape{
 
 	extensionMember + ".stopWhenUnhealthy": {kind: aFlag},
 	extensionMember + ".watchDependencies": {kind: aFlag},
+	extensionMember + ".timeout":           whole(0, 31536000),
 
 	"containerDefinitions":                                         must("name", "image"),
 	inContainer + "name":                                           matching(nameText),

@@ -18,6 +18,7 @@ func AdjustFlags() []cli.Flag {
 		&cli.StringFlag{Name: "memory", Aliases: []string{"m"}, Usage: "limit the task to `SIZE` bytes, or 512m, 2g; 0 for no limit"},
 		&cli.StringFlag{Name: "cpus", Usage: "limit the task to `NUMBER` CPUs; 0 for no limit"},
 		&cli.StringFlag{Name: "stop-timeout", Usage: "give each container `SECONDS` between SIGTERM and SIGKILL"},
+		&cli.StringFlag{Name: "stop-after", Usage: "stop the task after `TIME`, such as 10m, from when it got its share of the host"},
 	}
 }
 
@@ -25,7 +26,7 @@ func AdjustFlags() []cli.Flag {
 func AdjustValues(c *cli.Context) adjust.FlagValues {
 	return adjust.FlagValues{
 		Publish: c.StringSlice("publish"), Secrets: c.StringSlice("secret"), Network: c.String("network"),
-		Memory: c.String("memory"), CPUs: c.String("cpus"), StopTimeout: c.String("stop-timeout"),
+		Memory: c.String("memory"), CPUs: c.String("cpus"), StopTimeout: c.String("stop-timeout"), StopAfter: c.String("stop-after"),
 	}
 }
 

@@ -20,8 +20,8 @@ type FlagValues struct {
 	Publish, Secrets []string
 	// Network is a mode, a program or the name of a network.
 	Network string
-	// Memory is a size, CPUs a number; StopTimeout is in seconds.
-	Memory, CPUs, StopTimeout string
+	// Memory is a size, CPUs a number; StopTimeout is in seconds, StopAfter a duration such as 10m.
+	Memory, CPUs, StopTimeout, StopAfter string
 }
 
 // FlagError is a value that cannot be read. Flag is the name of the flag of run.
@@ -64,6 +64,13 @@ func (w FlagValues) Parse() (a taskdef.Adjustments, wrong []FlagError) {
 			note("stop-timeout", fmt.Errorf("%q is not a number of seconds, at least 1", w.StopTimeout))
 		}
 		a.StopTimeout = time.Duration(n) * time.Second
+	}
+	if w.StopAfter != "" {
+		d, err := time.ParseDuration(w.StopAfter)
+		if err != nil || d < time.Second || d > taskdef.MaxDeadline {
+			note("stop-after", fmt.Errorf("%q is not a time such as 90s, 10m or 2h, at least 1s and at most a year", w.StopAfter))
+		}
+		a.Deadline = d
 	}
 	return a, wrong
 }

@@ -3,10 +3,13 @@ package taskunit
 import (
 	"fmt"
 	"path"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
+	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
@@ -62,6 +65,7 @@ var keys = []key{
 	{name: "CPUQuotaPeriodSec", flag: "cpu-period", read: readPeriod},
 	{name: "TasksMax", flag: "pids-limit", read: readCount},
 	{name: "StopTimeout", flag: "stop-timeout", read: readSeconds},
+	{name: "RuntimeMaxSec", flag: "stop-after", read: readTimeSpan},
 }
 
 // pulls are podtask's pull behaviors, and Podman's words for them.
@@ -190,6 +194,33 @@ func readPeriod(e entry) ([]string, error) {
 		return nil, fmt.Errorf("CPUQuotaPeriodSec=%s: write a time from 8ms to 1s", e.value)
 	}
 	return []string{number + unit}, nil
+}
+
+// timeSpanPart is a number with a unit of systemd.time(7); seconds without one.
+var timeSpanPart = regexp.MustCompile(`^([0-9]+)(seconds|second|sec|s|minutes|minute|min|m|hours|hour|hr|h|days|day|d|weeks|week|w|)\s*`)
+
+// readTimeSpan reads a time span of systemd in whole seconds, such as 90, 10min or 1h 30min.
+func readTimeSpan(e entry) ([]string, error) {
+	units := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
+	wrong := fmt.Errorf("%s=%s: write a time such as 90, 10min or 1h 30min, from 1 second to a year", e.key, e.value)
+	total, rest := time.Duration(0), e.value
+	for rest != "" && total <= taskdef.MaxDeadline {
+		m := timeSpanPart.FindStringSubmatch(rest)
+		if m == nil {
+			return nil, wrong
+		}
+		unit := units[(m[2] + "s")[0]]
+		n, err := strconv.ParseInt(m[1], 10, 32)
+		if err != nil || time.Duration(n) > taskdef.MaxDeadline/unit {
+			return nil, wrong
+		}
+		total += time.Duration(n) * unit
+		rest = rest[len(m[0]):]
+	}
+	if total < time.Second || total > taskdef.MaxDeadline {
+		return nil, wrong
+	}
+	return []string{total.String()}, nil
 }
 
 // absolute makes a path absolute by the directory of the file it stands in, as
