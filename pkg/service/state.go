@@ -71,6 +71,10 @@ type Config struct {
 	// DrainTimeout is how long a copy that is to stop may finish its connections; 0 stands
 	// for DefaultDrainTimeout.
 	DrainTimeout time.Duration `json:"drainTimeout,omitempty"`
+	// TestListeners are addresses whose connections go to green before production does.
+	TestListeners []Listener `json:"testListeners,omitempty"`
+	// Method is what a deployment that begins is done with.
+	Method Method `json:"method,omitzero"`
 	ClientConfig
 }
 
@@ -118,7 +122,8 @@ type Breaker struct {
 	Rollback bool `json:"rollback"`
 	// Cumulative: failures of a deployment add up. Otherwise they are counted from zero again
 	// when a task of it becomes healthy, as ECS does by default.
-	Cumulative bool `json:"cumulative,omitempty"`
+	Cumulative bool      `json:"cumulative,omitempty"`
+	Threshold  Threshold `json:"threshold,omitzero"`
 }
 
 // Deployment is one task definition on its way to all copies.

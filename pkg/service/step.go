@@ -1,6 +1,7 @@
 package service
 
 import (
+	"encoding/json"
 	"fmt"
 	"slices"
 	"strings"
@@ -38,6 +39,29 @@ type (
 	Done struct{ ID, Refused string }
 	// Heard is which listeners could not be opened; none if all are open.
 	Heard struct{ Not []Unheard }
+	// HookAnswered answers CallHook. Status is HookSucceeded, HookFailed or HookInProgress; the call is
+	// repeated after CallBackDelay then (0 stands for DefaultCallBackDelay), with Details added to those of
+	// the hook. Reason is why it failed: what it answered, or why it could not be called, with the end of
+	// its output.
+	HookAnswered struct {
+		ID            string
+		Number        int
+		Status        HookStatus
+		CallBackDelay time.Duration
+		Details       json.RawMessage
+		Reason        string
+	}
+	// ContinueRequested answers the pause of an id: the deployment continues, or is rolled back.
+	ContinueRequested struct {
+		ID       string
+		Rollback bool
+	}
+	// AlarmsChecked answers CheckAlarms: the names of those that are raised, or why that is unknown.
+	AlarmsChecked struct {
+		Attempt int
+		Raised  []string
+		Problem string
+	}
 	// TimerFired says that Wake has come.
 	TimerFired struct{}
 )
@@ -50,6 +74,9 @@ func (Seen) input()              {}
 func (Vanished) input()          {}
 func (Done) input()              {}
 func (Heard) input()             {}
+func (HookAnswered) input()      {}
+func (ContinueRequested) input() {}
+func (AlarmsChecked) input()     {}
 func (TimerFired) input()        {}
 
 // Effect is something to be done.
@@ -69,12 +96,23 @@ type (
 	}
 	// RemoveTask removes a task that has stopped, likewise.
 	RemoveTask struct{ ID string }
+	// CallHook asks the hook of the call of an id, as State.HookRequest has it, and is answered with
+	// HookAnswered. Number tells repeated calls apart. A call that is no longer open in the state may be
+	// given up. After a restart of the agent a call that was not answered is made again.
+	CallHook struct {
+		ID     string
+		Number int
+	}
+	// CheckAlarms asks the alarms of the attempt of a number, as its Method has them.
+	CheckAlarms struct{ Attempt int }
 )
 
-func (StartTask) effect()  {}
-func (DrainTask) effect()  {}
-func (StopTask) effect()   {}
-func (RemoveTask) effect() {}
+func (StartTask) effect()   {}
+func (DrainTask) effect()   {}
+func (StopTask) effect()    {}
+func (RemoveTask) effect()  {}
+func (CallHook) effect()    {}
+func (CheckAlarms) effect() {}
 
 // Step takes in what has happened and returns the next state with what is to be done once
 // that state is saved. The given state is left as it is.
