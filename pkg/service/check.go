@@ -30,8 +30,11 @@ func Validate(name string, spec Spec, count int, c Config) error {
 		refuse("the health check grace period is up to 24 h, not %s", d)
 	}
 	errs = append(errs, checkListeners(spec.Task, c)...)
+	errs = append(errs, checkMethod(c)...)
 	fixed := admission.NeedOf(spec.Task, false)
-	if count > 1 && fixed.Collides(fixed) {
+	if !c.Method.rolls() && fixed.Collides(fixed) {
+		refuse("with the strategy %s two sets of copies run side by side, and they cannot both have port %s of this host: leave out hostPort (podtask chooses one), and give the service an address with a listener", c.Method.Strategy, fixed.Ports[0])
+	} else if count > 1 && fixed.Collides(fixed) {
 		refuse("%d copies of %s cannot all have port %s of this host: leave out hostPort (podtask chooses one), or run 1", count, spec.TaskDefinition, fixed.Ports[0])
 	}
 	if b := c.Bounds; b != nil {
@@ -39,7 +42,7 @@ func Validate(name string, spec Spec, count int, c Config) error {
 			refuse("the minimum healthy percent is 0 to 100 and the maximum percent at least 100, not %d and %d", b.MinimumHealthyPercent, b.MaximumPercent)
 		}
 		switch least, most := c.limits(count); {
-		case count == 0:
+		case count == 0 || !c.Method.rolls():
 		case fixed.Collides(fixed) && least > 0:
 			refuse("port %s of this host cannot belong to an old and a new copy at once, so the old one has to stop first: give a minimum healthy percent of 0, or leave out hostPort", fixed.Ports[0])
 		case least >= count && most <= count:

@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"strings"
 	"time"
 )
 
@@ -28,6 +29,10 @@ const (
 	WhyRemoving  = "removing"
 	WhyListener  = "listener"
 	WhyProtected = "protected"
+	WhyHook      = "hook"
+	WhyPause     = "pause"
+	WhyStage     = "stage"
+	WhyBake      = "bake"
 )
 
 // Explain says what the service waits for, the root cause first. There is always a reason.
@@ -37,6 +42,9 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 	if s.Status == Draining {
 		add(Reason{Code: WhyRemoving, Text: fmt.Sprintf("it is being removed: %d of its tasks are left", len(s.Tasks))})
 		return reasons
+	}
+	for _, r := range s.explainStage(at) {
+		add(r)
 	}
 	if p.Rollout == Failed {
 		next := fmt.Sprintf("`podtask service update --force %s` begins again", s.Name)
@@ -61,7 +69,7 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 	if at.Before(s.BackOff.NotUntil) {
 		add(Reason{Code: WhyBackOff, Text: fmt.Sprintf("tasks of %s keep failing, %d times in a row; the last: %s", p.TaskDefinition, s.BackOff.Streak, p.LastFailure), Until: s.BackOff.NotUntil, Then: "the next is created"})
 	}
-	if mine := s.Count(p.ID); p.Rollout == InProgress && mine.Present < c.Present {
+	if mine := s.Count(p.ID); s.staged() == nil && p.Rollout == InProgress && mine.Present < c.Present {
 		add(Reason{Code: WhyRolling, Text: fmt.Sprintf("it is rolling out %s (deployment %s): %d of %d copies are healthy, %d failed so far", p.TaskDefinition, p.ID, mine.Healthy, s.DesiredCount, p.FailedTasks)})
 	}
 	switch {
@@ -75,4 +83,53 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 		add(Reason{Code: WhyBreaker, Text: p.Reason})
 	}
 	return reasons
+}
+
+// explainStage says what a deployment with stages waits for: its hooks, else the stage's own work.
+func (s State) explainStage(at time.Time) (reasons []Reason) {
+	a := s.staged()
+	if a == nil {
+		return nil
+	}
+	p := a.Progress
+	where := fmt.Sprintf("deployment %s is in the stage %s", p.Green, p.Stage)
+	if p.Back {
+		where = fmt.Sprintf("it is on the way back from deployment %s", p.Green)
+	}
+	for _, c := range p.Calls {
+		if !c.Open() {
+			continue
+		}
+		h, _ := a.hook(c.Hook)
+		spent := fmt.Sprintf("%s of %s", at.Sub(c.StartedAt).Round(time.Second), h.timeout())
+		then := "the deployment is rolled back"
+		if h.OnTimeout == TimeoutContinue || p.Back {
+			then = "it continues all the same"
+		}
+		if c.Status == HookAwaiting {
+			reasons = append(reasons, Reason{Code: WhyPause, Text: fmt.Sprintf("%s, which pauses (%s, %s): `podtask service continue %s` continues it, and with --rollback gives it up", where, c.Hook, spent, s.Name), Until: c.ExpiresAt, Then: then})
+			continue
+		}
+		reasons = append(reasons, Reason{Code: WhyHook, Text: fmt.Sprintf("%s and waits for the hook %s, %s", where, c.Hook, spent), Until: c.ExpiresAt, Then: then})
+	}
+	rows, i := a.row()
+	if len(reasons) > 0 || rows[i].done == nil || rows[i].done(&s, a, at) {
+		return reasons
+	}
+	if end := p.Since.Add(a.pause()); a.pause() > 0 && at.Before(end) {
+		then := "the old copies are stopped"
+		if p.Stage == Production {
+			then = "it gets more"
+		}
+		return []Reason{{Code: WhyBake, Text: fmt.Sprintf("%s with %s of the connections, and waits %s, %s of %s", where, p.Weight, rows[i].waits, at.Sub(p.Since).Round(time.Second), a.pause()), Until: end, Then: then}}
+	}
+	waits := rows[i].waits
+	if strings.Contains(waits, "%d") {
+		waits = fmt.Sprintf(waits, s.Count(s.Primary().ID).Healthy, s.DesiredCount)
+	}
+	r := Reason{Code: WhyStage, Text: where + " and waits " + waits, Until: a.deadline()}
+	if !r.Until.IsZero() {
+		r.Then = "it is rolled back"
+	}
+	return []Reason{r}
 }

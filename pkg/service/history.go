@@ -72,6 +72,8 @@ type Return struct {
 	// Deployment is the id of that revision's deployment.
 	Deployment string    `json:"deployment"`
 	StartedAt  time.Time `json:"startedAt"`
+	// Stage is where the attempt was given up; empty if it has no stages.
+	Stage Stage `json:"stage,omitempty"`
 }
 
 // BreakerUse is the circuit breaker of an attempt. The tasks that failed are counted without
@@ -104,6 +106,20 @@ type Image struct {
 
 // keptAttempts is how long the history is.
 const keptAttempts = 10
+
+// clone copies what a step may change.
+func (a Attempt) clone() Attempt {
+	if a.Progress != nil {
+		p := *a.Progress
+		p.Calls = slices.Clone(p.Calls)
+		a.Progress = &p
+	}
+	if a.Alarms != nil {
+		alarms := *a.Alarms
+		a.Alarms = &alarms
+	}
+	return a
+}
 
 // Ended reports whether the attempt has ended.
 func (a Attempt) Ended() bool { return a.Status != AttemptRunning && a.Status != AttemptReturning }
@@ -181,7 +197,9 @@ func shareOf(s State, deployment string) Share {
 			share.Requested++
 		}
 	}
-	if deployment == s.Primary().ID {
+	if a := s.staged(); a != nil && !a.rolls() {
+		share.Requested = s.wants(a, deployment)
+	} else if deployment == s.Primary().ID {
 		share.Requested = s.DesiredCount
 	}
 	return share
@@ -199,9 +217,23 @@ func (s *State) beginAttempt(at time.Time, sources []Share) {
 			a.Sources = append(a.Sources, old)
 		}
 	}
+	a.Method = s.Config.Method
+	a.Progress = s.plan(at, a.Method, s.shift())
+	if a.Progress != nil && len(a.Method.Alarms.names()) > 0 && !a.Progress.Back {
+		a.Alarms = &AlarmUse{NextCheck: at}
+	}
 	s.History = append(s.History, a)
 	if n := len(s.History); n > keptAttempts {
 		s.History = slices.Clone(s.History[n-keptAttempts:])
+	}
+	s.beginStages(at)
+}
+
+// beginStages begins the first stage of the attempt.
+func (s *State) beginStages(at time.Time) {
+	if a := s.staged(); a != nil {
+		rows, i := a.row()
+		s.begin(at, a, rows[i])
 	}
 }
 
@@ -214,8 +246,14 @@ func (s *State) returnTo(at time.Time, reason string, sources []Share) {
 		s.beginAttempt(at, sources)
 		return
 	}
+	a.closeCalls(at)
 	a.Status, a.Reason, a.Times.StoppedAt, a.Times.UpdatedAt = AttemptReturning, reason, at, at
 	a.Return = &Return{Deployment: s.Primary().ID, StartedAt: at}
+	if p := a.Progress; p != nil {
+		a.Return.Stage = p.Stage
+		p.Back, p.Blue, p.Stage = true, s.Primary().ID, ScaleUp
+		s.beginStages(at)
+	}
 }
 
 // stopAttempt ends the attempt without a success.
@@ -224,6 +262,7 @@ func (s *State) stopAttempt(at time.Time, reason string) {
 	if a == nil {
 		return
 	}
+	a.closeCalls(at)
 	if a.Status == AttemptReturning {
 		a.Status, a.Reason = AttemptNotReturned, a.Reason+"; then "+reason
 	} else {
@@ -250,6 +289,7 @@ func (s *State) resumeAttempt(at time.Time) {
 		return
 	}
 	a.Status, a.Times = AttemptRunning, AttemptTime{CreatedAt: a.Times.CreatedAt, UpdatedAt: at}
+	a.Progress, a.Alarms = nil, nil // there was nothing to shift
 	if a.Return != nil {
 		a.Status, a.Times.StoppedAt = AttemptReturning, a.Return.StartedAt
 	}
@@ -329,6 +369,9 @@ func (s *State) pruneRevisions() {
 	}
 	for _, a := range s.History {
 		named[a.Target.Deployment], named[a.Aim()] = true, true
+		if p := a.Progress; p != nil {
+			named[p.Blue], named[p.Green] = true, true
+		}
 		for _, old := range a.Sources {
 			named[old.Deployment] = true
 		}

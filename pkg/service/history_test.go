@@ -13,7 +13,7 @@ import (
 // next are the statuses that may follow one in a step. An attempt that has ended is continued
 // only by a scale-up from 0.
 var next = map[AttemptStatus][]AttemptStatus{
-	AttemptRunning:   {AttemptRunning, AttemptReturning, AttemptSuccessful, AttemptStopped, AttemptReturned},
+	AttemptRunning:   {AttemptRunning, AttemptReturning, AttemptSuccessful, AttemptStopped, AttemptReturned, AttemptNotReturned},
 	AttemptReturning: {AttemptReturning, AttemptReturned, AttemptNotReturned},
 }
 
@@ -21,6 +21,10 @@ var next = map[AttemptStatus][]AttemptStatus{
 // attempt at most has not ended, and one that is given up returns to the last deployment of
 // which all copies were healthy.
 func checkAttempts(w *world, before State, in Input) {
+	if _, asked := in.(RollbackRequested); asked && w.state.LastEvent != before.LastEvent {
+		id := w.state.Primary().ID
+		w.proven = append(slices.DeleteFunc(w.proven, func(o string) bool { return o == id }), id)
+	}
 	for _, old := range before.History {
 		i := slices.IndexFunc(w.state.History, func(a Attempt) bool { return a.Number == old.Number })
 		if i < 0 {
@@ -55,6 +59,9 @@ func checkReturn(w *world, a Attempt) {
 		if p != a.Target.Deployment {
 			want = p
 		}
+	}
+	if a.Progress != nil && !a.rolls() && len(a.Sources) > 0 {
+		return // to what still runs: see checkStages
 	}
 	if a.Return.Deployment != want {
 		broken("attempt %d to %s returns to %s, and the last that was good is %q", a.Number, a.Target.Deployment, a.Return.Deployment, want)

@@ -34,30 +34,64 @@ type Unheard struct {
 // connections.
 func (c Config) Drain() time.Duration { return cmp.Or(c.DrainTimeout, DefaultDrainTimeout) }
 
-// Rotation are the ids of the copies to which connections are forwarded: those that are
-// healthy and are not to stop. If there is none, it is those that run and have no health
-// check, which are healthy a little later.
-func (s State) Rotation() []string {
-	ids := copies(s, Task.Healthy)
-	if len(ids) == 0 {
-		ids = copies(s, func(t Task) bool { return t.Phase == Live && t.Seen.Running && t.Seen.Health == Unchecked })
+// Rotation are the ids of the copies to which connections are forwarded, of the listeners or the test
+// listeners.
+func (s State) Rotation() (ids []string) {
+	for _, g := range slices.Concat(s.Groups(false), s.Groups(true)) {
+		for _, id := range g.Copies {
+			if !slices.Contains(ids, id) {
+				ids = append(ids, id)
+			}
+		}
 	}
 	return ids
 }
 
 // Groups are the copies to which connections to the listeners are forwarded, with test to the test
-// listeners, by revision, and the part of the connections that each gets. A revision without a copy in
-// Rotation is left out, and the others have its part.
+// listeners, by revision, and the part of the connections that each gets: the copies that are healthy and
+// are not to stop. If there is none, it is those that run and have no health check, which are healthy a
+// little later. A revision without a copy is left out: blue has green's part then, and green has blue's
+// unless its own is nothing.
 func (s State) Groups(test bool) []Group {
-	ids := s.Rotation()
-	if len(ids) == 0 {
-		return nil
+	groups := s.groups(test, Task.Healthy)
+	if len(groups) == 0 {
+		groups = s.groups(test, func(t Task) bool { return t.Phase == Live && t.Seen.Running && t.Seen.Health == Unchecked })
 	}
-	return []Group{{Deployment: s.Primary().ID, Weight: Whole, Copies: ids}}
+	return groups
 }
 
-// HookRequest returns what the call of an id is about, and whether it is still open.
-func (s State) HookRequest(id string) (r HookRequest, open bool) { return r, false }
+func (s State) groups(test bool, fit func(Task) bool) []Group {
+	a := s.shift()
+	if a == nil {
+		if ids := copies(s, fit); len(ids) > 0 {
+			return []Group{{Deployment: s.Primary().ID, Weight: Whole, Copies: ids}}
+		}
+		return nil
+	}
+	p := a.Progress
+	green := Group{Deployment: p.Green, Weight: p.Weight, Copies: copies(s, func(t Task) bool { return t.Deployment == p.Green && fit(t) })}
+	if test {
+		green.Weight = p.TestWeight
+	}
+	blue := Group{Deployment: p.Blue, Weight: Whole - green.Weight, Copies: copies(s, func(t Task) bool { return s.isOld(p, t) && fit(t) })}
+	switch {
+	case len(blue.Copies) > 0 && (len(green.Copies) == 0 || green.Weight == 0):
+		blue.Weight = Whole
+		return []Group{blue}
+	case len(green.Copies) == 0 || green.Weight == 0:
+		return nil
+	case len(blue.Copies) == 0 || green.Weight == Whole:
+		green.Weight = Whole
+		return []Group{green}
+	}
+	return []Group{blue, green}
+}
+
+// isOld reports whether a copy has a part of the connections that are not green's: it is of blue, or of
+// another revision, until there are enough of blue.
+func (s State) isOld(p *Progress, t Task) bool {
+	return t.Deployment == p.Blue || t.Deployment != p.Green && p.Stage == Reconcile && s.Count(p.Blue).Healthy < s.DesiredCount
+}
 
 func copies(s State, fit func(Task) bool) (ids []string) {
 	for _, t := range s.Tasks {
@@ -70,7 +104,7 @@ func copies(s State, fit func(Task) bool) (ids []string) {
 
 // drains reports whether a copy that is to stop has to finish its connections first.
 func drains(s State, t Task) bool {
-	return len(s.Config.Listeners) > 0 && t.Phase == Stopping && !t.Drained
+	return len(s.Config.Listeners)+len(s.Config.TestListeners) > 0 && t.Phase == Stopping && !t.Drained
 }
 
 // checkListeners returns what is wrong with the listeners of a service.
@@ -79,11 +113,12 @@ func checkListeners(t taskdef.Task, c Config) (errs []error) {
 	if d := c.DrainTimeout; d < 0 || d > time.Hour {
 		refuse("the drain timeout is up to 1 h, not %s", d)
 	}
-	for i, l := range c.Listeners {
+	all := slices.Concat(c.Listeners, c.TestListeners)
+	for i, l := range all {
 		if !validAddress(l.Address) {
 			refuse("the listener %q is not IP:PORT, as in 127.0.0.1:8080", l.Address)
 		}
-		if slices.ContainsFunc(c.Listeners[:i], func(o Listener) bool { return o.Address == l.Address }) {
+		if slices.ContainsFunc(all[:i], func(o Listener) bool { return o.Address == l.Address }) {
 			refuse("there are two listeners at %s", l.Address)
 		}
 		n := slices.IndexFunc(t.Containers, func(c taskdef.Container) bool { return c.Name == l.Container })

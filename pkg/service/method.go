@@ -174,8 +174,8 @@ const (
 // Progress is how far an attempt with stages is: one that is not Rolling, or has hooks, a bake time or
 // alarms. It is saved before anything follows from it.
 type Progress struct {
-	// Blue is the id of the deployment whose copies green replaces; empty if there is none. Green is the
-	// target of the attempt, also on the way back.
+	// Blue is the id of the deployment whose copies green replaces; empty if there is none. They stay blue and
+	// green on the way back.
 	Blue  string `json:"blue,omitempty"`
 	Green string `json:"green"`
 	// Stage is the present one, or the last one of an attempt that has ended, and Since when it began.
@@ -187,6 +187,9 @@ type Progress struct {
 	// blue has the rest.
 	Weight     Permille `json:"weight"`
 	TestWeight Permille `json:"testWeight"`
+	TestBegun  bool     `json:"testBegun,omitempty"` // TestShift has begun
+	// Back: green goes, and blue stays: the way back.
+	Back bool `json:"back,omitempty"`
 	// Calls are those of hooks, the latest of each hook in each stage and step, in their order.
 	Calls []HookCall `json:"calls,omitempty"`
 	// Details are what answers in progress have added to the details of a hook, by its name.

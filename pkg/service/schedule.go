@@ -15,40 +15,46 @@ func (s *State) judge(at time.Time) {
 			s.countFailure(at, t, "it failed container health checks")
 		}
 	}
-	p := &s.Deployments[0]
-	back, due := s.breakerDue()
-	if !due || at.Before(p.UpdatedAt.Add(leastRollout)) {
+	p := s.Primary()
+	if !s.breakerDue() || at.Before(p.UpdatedAt.Add(leastRollout)) {
 		return
 	}
 	s.tripBreaker(at)
-	p.Rollout, p.UpdatedAt = Failed, at
-	p.Reason = fmt.Sprintf("circuit breaker: %d tasks failed, the last: %s", p.FailedTasks, p.LastFailure)
-	s.say(at, "(deployment %s) deployment failed: tasks failed to start.", p.ID)
-	if !s.Config.Breaker.Rollback {
-		s.stopAttempt(at, p.Reason)
-		return
-	}
-	p.FailedAt = at
-	s.say(at, "rolling back to (deployment %s).", back.ID)
-	s.Rollbacks++
-	s.restore(at, back, p.Reason)
-	s.Deployments[0].Rollback = true
-	s.Deployments[0].Reason = fmt.Sprintf("rolled back from (deployment %s): %s", s.Deployments[1].ID, s.Deployments[1].LastFailure)
+	why := fmt.Sprintf("circuit breaker: %d tasks failed, the last: %s", p.FailedTasks, p.LastFailure)
+	s.giveUp(at, failure{why: why, event: "tasks failed to start", cause: p.LastFailure}, s.Config.Breaker.Rollback)
 }
 
 // breakerDue reports whether so many tasks of the deployment have failed that the circuit breaker
-// ends it, and to which it may return. If there is none, it keeps trying, with growing pauses.
-func (s State) breakerDue() (back Deployment, due bool) {
+// ends it. If there is none to return to, it keeps trying, with growing pauses.
+func (s State) breakerDue() bool {
 	p := s.Primary()
 	if s.Status != Active || !s.Config.Breaker.Enable || p.Rollout != InProgress || p.Rollback || p.FailedTasks < s.Threshold() {
-		return back, false
+		return false
 	}
-	return s.RollbackTarget()
+	if a := s.staged(); a != nil && a.Progress.Back {
+		return false
+	}
+	_, back := s.RollbackTarget()
+	return back
 }
 
-// Threshold is how many tasks of a deployment may fail before it has failed (ECS: half
-// of the desired count, at least 3 and at most 200).
-func (s State) Threshold() int { return min(max((s.DesiredCount+1)/2, 3), 200) }
+// Threshold is how many tasks of a deployment may fail before it has failed.
+func (s State) Threshold() int { return s.Config.Breaker.Threshold.of(s.DesiredCount) }
+
+func (t Threshold) of(count int) int {
+	if t.Type == "" {
+		t = Threshold{Type: BoundedPercent, Value: 50}
+	}
+	part := (count*t.Value + 99) / 100
+	switch t.Type {
+	case ThresholdCount:
+		return t.Value
+	case UnboundedPercent:
+		return max(part, 1)
+	case BoundedPercent:
+	}
+	return min(max(part, 3), 200)
+}
 
 // isUnhealthy: the task is UNHEALTHY, and not only because it is young.
 func (s *State) isUnhealthy(at time.Time, t Task) bool {
@@ -86,14 +92,18 @@ func (s *State) schedule(at time.Time) {
 
 // stopTasks stops what is too much, or is to be replaced and can be spared.
 func (s *State) stopTasks(at time.Time, stop func(*Task, string)) {
+	a := s.staged()
+	switch {
+	case a == nil:
+	case !a.rolls():
+		s.stopSets(at, a, stop)
+		return
+	case a.Progress.Stage == PreScaleUp:
+		return
+	}
 	primary := s.Primary()
 	least, most := s.Limits()
-	kept := 0
-	for _, t := range s.Tasks {
-		if t.kept() && t.Deployment == primary.ID {
-			kept++
-		}
-	}
+	kept := s.keptOf(primary.ID)
 	for _, t := range s.expendable() {
 		counts := s.Count("")
 		old, spare := t.Deployment != primary.ID, !t.Healthy() || counts.Healthy > least
@@ -143,29 +153,24 @@ func (s *State) expendable() (tasks []*Task) {
 	return tasks
 }
 
-// wantTasks adds tasks of the primary deployment as far as there is room for them and
-// their predecessors' failures allow.
+// wantTasks adds tasks of each deployment as far as there is room for them and their predecessors'
+// failures allow.
 func (s *State) wantTasks(at time.Time) {
-	primary := s.Primary()
-	kept := 0
-	for _, t := range s.Tasks {
-		if t.kept() && t.Deployment == primary.ID {
-			kept++
+	lacking, due := s.lacking(), s.breakerDue()
+	for i, d := range s.Deployments {
+		n, b := lacking[d.ID], s.backOff(d.ID)
+		if n <= 0 || b == nil || at.Before(b.NotUntil) || i == 0 && due {
+			continue
 		}
+		var names []string
+		for range n {
+			s.LastTask++
+			t := Task{ID: s.taskID(s.LastTask), Number: s.LastTask, Deployment: d.ID, Phase: Wanted, WantedAt: at}
+			s.Tasks = append(s.Tasks, t)
+			names = append(names, s.TaskName(t))
+		}
+		s.say(at, "has started %d tasks: (task %s).", n, strings.Join(names, ") (task "))
 	}
-	_, most := s.Limits()
-	n := min(s.DesiredCount-kept, most-s.Count("").Present)
-	if _, due := s.breakerDue(); due || n <= 0 || at.Before(s.BackOff.NotUntil) {
-		return
-	}
-	var names []string
-	for range n {
-		s.LastTask++
-		t := Task{ID: s.taskID(s.LastTask), Number: s.LastTask, Deployment: primary.ID, Phase: Wanted, WantedAt: at}
-		s.Tasks = append(s.Tasks, t)
-		names = append(names, s.TaskName(t))
-	}
-	s.say(at, "has started %d tasks: (task %s).", n, strings.Join(names, ") (task "))
 }
 
 // forget has stopped tasks removed, but for the latest.
@@ -183,21 +188,13 @@ func (s *State) forget() {
 	}
 }
 
-// settle notes that a deployment is completed and that all is as desired.
+// settle notes that a deployment without stages is completed, and that all is as desired.
 func (s *State) settle(at time.Time) {
-	p := s.Deployments[0]
-	mine, all := s.Count(p.ID), s.Count("")
-	whole := s.Status == Active && mine.Healthy == s.DesiredCount && all.Present == s.DesiredCount
-	if whole && p.Rollout == InProgress {
-		s.completeAttempt(at)
-		p.Rollout, p.UpdatedAt = Completed, at
-		s.Deployments[0] = p
-		if s.DesiredCount > 0 { // none at all prove nothing
-			others := slices.DeleteFunc(s.Completed, func(d Deployment) bool { return d.ID == p.ID })
-			s.Completed = append([]Deployment{p}, others[:min(len(others), keptCompleted-1)]...)
-		}
-		s.say(at, "(deployment %s) deployment completed.", p.ID)
+	a := s.History.current()
+	if s.Deployments[0].Rollout == InProgress && s.staged() == nil && (s.whole() || a != nil && a.Return == nil && s.early(a.Method.Early)) {
+		s.complete(at)
 	}
+	whole := s.whole() && s.Deployments[0].Rollout != InProgress
 	if whole {
 		s.Deployments = slices.DeleteFunc(s.Deployments, func(d Deployment) bool { return !d.Primary && !d.isShown(at) })
 	}
@@ -205,6 +202,39 @@ func (s *State) settle(at time.Time) {
 		s.say(at, "has reached a steady state.")
 	}
 	s.Steady = whole
+}
+
+// whole reports whether there are as many healthy copies of the primary deployment as desired, and no others.
+func (s *State) whole() bool {
+	mine, all := s.Count(s.Primary().ID), s.Count("")
+	return s.Status == Active && mine.Healthy == s.DesiredCount && all.Present == s.DesiredCount
+}
+
+// early reports whether so many copies are replaced that the deployment has succeeded.
+func (s *State) early(e EarlySuccess) bool {
+	if !e.Enable || s.Status != Active || s.DesiredCount == 0 {
+		return false
+	}
+	mine, all := s.Count(s.Primary().ID), s.Count("")
+	return mine.Healthy >= max(1, (s.DesiredCount*e.HealthyPercent+99)/100) && (e.Deferred || mine.Present == all.Present)
+}
+
+// complete ends the rollout of the primary deployment: it has succeeded.
+func (s *State) complete(at time.Time) {
+	s.completeAttempt(at)
+	p := &s.Deployments[0]
+	p.Rollout, p.UpdatedAt = Completed, at
+	s.noteCompleted()
+	s.say(at, "(deployment %s) deployment completed.", p.ID)
+}
+
+// noteCompleted notes that a rollback may return to the primary deployment.
+func (s *State) noteCompleted() {
+	if p := s.Primary(); s.DesiredCount > 0 { // none at all prove nothing
+		p.Rollout = Completed
+		others := slices.DeleteFunc(slices.Clone(s.Completed), func(d Deployment) bool { return d.ID == p.ID })
+		s.Completed = append([]Deployment{p}, others[:min(len(others), keptCompleted-1)]...)
+	}
 }
 
 // isShown reports whether a deployment without tasks is listed still, because it has just failed.
@@ -236,7 +266,7 @@ func (s *State) effects(at time.Time) (effects []Effect) {
 		}
 		t.op = busy
 	}
-	return effects
+	return slices.Concat(effects, s.startCalls(at), s.startCheck(at))
 }
 
 // Wake is when TimerFired is due; zero for never.
@@ -247,10 +277,12 @@ func (s State) Wake(at time.Time) (wake time.Time) {
 		}
 	}
 	sooner(s.BackOff.NotUntil)
-	if _, due := s.breakerDue(); due {
+	s.wakeStage(sooner)
+	if s.breakerDue() {
 		sooner(s.Primary().UpdatedAt.Add(leastRollout))
 	}
 	for _, d := range s.Deployments[1:] {
+		sooner(d.BackOff.NotUntil)
 		if d.isShown(at) {
 			sooner(d.FailedAt.Add(shownFailed))
 		}

@@ -625,7 +625,7 @@ func TestRotation(t *testing.T) {
 		for _, task := range tt.want {
 			want = append(want, task.ID)
 		}
-		if got := (State{Tasks: tt.tasks}).Rotation(); !slices.Equal(got, want) {
+		if got := (State{Deployments: []Deployment{{}}, Tasks: tt.tasks}).Rotation(); !slices.Equal(got, want) {
 			t.Errorf("in rotation are %q, want %q", got, want)
 		}
 	}

@@ -140,10 +140,12 @@ type Deployment struct {
 	FailedAt time.Time `json:"failedAt,omitzero"`
 	// FailedTasks counts since the rollout began, or since a task was healthy (Breaker);
 	// LastFailure is why the latest did.
-	FailedTasks int       `json:"failedTasks"`
-	LastFailure string    `json:"lastFailure,omitempty"`
-	CreatedAt   time.Time `json:"createdAt"`
-	UpdatedAt   time.Time `json:"updatedAt"`
+	FailedTasks int    `json:"failedTasks"`
+	LastFailure string `json:"lastFailure,omitempty"`
+	// BackOff is that of a deployment beside the primary one, whose copies are replaced too.
+	BackOff   BackOff   `json:"backOff,omitzero"`
+	CreatedAt time.Time `json:"createdAt"`
+	UpdatedAt time.Time `json:"updatedAt"`
 }
 
 // Spec is what a deployment's tasks are made of.
@@ -326,7 +328,8 @@ func (t Task) isHealthy(at time.Time) bool {
 	if doubt := t.Seen.Unconfirmed || !t.fresh; doubt && !t.HealthyNow {
 		return false
 	}
-	proven := t.Seen.Health == Unchecked && !at.Before(t.Seen.Since.Add(monitor))
+	// A start in the future says that the clock was set back. Nothing can be measured then.
+	proven := t.Seen.Health == Unchecked && (at.Before(t.Seen.Since) || !at.Before(t.Seen.Since.Add(monitor)))
 	return t.Seen.Running && (t.Seen.Health == Healthy || proven)
 }
 
@@ -373,6 +376,9 @@ func (s State) Count(deployment string) (c Counts) {
 // Limits are the least number of healthy copies and the greatest of all copies to which the
 // service keeps while it replaces tasks.
 func (s State) Limits() (least, most int) {
+	if a := s.staged(); a != nil && !a.rolls() {
+		return s.DesiredCount, 2*s.DesiredCount + 2 // in each set one more, while a failed copy is replaced
+	}
 	least, most = s.Config.limits(s.DesiredCount)
 	if collides(s) {
 		return min(least, max(0, s.DesiredCount-1)), s.DesiredCount
@@ -411,6 +417,9 @@ func (s State) clone() State {
 	s.Deployments = slices.Clone(s.Deployments)
 	s.Completed = slices.Clone(s.Completed)
 	s.History = slices.Clone(s.History)
+	if n := len(s.History); n > 0 {
+		s.History[n-1] = s.History[n-1].clone()
+	}
 	s.Revisions = slices.Clone(s.Revisions)
 	s.Tasks = slices.Clone(s.Tasks)
 	s.Events = slices.Clone(s.Events)

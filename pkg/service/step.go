@@ -64,6 +64,9 @@ type (
 	}
 	// TimerFired says that Wake has come.
 	TimerFired struct{}
+	// ClockChanged says that the clock of the host was set forward by a time, or back if it is negative. The
+	// times that a deployment waits for move with it.
+	ClockChanged struct{ By time.Duration }
 )
 
 func (Updated) input()           {}
@@ -78,6 +81,7 @@ func (HookAnswered) input()      {}
 func (ContinueRequested) input() {}
 func (AlarmsChecked) input()     {}
 func (TimerFired) input()        {}
+func (ClockChanged) input()      {}
 
 // Effect is something to be done.
 type Effect interface{ effect() }
@@ -120,12 +124,14 @@ func Step(s State, at time.Time, in Input) (State, []Effect) {
 	s = s.clone()
 	s.recall()
 	s.fold(at, in)
+	s.mendClock(at)
 	for i := range s.Tasks {
 		s.Tasks[i].HealthyNow = s.Tasks[i].isHealthy(at)
 	}
 	s.reportUnplaced(at)
 	s.judge(at)
 	s.remember(at)
+	s.advance(at)
 	s.schedule(at)
 	s.settle(at)
 	s.tally(at)
@@ -141,6 +147,7 @@ func (s *State) fold(at time.Time, in Input) {
 	case RollbackRequested:
 		if d, ok := s.RollbackTarget(); ok {
 			s.say(at, "(deployment %s) is rolled back to (deployment %s) as asked.", s.Primary().ID, d.ID)
+			s.prefer(d.ID)
 			s.restore(at, d, "a user asked for it")
 		}
 	case AbortRequested:
@@ -167,6 +174,14 @@ func (s *State) fold(at time.Time, in Input) {
 		}
 	case Heard:
 		s.Unheard = in.Not
+	case HookAnswered:
+		s.answer(at, in)
+	case ContinueRequested:
+		s.resolve(at, in)
+	case AlarmsChecked:
+		s.checked(at, in)
+	case ClockChanged:
+		s.moveTimes(in.By)
 	case TimerFired:
 	}
 }
@@ -201,8 +216,8 @@ func (s *State) deploy(at time.Time, spec Spec) {
 	s.stopAttempt(at, fmt.Sprintf("deployment %s of %s began before its end", id, spec.TaskDefinition))
 	s.makePrimary(at, Deployment{ID: id, Spec: spec, CreatedAt: at})
 	s.noteRevision(s.Primary(), s.Config.Client)
-	s.beginAttempt(at, sources)
 	s.say(at, "(deployment %s) began with %s.", s.Primary().ID, spec.TaskDefinition)
+	s.beginAttempt(at, sources)
 }
 
 // restore makes an earlier deployment the primary one again: its tasks that are still
@@ -238,9 +253,22 @@ func (s *State) makePrimary(at time.Time, d Deployment) {
 	s.BackOff, s.Steady = BackOff{}, false
 }
 
-// RollbackTarget is the deployment that a rollback would return to: the last one that
-// was completed and is not the primary one.
+// prefer has later rollbacks return to a deployment that was completed, because a user has.
+func (s *State) prefer(id string) {
+	if i := slices.IndexFunc(s.Completed, func(d Deployment) bool { return d.ID == id }); i > 0 {
+		d := s.Completed[i]
+		s.Completed = slices.Insert(slices.Delete(s.Completed, i, i+1), 0, d)
+	}
+}
+
+// RollbackTarget is the deployment that a rollback would return to: the one whose copies still run beside
+// those of the primary one, or the last one that was completed and is not the primary one.
 func (s State) RollbackTarget() (Deployment, bool) {
+	if a := s.staged(); a != nil && !a.Progress.Back && !a.rolls() {
+		if d, ok := s.Deployment(a.Progress.Blue); ok {
+			return d, true
+		}
+	}
 	i := slices.IndexFunc(s.Completed, func(d Deployment) bool { return d.ID != s.Primary().ID })
 	if i < 0 {
 		return Deployment{}, false
@@ -371,20 +399,33 @@ func (s *State) countFailure(at time.Time, t *Task, reason string) {
 			d.LastFailure = reason
 		}
 	}
-	if t.Deployment != s.Primary().ID {
+	b := s.backOff(t.Deployment)
+	if b == nil {
 		return
 	}
 	if !t.HealthySince.IsZero() && at.Sub(t.HealthySince) >= forgiven {
-		s.BackOff = BackOff{}
+		*b = BackOff{}
 	}
-	if t.Number > s.BackOff.Known {
-		s.BackOff.Streak++
-		s.BackOff.Known = s.LastTask
+	if t.Number > b.Known {
+		b.Streak++
+		b.Known = s.LastTask
 	}
-	if pause := backOff(s.BackOff.Streak); pause > 0 {
-		s.BackOff.NotUntil = at.Add(pause)
+	if pause := backOff(b.Streak); pause > 0 {
+		b.NotUntil = at.Add(pause)
 		s.say(at, "is unable to consistently start tasks successfully; the next is due in %s.", pause)
 	}
+}
+
+// backOff delays the tasks of a deployment; nil if none are made.
+func (s *State) backOff(id string) *BackOff {
+	if id == s.Primary().ID {
+		return &s.BackOff
+	}
+	i := slices.IndexFunc(s.Deployments, func(d Deployment) bool { return d.ID == id })
+	if a := s.staged(); a == nil || a.rolls() || i < 0 {
+		return nil
+	}
+	return &s.Deployments[i].BackOff
 }
 
 // backOff returns the pause before the next task after streak failures in a row: none

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -42,6 +43,15 @@ type world struct {
 	refuses string
 	// drained are the tasks whose connections have ended, by id.
 	drained map[string]bool
+	// answers are those of the hooks, by name, in their order; the last one is repeated. A hook without
+	// succeeds.
+	answers map[string][]HookAnswered
+	// called are the calls of hooks that were made, as "NAME STAGE STEP", with " back" on the way back.
+	called []string
+	// requests are what they were about.
+	requests []HookRequest
+	// raised are the alarms that are.
+	raised []string
 	// proven are the deployments of which all copies were healthy, the last one at the end.
 	proven []string
 }
@@ -86,6 +96,7 @@ func (w *world) tell(in Input) {
 	w.save()
 	checkAttempts(w, before, in)
 	checkBreaker(w, before)
+	checkStages(w, before, in)
 	checkStops(w, before, effects)
 	checkDrains(w, effects)
 	w.asked = append(w.asked, effects...)
@@ -102,7 +113,7 @@ func checkBreaker(w *world, before State) {
 		return
 	}
 	was := before.Primary()
-	if w.now.Before(was.UpdatedAt.Add(leastRollout)) {
+	if strings.HasPrefix(w.state.History[len(w.state.History)-1].Reason, "circuit breaker") && w.now.Before(was.UpdatedAt.Add(leastRollout)) {
 		broken("deployment %s was given up at once", was.ID)
 	}
 	if d, listed := w.state.Deployment(was.ID); !listed || d.Rollout != Failed || d.Reason == "" {
@@ -124,6 +135,9 @@ func checkStops(w *world, before State, effects []Effect) {
 		}
 	}
 	least, _ := w.state.Limits()
+	if a := w.state.staged(); a != nil && !a.rolls() {
+		least = 0 // see checkStages
+	}
 	if fit := w.state.Count("").Healthy; spared > 0 && fit < least {
 		broken("%d well copies were stopped, so that %d are left, of at least %d", spared, fit, least)
 	}
@@ -177,6 +191,10 @@ func (w *world) do(i int) {
 			t.stopping, t.Protected = true, time.Time{}
 		}
 		w.tell(Done{ID: e.ID})
+	case CallHook:
+		w.callHook(e)
+	case CheckAlarms:
+		w.tell(AlarmsChecked{Attempt: e.Attempt, Raised: w.raised})
 	case RemoveTask:
 		if t := w.tasks[e.ID]; t != nil && !t.Stopped {
 			broken("task %s is to be removed and has not stopped", e.ID)
