@@ -13,10 +13,20 @@ import (
 
 // Target is where connections may go.
 type Target struct {
-	// ID names the target for Drain.
+	// ID names the target for Drain and Cut.
 	ID string
 	// Address is HOST:PORT.
 	Address string
+}
+
+// Set are targets that share the connections of a weight.
+type Set struct {
+	// ID names the set in Counts. It is unique among the sets of a forwarder.
+	ID string
+	// Weight is the part of the sum of all weights that the set has of new connections. A set
+	// without weight gets connections only while no set with weight has a target that answers.
+	Weight  int
+	Targets []Target
 }
 
 // Config is how a Forwarder works. Zero values stand for the defaults.
@@ -58,10 +68,18 @@ type Forwarder struct {
 	clients  clients
 
 	mu      sync.Mutex
-	targets []Target
-	turn    int            // the index from which a target is looked for
-	open    map[string]int // connections by id of the target, also of one that was taken away
-	changed chan struct{}  // closed and replaced when a field above changes
+	sets    []*share
+	open    map[string]map[*connection]bool // by id of the target, also of one that was taken away
+	changed chan struct{}                   // closed and replaced when a field above changes
+	refused uint64
+	cut     uint64
+}
+
+// connection is a connection that is forwarded, or is about to be.
+type connection struct {
+	client net.Conn
+	server net.Conn // nil while the target is dialed
+	set    string   // of whose weight the connection is a part; empty before the first choice
 }
 
 // Listen opens the listener at a TCP address, HOST:PORT, and begins to forward. Connections
@@ -86,7 +104,7 @@ func Listen(address string, cfg Config) (*Forwarder, error) {
 	if cfg.DialTimeout == 0 {
 		cfg.DialTimeout = dialTimeout
 	}
-	f := &Forwarder{cfg: cfg, listener: listener, open: make(map[string]int), changed: make(chan struct{})}
+	f := &Forwarder{cfg: cfg, listener: listener, open: make(map[string]map[*connection]bool), changed: make(chan struct{})}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	f.running.Go(f.accept)
 	return f, nil
@@ -95,12 +113,13 @@ func Listen(address string, cfg Config) (*Forwarder, error) {
 // Address is where the forwarder listens.
 func (f *Forwarder) Address() net.Addr { return f.listener.Addr() }
 
-// Set replaces the targets of new connections. Those that exist stay where they are.
-func (f *Forwarder) Set(targets []Target) {
+// Route replaces the sets to which new connections go. Connections that exist stay where they
+// are, whatever the weights are now.
+func (f *Forwarder) Route(sets ...Set) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if !slices.Equal(f.targets, targets) {
-		f.targets = slices.Clone(targets)
+	if routes, changed := reroute(f.sets, sets); changed {
+		f.sets = routes
 		f.change()
 	}
 }
@@ -121,6 +140,44 @@ func (f *Forwarder) Drain(ctx context.Context, id string) error {
 	}
 }
 
+// Cut closes the connections of a target that was taken away and returns how many these were.
+// One that is just being opened goes to another target.
+func (f *Forwarder) Cut(id string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for c := range f.open[id] {
+		if c.server == nil {
+			continue
+		}
+		c.client.Close()
+		c.server.Close()
+		n++
+	}
+	f.cut += uint64(n)
+	return n
+}
+
+// Counts are numbers of connections since the forwarder was opened.
+type Counts struct {
+	// Forwarded are those that reached a target, by id of the set, of the sets that there are.
+	Forwarded map[string]uint64
+	// Refused are those that were closed because no target could be dialed in time, Cut those
+	// that Cut closed, and Quiet those that made room for others.
+	Refused, Cut, Quiet uint64
+}
+
+// Counts returns what was counted so far.
+func (f *Forwarder) Counts() Counts {
+	quiet := f.clients.closedQuiet()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	c := Counts{Forwarded: make(map[string]uint64), Refused: f.refused, Cut: f.cut, Quiet: quiet}
+	for _, s := range f.sets {
+		c.Forwarded[s.ID] = s.forwarded
+	}
+	return c
+}
+
 // Close stops listening, closes all connections, and returns when nothing of the forwarder
 // runs.
 func (f *Forwarder) Close() error {
@@ -139,7 +196,7 @@ func (f *Forwarder) change() {
 func (f *Forwarder) count(id string) (int, <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return f.open[id], f.changed
+	return len(f.open[id]), f.changed
 }
 
 // accept accepts connections until the forwarder is closed.
@@ -202,11 +259,13 @@ func (f *Forwarder) pause(d time.Duration) {
 func (f *Forwarder) forward(client net.Conn) {
 	defer client.Close()
 	defer f.clients.add(client)()
-	server, id := f.connect()
-	if server == nil {
+	c := &connection{client: client}
+	id := f.connect(c)
+	if id == "" {
 		return
 	}
-	defer f.done(id)
+	defer f.done(id, c)
+	server := c.server
 	defer server.Close()
 	stop := context.AfterFunc(f.ctx, func() {
 		client.Close()
@@ -216,14 +275,14 @@ func (f *Forwarder) forward(client net.Conn) {
 	join(client, server)
 }
 
-// connect connects to a target. It tries one after the other, and again until patience ends.
-// Without a connection it returns nil.
-func (f *Forwarder) connect() (net.Conn, string) {
+// connect connects to a target and returns its id. It tries one after the other, and again
+// until patience ends. Without a connection it returns "".
+func (f *Forwarder) connect(c *connection) (id string) {
 	ctx, cancel := context.WithTimeout(f.ctx, f.cfg.Patience)
 	defer cancel()
 	var failed []string
 	for ctx.Err() == nil {
-		target, found, changed := f.pick(failed)
+		target, found, changed := f.pick(c, failed)
 		if !found {
 			// Each was tried, or there is none.
 			wait := time.NewTimer(redial)
@@ -238,40 +297,67 @@ func (f *Forwarder) connect() (net.Conn, string) {
 		}
 		dialer := net.Dialer{Timeout: f.cfg.DialTimeout}
 		server, err := dialer.DialContext(ctx, "tcp", target.Address)
+		if err == nil && f.opened(c, server, target) {
+			return target.ID
+		}
 		if err == nil {
-			return server, target.ID
+			err = errors.New("it was taken away while it was dialed")
+			server.Close()
 		}
 		f.cfg.Log.Debug("a target cannot be dialed", "address", f.Address(), "target", target.ID, "error", err)
-		f.done(target.ID)
+		f.done(target.ID, c)
 		failed = append(failed, target.ID)
 	}
-	return nil, ""
+	if f.ctx.Err() == nil {
+		f.mu.Lock()
+		f.refused++
+		f.mu.Unlock()
+	}
+	return ""
 }
 
-// pick chooses the target with the fewest connections, equals in turn, that is not among
-// those that failed, and counts a connection to it.
-func (f *Forwarder) pick(failed []string) (best Target, found bool, changed <-chan struct{}) {
+// pick chooses a target for a connection that is not among those that failed, and counts the
+// connection to it.
+func (f *Forwarder) pick(c *connection, failed []string) (best Target, found bool, changed <-chan struct{}) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	for i := range f.targets {
-		t := f.targets[(f.turn+i)%len(f.targets)]
-		if slices.Contains(failed, t.ID) || found && f.open[t.ID] >= f.open[best.ID] {
-			continue
+	if set := choose(f.sets, c.set); set != nil {
+		c.set = set.ID
+	}
+	for _, set := range inOrder(f.sets, c.set) {
+		if best, found = set.pick(failed, func(id string) int { return len(f.open[id]) }); found {
+			break
 		}
-		best, found = t, true
 	}
 	if found {
-		f.open[best.ID]++
-		f.turn = slices.Index(f.targets, best) + 1
+		if f.open[best.ID] == nil {
+			f.open[best.ID] = make(map[*connection]bool)
+		}
+		f.open[best.ID][c] = true
 	}
 	return best, found, f.changed
 }
 
-// done counts a connection to a target less.
-func (f *Forwarder) done(id string) {
+// opened notes that a connection has reached its target; false: the target was taken away
+// meanwhile.
+func (f *Forwarder) opened(c *connection, server net.Conn, target Target) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.open[id]--; f.open[id] == 0 {
+	for _, set := range f.sets {
+		if slices.Contains(set.Targets, target) {
+			set.forwarded++
+			c.server = server
+			return true
+		}
+	}
+	return false
+}
+
+// done counts a connection to a target less.
+func (f *Forwarder) done(id string, c *connection) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if delete(f.open[id], c); len(f.open[id]) == 0 {
 		delete(f.open, id)
 		f.change()
 	}

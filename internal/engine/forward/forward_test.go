@@ -66,7 +66,7 @@ func start(t *testing.T, cfg forward.Config, targets ...forward.Target) *forward
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { f.Close() })
-	f.Set(targets)
+	f.Route(forward.Set{Weight: 1, Targets: targets})
 	return f
 }
 
@@ -157,7 +157,7 @@ func TestConnectionsWaitForATarget(t *testing.T) {
 	if _, err := fmt.Fprintln(c, "hello"); err != nil {
 		t.Fatal(err)
 	}
-	f.Set([]forward.Target{one})
+	f.Route(forward.Set{Weight: 1, Targets: []forward.Target{one}})
 	if got := c.next(); got != "one hello\n" {
 		t.Errorf("%q answered", got)
 	}
@@ -180,7 +180,7 @@ func TestDrain(t *testing.T) {
 	f := start(t, forward.Config{}, old)
 	first := dial(t, f)
 	first.ask("hello")
-	f.Set([]forward.Target{next})
+	f.Route(forward.Set{Weight: 1, Targets: []forward.Target{next}})
 	for range 3 {
 		if got := dial(t, f).ask("hello"); got != "new hello\n" {
 			t.Errorf("a new connection went to %q", got)
@@ -232,7 +232,7 @@ func TestCloseEndsEverything(t *testing.T) {
 		f := start(t, forward.Config{Patience: time.Hour}, one)
 		c := dial(t, f)
 		c.ask("hello")
-		f.Set(nil)
+		f.Route()
 		waiting := dial(t, f)
 		if err := f.Close(); err != nil {
 			t.Error(err)
@@ -288,7 +288,7 @@ func TestNoRequestIsLostWhileTargetsChange(t *testing.T) {
 	replaced.Go(func() {
 		for i := 0; ; i++ {
 			next, stop := server(t, fmt.Sprint(i))
-			f.Set([]forward.Target{next})
+			f.Route(forward.Set{Weight: 1, Targets: []forward.Target{next}})
 			for from := asked.Load(); asked.Load() < from+20; {
 				select {
 				case <-done:
@@ -297,7 +297,7 @@ func TestNoRequestIsLostWhileTargetsChange(t *testing.T) {
 					runtime.Gosched()
 				}
 			}
-			f.Set(nil)
+			f.Route()
 			if err := f.Drain(t.Context(), next.ID); err != nil {
 				t.Error(err)
 			}
@@ -376,5 +376,83 @@ func TestConnectionsInUseAreKept(t *testing.T) {
 	first.Close()
 	if got := second.next(); got != "one later\n" {
 		t.Errorf("the second connection: %q", got)
+	}
+}
+
+// The connections of a target that has left are cut, and counted; others are not.
+func TestCut(t *testing.T) {
+	t.Parallel()
+	old, _ := server(t, "old")
+	next, _ := server(t, "new")
+	f := start(t, forward.Config{}, old)
+	left := dial(t, f)
+	left.ask("hello")
+	f.Route(forward.Set{ID: "green", Weight: 1, Targets: []forward.Target{next}})
+	stays := dial(t, f)
+	stays.ask("hello")
+	if n := f.Cut("old"); n != 1 {
+		t.Errorf("%d connections were cut, want 1", n)
+	}
+	if _, err := left.lines.ReadByte(); err == nil {
+		t.Error("a connection was cut and has an answer")
+	}
+	if err := f.Drain(t.Context(), "old"); err != nil {
+		t.Error(err)
+	}
+	if got := stays.ask("again"); got != "new again\n" {
+		t.Errorf("the other connection: %q", got)
+	}
+	if c := f.Counts(); c.Cut != 1 || c.Refused != 0 || c.Forwarded["green"] != 1 {
+		t.Errorf("counted %+v", c)
+	}
+}
+
+// A set with weight and without a target that answers leaves its connections to the others, of
+// which one may be without weight.
+func TestASetWithoutTargetsIsStoodInFor(t *testing.T) {
+	t.Parallel()
+	dead, stop := server(t, "dead")
+	stop()
+	one, _ := server(t, "one")
+	f := start(t, forward.Config{})
+	green := forward.Set{ID: "green", Targets: []forward.Target{one}}
+	for _, blue := range []forward.Set{{ID: "blue", Weight: 100}, {ID: "blue", Weight: 100, Targets: []forward.Target{dead}}} {
+		f.Route(blue, green)
+		for range 3 {
+			if got := dial(t, f).ask("hello"); got != "one hello\n" {
+				t.Errorf("%+v: %q answered", blue, got)
+			}
+		}
+	}
+}
+
+// Weights change under kept connections: each has its answers until it ends.
+func TestAChangeOfWeightsCutsNothing(t *testing.T) {
+	t.Parallel()
+	blue, _ := server(t, "blue")
+	green, _ := server(t, "green")
+	f := start(t, forward.Config{})
+	weigh := func(b, g int) {
+		f.Route(forward.Set{ID: "blue", Weight: b, Targets: []forward.Target{blue}}, forward.Set{ID: "green", Weight: g, Targets: []forward.Target{green}})
+	}
+	var kept []client
+	for _, step := range [][2]int{{100, 0}, {90, 10}, {50, 50}, {0, 100}, {100, 0}} {
+		weigh(step[0], step[1])
+		got := map[string]int{}
+		for range 20 {
+			c := dial(t, f)
+			got[c.ask("hello")]++
+			c.Close()
+		}
+		kept = append(kept, dial(t, f))
+		for _, c := range kept {
+			c.ask("still")
+		}
+		if want := step[1] / 5; max(got["green hello\n"]-want, want-got["green hello\n"]) > 1 {
+			t.Errorf("weights %v: answers %v of 20", step, got)
+		}
+	}
+	if c := f.Counts(); c.Cut+c.Refused+c.Quiet > 0 {
+		t.Errorf("counted %+v", c)
 	}
 }

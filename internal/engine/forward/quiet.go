@@ -14,6 +14,8 @@ import (
 type clients struct {
 	mu   sync.Mutex
 	open map[net.Conn]bool
+	// quiet counts those that closeQuietest has closed.
+	quiet uint64
 }
 
 // add notes a connection until done is called.
@@ -44,8 +46,16 @@ func (c *clients) closeQuietest(limit time.Duration) {
 	}
 	if quietest != nil {
 		delete(c.open, quietest) // it is closed once
+		c.quiet++
 		abort(quietest)
 	}
+}
+
+// closedQuiet returns how many connections were closed because they carried nothing.
+func (c *clients) closedQuiet() uint64 {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.quiet
 }
 
 // quietFor returns how long a connection has carried nothing. The kernel knows it, so the

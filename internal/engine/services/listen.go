@@ -64,7 +64,7 @@ func (l *listeners) Follow(s service.State) (not []service.Unheard) {
 			}
 			l.open[c.Address] = f
 		}
-		f.Set(l.targetsOf(rotation, c))
+		f.Route(forward.Set{ID: s.Primary().ID, Weight: 1, Targets: l.targetsOf(rotation, c)})
 	}
 	// The addresses of copies that have left the rotation are forgotten.
 	maps.DeleteFunc(l.targets, func(p place, _ string) bool { return !slices.Contains(rotation, p.id) })
@@ -95,14 +95,16 @@ func (l *listeners) targetsOf(ids []string, c service.Listener) (targets []forwa
 	return targets
 }
 
-// Drain waits until a copy has no forwarded connection any more, at most until ctx ends.
+// Drain waits until a copy has no forwarded connection any more. Those that it still has at the
+// deadline of ctx are cut.
 func (l *listeners) Drain(ctx context.Context, id string) {
 	l.mu.Lock()
 	open := slices.Collect(maps.Values(l.open))
 	l.mu.Unlock()
 	for _, f := range open {
 		if err := f.Drain(ctx, id); errors.Is(err, context.DeadlineExceeded) {
-			l.log.Warn("a copy still has connections and is stopped", "task", id, "address", f.Address())
+			n := f.Cut(id)
+			l.log.Warn("connections are cut: a copy that is to stop still had them when its time to drain was over", "task", id, "address", f.Address(), "connections", n)
 		}
 	}
 }
