@@ -152,6 +152,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	server := api.NewServer(backend, v)
 	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
 	m.Services(a.services.States)
+	m.Traffic(a.services.Traffic)
 	m.Logs(a.routes)
 	m.Usage(a.states, a.engine.Stats.ReadSlice)
 	a.engine.Delivery.Observe(m.Output)

@@ -44,14 +44,29 @@ type place struct {
 func (l *listeners) Follow(s service.State) (not []service.Unheard) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	all := listenersOf(s.Config)
 	for address, f := range l.open {
-		if !slices.ContainsFunc(s.Config.Listeners, func(c service.Listener) bool { return c.Address == address }) {
+		if !slices.ContainsFunc(all, func(c service.Listener) bool { return c.Address == address }) {
 			f.Close()
 			delete(l.open, address)
 		}
 	}
+	not = append(l.route(s.Config.Listeners, s.Groups(false)), l.route(s.Config.TestListeners, s.Groups(true))...)
 	rotation := s.Rotation()
-	for _, c := range s.Config.Listeners {
+	// The addresses of copies that have left the rotation are forgotten.
+	maps.DeleteFunc(l.targets, func(p place, _ string) bool { return !slices.Contains(rotation, p.id) })
+	return not
+}
+
+// listenersOf are all listeners of a service.
+func listenersOf(c service.Config) []service.Listener {
+	return slices.Concat(c.Listeners, c.TestListeners)
+}
+
+// route opens listeners and has their connections go to groups of copies. It returns the
+// listeners that cannot be opened.
+func (l *listeners) route(all []service.Listener, groups []service.Group) (not []service.Unheard) {
+	for _, c := range all {
 		f := l.open[c.Address]
 		if f == nil {
 			var err error
@@ -64,11 +79,30 @@ func (l *listeners) Follow(s service.State) (not []service.Unheard) {
 			}
 			l.open[c.Address] = f
 		}
-		f.Route(forward.Set{ID: s.Primary().ID, Weight: 1, Targets: l.targetsOf(rotation, c)})
+		var sets []forward.Set
+		for _, g := range groups {
+			sets = append(sets, forward.Set{ID: g.Deployment, Weight: int(g.Weight), Targets: l.targetsOf(g.Copies, c)})
+		}
+		f.Route(sets...)
 	}
-	// The addresses of copies that have left the rotation are forgotten.
-	maps.DeleteFunc(l.targets, func(p place, _ string) bool { return !slices.Contains(rotation, p.id) })
 	return not
+}
+
+// Traffic is what was counted of the connections to a listener since it was opened. The sets are
+// the deployments.
+type Traffic struct {
+	Service, Address string
+	forward.Counts
+}
+
+// traffic returns what was counted.
+func (l *listeners) traffic(service string) (all []Traffic) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, address := range slices.Sorted(maps.Keys(l.open)) {
+		all = append(all, Traffic{service, address, l.open[address].Counts()})
+	}
+	return all
 }
 
 // targetsOf are where the copies with these ids publish the port of a listener.
@@ -178,8 +212,8 @@ func whyNot(address string, err error) string {
 // the one before does not have.
 func (a *Services) checkListeners(name string, before, after service.Config) error {
 	var errs []error
-	for _, c := range after.Listeners {
-		if slices.ContainsFunc(before.Listeners, func(o service.Listener) bool { return o.Address == c.Address }) {
+	for _, c := range listenersOf(after) {
+		if slices.ContainsFunc(listenersOf(before), func(o service.Listener) bool { return o.Address == c.Address }) {
 			continue
 		}
 		if other := a.listensAt(name, c.Address); other != "" {
@@ -199,7 +233,7 @@ func (a *Services) checkListeners(name string, before, after service.Config) err
 // listensAt names another service with a listener at the address; "" if there is none.
 func (a *Services) listensAt(name, address string) string {
 	for _, s := range a.States() {
-		if s.Name != name && slices.ContainsFunc(s.Config.Listeners, func(c service.Listener) bool { return c.Address == address }) {
+		if s.Name != name && slices.ContainsFunc(listenersOf(s.Config), func(c service.Listener) bool { return c.Address == address }) {
 			return s.Name
 		}
 	}

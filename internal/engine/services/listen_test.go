@@ -70,8 +70,9 @@ func TestListenersFollowTheService(t *testing.T) {
 	defer l.Close()
 	l.targets = map[place]string{{"one", "app", 80}: backend.Addr().String()}
 	s := service.State{
-		Config: service.Config{Listeners: []service.Listener{{Address: address, Container: "app", Port: 80}}},
-		Tasks:  []service.Task{{ID: "one", Phase: service.Live, HealthyNow: true}},
+		Config:      service.Config{Listeners: []service.Listener{{Address: address, Container: "app", Port: 80}}},
+		Deployments: []service.Deployment{{ID: "web/1", Primary: true}},
+		Tasks:       []service.Task{{ID: "one", Phase: service.Live, HealthyNow: true}},
 	}
 	not := l.Follow(s)
 	if len(not) != 1 || not[0].Address != address || !strings.Contains(not[0].Problem, "address already in use: process") {
@@ -112,8 +113,9 @@ func TestListenersForwardToHealthyCopies(t *testing.T) {
 	defer l.Close()
 	l.targets = map[place]string{{"good", "app", 80}: good, {"sick", "app", 80}: sick}
 	s := service.State{
-		Config: service.Config{Listeners: []service.Listener{{Address: freeAddress(t), Container: "app", Port: 80}}},
-		Tasks:  []service.Task{{ID: "good", Phase: service.Live, HealthyNow: true}, {ID: "sick", Phase: service.Live}},
+		Config:      service.Config{Listeners: []service.Listener{{Address: freeAddress(t), Container: "app", Port: 80}}},
+		Deployments: []service.Deployment{{ID: "web/1", Primary: true}},
+		Tasks:       []service.Task{{ID: "good", Phase: service.Live, HealthyNow: true}, {ID: "sick", Phase: service.Live}},
 	}
 	if not := l.Follow(s); len(not) > 0 {
 		t.Fatalf("%+v", not)
@@ -153,6 +155,44 @@ func TestListenersForwardToHealthyCopies(t *testing.T) {
 	}
 	open.Close()
 	<-drained
+}
+
+// A test listener is opened beside the others, and what went through both is counted by deployment.
+func TestTestListeners(t *testing.T) {
+	t.Parallel()
+	good := echo(t, "good")
+	l := &listeners{log: slog.New(slog.DiscardHandler), tasks: &record.Tasks{}}
+	defer l.Close()
+	l.targets = map[place]string{{"good", "app", 80}: good, {"good", "app", 81}: good}
+	s := service.State{
+		Config: service.Config{
+			Listeners:     []service.Listener{{Address: freeAddress(t), Container: "app", Port: 80}},
+			TestListeners: []service.Listener{{Address: freeAddress(t), Container: "app", Port: 81}},
+		},
+		Deployments: []service.Deployment{{ID: "web/1", Primary: true}},
+		Tasks:       []service.Task{{ID: "good", Deployment: "web/1", Phase: service.Live, HealthyNow: true}},
+	}
+	if not := l.Follow(s); len(not) > 0 {
+		t.Fatalf("%+v", not)
+	}
+	for _, c := range listenersOf(s.Config) {
+		if _, who := connect(t, c.Address); who != "good" {
+			t.Errorf("a connection to %s goes to %s", c.Address, who)
+		}
+	}
+	all := l.traffic("web")
+	if len(all) != 2 {
+		t.Fatalf("%+v", all)
+	}
+	for _, counted := range all {
+		if counted.Service != "web" || counted.Forwarded["web/1"] != 1 {
+			t.Errorf("%+v", counted)
+		}
+	}
+	s.Config.TestListeners = nil
+	if l.Follow(s); len(l.traffic("web")) != 1 {
+		t.Error("a test listener that was taken away is open")
+	}
 }
 
 // echo serves a name, then what it receives, and returns its address.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -117,6 +118,17 @@ func (a *Services) States() []service.State {
 	}
 	slices.SortFunc(states, func(s, t service.State) int { return strings.Compare(s.Name, t.Name) })
 	return states
+}
+
+// Traffic returns what was counted of the connections to all listeners, by service and address.
+func (a *Services) Traffic() (all []Traffic) {
+	a.mu.Lock()
+	loops := slices.SortedFunc(maps.Values(a.loops), func(l, m *runner) int { return strings.Compare(l.name, m.name) })
+	a.mu.Unlock()
+	for _, l := range loops {
+		all = append(all, l.hearing.traffic(l.name)...)
+	}
+	return all
 }
 
 // Stuck names the services whose loops have been busy for longer than limit.

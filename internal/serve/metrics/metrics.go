@@ -9,6 +9,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
@@ -89,7 +90,14 @@ func New(version string, states func() []lifecycle.State, owned func() int) *Met
 }
 
 // Services adds those of the services that states lists. It is called once, before Handler.
-func (m *Metrics) Services(states func() []service.State) { m.registry.MustRegister(services{states}) }
+func (m *Metrics) Services(states func() []service.State) {
+	m.registry.MustRegister(serviceCopies{states})
+}
+
+// Traffic adds what is counted of connections to services. It is called once, before Handler.
+func (m *Metrics) Traffic(counted func() []services.Traffic) {
+	m.registry.MustRegister(traffic{counted})
+}
 
 // Logs adds those of the output that is sent to servers. Routes lists the containers whose
 // output is sent. It is called once, before Handler.
@@ -138,9 +146,9 @@ func (l logs) Collect(out chan<- prometheus.Metric) {
 	}
 }
 
-// services counts the copies of each service at the time of the request. Their names
+// serviceCopies counts the copies of each service at the time of the request. Their names
 // are few and chosen by users.
-type services struct{ states func() []service.State }
+type serviceCopies struct{ states func() []service.State }
 
 var (
 	desiredDesc     = prometheus.NewDesc("podtask_service_desired_tasks", "Desired copies of a service.", []string{"service"}, nil)
@@ -151,14 +159,14 @@ var (
 )
 
 // Describe implements prometheus.Collector.
-func (services) Describe(out chan<- *prometheus.Desc) {
+func (serviceCopies) Describe(out chan<- *prometheus.Desc) {
 	for _, d := range []*prometheus.Desc{desiredDesc, serviceRunDesc, serviceWellDesc, deploymentsDesc, rollbacksDesc} {
 		out <- d
 	}
 }
 
 // Collect implements prometheus.Collector.
-func (c services) Collect(out chan<- prometheus.Metric) {
+func (c serviceCopies) Collect(out chan<- prometheus.Metric) {
 	for _, s := range c.states() {
 		n := s.Count("")
 		for d, value := range map[*prometheus.Desc]int{
@@ -167,6 +175,33 @@ func (c services) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), s.Name)
 		}
 		out <- prometheus.MustNewConstMetric(rollbacksDesc, prometheus.CounterValue, float64(s.Rollbacks), s.Name)
+	}
+}
+
+// traffic counts the connections to listeners of services at the time of the request. A series
+// ends with its deployment.
+type traffic struct{ counted func() []services.Traffic }
+
+var (
+	forwardedDesc = prometheus.NewDesc("podtask_service_connections_total", "Connections to a listener of a service that reached a copy, by the copy's deployment.", []string{"service", "listener", "deployment"}, nil)
+	closedDesc    = prometheus.NewDesc("podtask_service_connections_closed_total", "Connections to a listener of a service that podtask closed: no copy could be reached (no-copy), the copy left and the time to drain was over (drain), or they were quiet and others waited (quiet).", []string{"service", "listener", "reason"}, nil)
+)
+
+// Describe implements prometheus.Collector.
+func (traffic) Describe(out chan<- *prometheus.Desc) {
+	out <- forwardedDesc
+	out <- closedDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c traffic) Collect(out chan<- prometheus.Metric) {
+	for _, t := range c.counted() {
+		for deployment, n := range t.Forwarded {
+			out <- prometheus.MustNewConstMetric(forwardedDesc, prometheus.CounterValue, float64(n), t.Service, t.Address, deployment)
+		}
+		for reason, n := range map[string]uint64{"no-copy": t.Refused, "drain": t.Cut, "quiet": t.Quiet} {
+			out <- prometheus.MustNewConstMetric(closedDesc, prometheus.CounterValue, float64(n), t.Service, t.Address, reason)
+		}
 	}
 }
 

@@ -10,8 +10,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/engine/forward"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -144,11 +146,30 @@ func TestLogsThatWaitAreMeasured(t *testing.T) {
 	}
 }
 
+func TestConnectionsAreCounted(t *testing.T) {
+	t.Parallel()
+	m := New("1", func() []lifecycle.State { return nil }, func() int { return 0 })
+	m.Traffic(func() []services.Traffic {
+		return []services.Traffic{{Service: "web", Address: "127.0.0.1:80", Counts: forward.Counts{Forwarded: map[string]uint64{"web/1": 3, "web/2": 4}, Cut: 5, Refused: 6}}}
+	})
+	got := scrape(t, m)
+	for _, want := range []string{
+		`podtask_service_connections_total{deployment="web/1",listener="127.0.0.1:80",service="web"} 3`, `podtask_service_connections_total{deployment="web/2",listener="127.0.0.1:80",service="web"} 4`,
+		`podtask_service_connections_closed_total{listener="127.0.0.1:80",reason="drain",service="web"} 5`, `podtask_service_connections_closed_total{listener="127.0.0.1:80",reason="no-copy",service="web"} 6`,
+		`podtask_service_connections_closed_total{listener="127.0.0.1:80",reason="quiet",service="web"} 0`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}
+
 // TestDocument holds docs/metrics.md against the metrics; UPDATE_GOLDEN=1 writes it.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	m := New("", func() []lifecycle.State { return nil }, func() int { return 0 })
 	m.Services(func() []service.State { return nil })
+	m.Traffic(nil)
 	m.Logs(func() []logdelivery.Status { return nil })
 	m.Usage(nil, nil)
 	descs := make(chan *prometheus.Desc, 1000)
