@@ -3,7 +3,9 @@ package config
 import (
 	"errors"
 	"fmt"
+	"net/url"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -67,7 +69,7 @@ func NewRule(match, source, origin string) (refs.Rule, error) {
 
 const (
 	maxPattern  = 1024
-	sourceKinds = "file:/PATH, podman:NAME, env:NAME, credential:NAME, command:/PROGRAM ARGUMENT..., tree:/DIRECTORY or aws:"
+	sourceKinds = "file:/PATH, podman:NAME, env:NAME, credential:NAME, command:/PROGRAM ARGUMENT..., tree:/DIRECTORY or aws:; for a Lambda function or an alarm, an http:// or https:// URL"
 )
 
 func checkRule(r refs.Rule) error {
@@ -88,11 +90,43 @@ func checkRule(r refs.Rule) error {
 	}
 	// Any text may stand for a wildcard: a plain one shows whether the rest is right.
 	source := refs.Table{r}.Sample()
+	if isURL(source) {
+		return checkURL(r, source)
+	}
 	if kind, _, ok := strings.Cut(source, ":"); !ok || !slices.Contains([]string{"file", "podman", "env", "credential", "tree", "command", "aws"}, kind) {
 		return fmt.Errorf("%q is not a source: write %s", r.Source, sourceKinds)
 	}
 	_, err := secretsource.Parse(source)
 	return err
+}
+
+func isURL(source string) bool {
+	return strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://")
+}
+
+// callable matches the patterns that an HTTP endpoint may answer.
+var callable = regexp.MustCompile(`^(arn:[a-z-]+:lambda:|alarm:)`)
+
+// checkURL checks the HTTP endpoint of a rule.
+func checkURL(r refs.Rule, source string) error {
+	u, err := url.Parse(source)
+	switch {
+	case err != nil || u.Host == "":
+		return fmt.Errorf("%q is not a URL", r.Source)
+	case u.User != nil:
+		return errors.New("a URL with a user or a password would be in the records of services: let the endpoint do without, or write a command")
+	case !callable.MatchString(r.Match):
+		return errors.New("an HTTP endpoint answers only Lambda functions (match = \"arn:aws:lambda:...\") and alarms (match = \"alarm:...\")")
+	}
+	return nil
+}
+
+// queryOf returns the URL of a query of a Prometheus server.
+func queryOf(server, query string) (string, error) {
+	if !isURL(server) {
+		return "", errors.New("query needs the URL of a Prometheus server as source, as in http://127.0.0.1:9090")
+	}
+	return strings.TrimSuffix(server, "/") + "/api/v1/query?query=" + url.QueryEscape(query), nil
 }
 
 // rulesOf reads the tables [[reference]] of a file. Lines are those of their headers.
@@ -117,7 +151,7 @@ func rulesOf(values map[string]any, lines []int, file string) (table refs.Table,
 const referenceTable = "reference"
 
 // ruleMembers are those of a [[reference]].
-var ruleMembers = []string{"match", "source", "command", "stage", "version"}
+var ruleMembers = []string{"match", "source", "query", "command", "stage", "version"}
 
 func ruleOf(members map[string]any, origin string) (refs.Rule, error) {
 	text := make(map[string]string)
@@ -155,6 +189,12 @@ func ruleOf(members map[string]any, origin string) (refs.Rule, error) {
 		return refs.Rule{}, errors.New(strings.Join(wrong, "; "))
 	}
 	rule := refs.Rule{Match: text["match"], Source: text["source"], Origin: origin, Command: command}
+	if query := text["query"]; query != "" {
+		var err error
+		if text["source"], err = queryOf(text["source"], query); err != nil {
+			return rule, err
+		}
+	}
 	if command == nil {
 		var err error
 		if rule, err = NewRule(text["match"], text["source"], origin); err != nil {

@@ -82,6 +82,10 @@ func TestReferencesThatAreWrongAreAllNamed(t *testing.T) {
 		{`match = "a"` + "\n" + `command = ["x"]`, "absolute path"},
 		{`match = "a"` + "\n" + `command = []`, "source is missing"},
 		{`match = "a"` + "\n" + `sourc = "env:A"`, `did you mean "source"?`},
+		{`match = "/web/*"` + "\n" + `source = "http://127.0.0.1/{1}"`, "answers only Lambda functions"},
+		{`match = "alarm:a"` + "\n" + `source = "http://user:secret@127.0.0.1/"`, "a user or a password"},
+		{`match = "alarm:a"` + "\n" + `source = "https:///x"`, "is not a URL"},
+		{`match = "alarm:a"` + "\n" + `query = "up < 1"`, "URL of a Prometheus server"},
 		{`match = 5` + "\n" + `source = "env:A"`, "match must be a string"},
 		{`match = "` + strings.Repeat("a", 2000) + `"` + "\n" + `source = "env:A"`, "more than 1024 bytes"},
 	}
@@ -102,6 +106,41 @@ func TestReferencesThatAreWrongAreAllNamed(t *testing.T) {
 	for _, text := range []string{"reference = 5", "[reference]\nmatch = \"a\""} {
 		if _, err := Load(home(t, map[string]string{"podtask.toml": text})); err == nil || !strings.Contains(err.Error(), "[[reference]]") {
 			t.Errorf("%q: %v", text, err)
+		}
+	}
+}
+
+func TestReferencesOfHooksAndAlarms(t *testing.T) {
+	t.Parallel()
+	s, err := Load(home(t, map[string]string{"podtask.toml": `
+[[reference]]
+match = "arn:aws:lambda:*:function:smoke-*"
+source = "http://127.0.0.1:9000/{2}"
+
+[[reference]]
+match = "alarm:errors"
+source = "http://127.0.0.1:9090/"
+query = 'rate(errors{job="{1}"}[5m]) > 0.1'
+`}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := s.Rules()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, tt := range map[string]struct {
+		ref  refs.Reference
+		want string
+	}{
+		"a function":         {refs.OfFunction("arn:aws:lambda:r:1:function:smoke-web"), "http://127.0.0.1:9000/web"},
+		"another function":   {refs.OfFunction("arn:aws:lambda:r:1:function:other"), ""},
+		"of another place":   {refs.OfFunction("arn:aws-cn:lambda:r:1:function:smoke-web"), ""},
+		"an alarm":           {refs.OfAlarm("errors"), "http://127.0.0.1:9090/api/v1/query?query=rate%28errors%7Bjob%3D%22%7B1%7D%22%7D%5B5m%5D%29+%3E+0.1"},
+		"a secret so called": {refs.OfSecret("errors", "errors", "", ""), ""},
+	} {
+		if got, _ := table.Find(tt.ref); got.Source != tt.want {
+			t.Errorf("%s: %q, want %q", name, got.Source, tt.want)
 		}
 	}
 }

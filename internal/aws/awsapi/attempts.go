@@ -2,12 +2,8 @@ package awsapi
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/base64"
-	"encoding/binary"
 	"fmt"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -38,18 +34,11 @@ func (a attempts) operations() []operation {
 	}
 }
 
-// revisionID is the id of a deployment's revision: a number of 19 digits, as on ECS.
-func revisionID(deployment string) string {
-	const least = 1_000_000_000_000_000_000
-	sum := sha256.Sum256([]byte(deployment))
-	return strconv.FormatUint(least+binary.BigEndian.Uint64(sum[:8])%(8*least), 10)
-}
+// revisionID is the id of a deployment's revision.
+func revisionID(deployment string) string { return arn.RevisionID(deployment) }
 
-// attemptID is the id of an attempt, which no other service has, also none of the same name.
-func attemptID(s service.State, a service.Attempt) string {
-	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", s.ID, a.Number))
-	return base64.RawURLEncoding.EncodeToString(sum[:16])
-}
+// attemptID is the id of an attempt.
+func attemptID(s service.State, a service.Attempt) string { return arn.AttemptID(s.ID, a.Number) }
 
 func attemptARN(s service.State, a service.Attempt) string {
 	return arn.ServiceDeployment(clusterOfService(s), s.Name, attemptID(s, a))

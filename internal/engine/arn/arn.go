@@ -1,6 +1,9 @@
 package arn
 
 import (
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/binary"
 	"fmt"
 	"strconv"
 )
@@ -48,4 +51,19 @@ func ServiceRevision(cluster, service, id string) string {
 // Definition returns the ARN of a registered task definition.
 func Definition(family string, revision int) string {
 	return Make("task-definition", family+":"+strconv.Itoa(revision))
+}
+
+// RevisionID is the id of the revision of a deployment of a service, which is called
+// NAME/NUMBER: a number of 19 digits, as on ECS.
+func RevisionID(deployment string) string {
+	const least = 1_000_000_000_000_000_000
+	sum := sha256.Sum256([]byte(deployment))
+	return strconv.FormatUint(least+binary.BigEndian.Uint64(sum[:8])%(8*least), 10)
+}
+
+// AttemptID is the id of the attempt of a number for clients, who call it a service deployment. No
+// other service has it, also none of the same name.
+func AttemptID(service string, number int) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", service, number))
+	return base64.RawURLEncoding.EncodeToString(sum[:16])
 }

@@ -66,6 +66,25 @@ func OfRole(id string) Reference {
 
 const rolePrefix = "role:"
 
+// OfFunction returns the reference to a Lambda function by its ARN, which a hook of a service
+// names. Only a pattern that begins with arn:aws:lambda: (or that of another partition) matches: an
+// entry for all that is on AWS is for values, and its program is not called as a hook.
+func OfFunction(id string) Reference {
+	r := Reference{Names: []string{id}, Place: placeOf(id), only: "arn:aws:lambda:"}
+	if parts := strings.SplitN(id, ":", 4); len(parts) == 4 && parts[0] == "arn" {
+		r.only = strings.Join(parts[:3], ":") + ":"
+	}
+	return r
+}
+
+// OfAlarm returns the reference to an alarm by its name. Only a pattern that begins with alarm:
+// matches.
+func OfAlarm(name string) Reference {
+	return Reference{Names: []string{alarmPrefix + name}, Place: clean("alarm", name), only: alarmPrefix}
+}
+
+const alarmPrefix = "alarm:"
+
 // OfObject returns the reference to an object of S3 by its ARN.
 func OfObject(id string) Reference {
 	return Reference{Names: []string{id}, Place: placeOf(id)}
