@@ -57,6 +57,12 @@ func (e ECSServices) StopAttempt(ctx context.Context, name string, number int, a
 	return clientFailure(err)
 }
 
+// ContinueAttempt implements awsapi.Services.
+func (e ECSServices) ContinueAttempt(ctx context.Context, name string, number int, pause string, rollback bool) error {
+	_, err := e.backend.Controller.Ask(ctx, name, func(s svc.State) (svc.Input, error) { return svc.ContinueAttempt(s, number, pause, rollback) })
+	return clientFailure(err)
+}
+
 // clientFailure converts an error that a client has caused. What may pass by itself, as when
 // Podman does not answer, is none: clients try again.
 func clientFailure(err error) error {
@@ -70,7 +76,7 @@ func clientFailure(err error) error {
 		return &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
 	case errors.Is(err, svc.ErrEnded):
 		return &awsapi.Failure{Code: "ConflictException", Message: err.Error()}
-	case errors.Is(err, svc.ErrNoReturn):
+	case errors.Is(err, svc.ErrNoReturn), errors.Is(err, svc.ErrNotPaused):
 		return &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
 	case errors.Is(err, svc.ErrNoAttempt):
 		return &awsapi.Failure{Code: "ServiceDeploymentNotFoundException", Message: "Service deployment not found."}

@@ -1,8 +1,10 @@
 package awsapi
 
 import (
+	"cmp"
 	"context"
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -31,6 +33,7 @@ func (a attempts) operations() []operation {
 		define("DescribeServiceDeployments", honor("serviceDeploymentArns!"), a.describe),
 		define("DescribeServiceRevisions", honor("serviceRevisionArns!"), a.revisions),
 		define("StopServiceDeployment", honor("serviceDeploymentArn!", "stopType"), a.stop),
+		define("ContinueServiceDeployment", honor("serviceDeploymentArn!", "hookId!", "action"), a.resume),
 	}
 }
 
@@ -96,21 +99,44 @@ type attemptHead struct {
 // attemptDoc is an attempt in answers.
 type attemptDoc struct {
 	attemptHead
-	UpdatedAt moment           `json:"updatedAt"`
-	StoppedAt moment           `json:"stoppedAt,omitzero"`
-	Sources   []shareDoc       `json:"sourceServiceRevisions"`
-	Target    shareDoc         `json:"targetServiceRevision"`
-	Rollback  *returnDoc       `json:"rollback,omitempty"`
-	Breaker   breakerUseDoc    `json:"deploymentCircuitBreaker"`
-	Config    attemptConfigDoc `json:"deploymentConfiguration"`
+	UpdatedAt moment              `json:"updatedAt"`
+	StoppedAt moment              `json:"stoppedAt,omitzero"`
+	Sources   []shareDoc          `json:"sourceServiceRevisions"`
+	Target    shareDoc            `json:"targetServiceRevision"`
+	Rollback  *returnDoc          `json:"rollback,omitempty"`
+	Breaker   breakerUseDoc       `json:"deploymentCircuitBreaker"`
+	Alarms    *alarmUseDoc        `json:"alarms,omitempty"`
+	Stage     string              `json:"lifecycleStage,omitempty"`
+	Hooks     []hookCallDoc       `json:"lifecycleHookDetails,omitempty"`
+	Config    deploymentConfigDoc `json:"deploymentConfiguration"`
 }
 
-// shareDoc is how many tasks there are of a revision.
+// shareDoc is how many tasks there are of a revision, and what part of the connections it gets, in
+// percent: with strategies that shift them.
 type shareDoc struct {
-	ARN       string `json:"arn"`
-	Requested int    `json:"requestedTaskCount"`
-	Running   int    `json:"runningTaskCount"`
-	Pending   int    `json:"pendingTaskCount"`
+	ARN        string   `json:"arn"`
+	Requested  int      `json:"requestedTaskCount"`
+	Running    int      `json:"runningTaskCount"`
+	Pending    int      `json:"pendingTaskCount"`
+	Production *float64 `json:"requestedProductionTrafficWeight,omitempty"`
+	Test       *float64 `json:"requestedTestTrafficWeight,omitempty"`
+}
+
+// alarmUseDoc is what the alarms of an attempt say.
+type alarmUseDoc struct {
+	Status    string   `json:"status"`
+	Names     []string `json:"alarmNames"`
+	Triggered []string `json:"triggeredAlarmNames"`
+}
+
+// hookCallDoc is a hook of an attempt in a stage.
+type hookCallDoc struct {
+	ID        string `json:"hookId"`
+	Type      string `json:"targetType"`
+	Target    string `json:"targetArn,omitempty"`
+	Status    string `json:"status"`
+	ExpiresAt moment `json:"expiresAt,omitzero"`
+	OnTimeout string `json:"timeoutAction"`
 }
 
 type returnDoc struct {
@@ -125,11 +151,6 @@ type breakerUseDoc struct {
 	Threshold int    `json:"threshold"`
 }
 
-type attemptConfigDoc struct {
-	deploymentConfigDoc
-	Strategy string `json:"strategy"`
-}
-
 func headOf(s service.State, a service.Attempt) attemptHead {
 	cluster := clusterOfService(s)
 	return attemptHead{
@@ -139,14 +160,37 @@ func headOf(s service.State, a service.Attempt) attemptHead {
 	}
 }
 
-func shareOf(s service.State, share service.Share) shareDoc {
-	return shareDoc{revisionARN(s, share.Deployment), share.Requested, share.Running, share.Pending}
+// current is the latest attempt of a service; nil for none.
+func current(s service.State) *service.Attempt {
+	if n := len(s.History); n > 0 {
+		return &s.History[n-1]
+	}
+	return nil
 }
 
-func sharesOf(s service.State, shares []service.Share) []shareDoc {
+// shareOf describes a share, with the weights of an attempt that shifts connections; nil for none.
+func shareOf(s service.State, share service.Share, a *service.Attempt) shareDoc {
+	doc := shareDoc{ARN: revisionARN(s, share.Deployment), Requested: share.Requested, Running: share.Running, Pending: share.Pending}
+	if a == nil || a.Progress == nil || rolls(a.Method) {
+		return doc
+	}
+	production, test := a.Progress.Weight, a.Progress.TestWeight
+	switch share.Deployment {
+	case a.Progress.Green:
+	case a.Progress.Blue:
+		production, test = service.Whole-production, service.Whole-test
+	default:
+		production, test = 0, 0
+	}
+	inPercent, testInPercent := production.Percent(), test.Percent()
+	doc.Production, doc.Test = &inPercent, &testInPercent
+	return doc
+}
+
+func sharesOf(s service.State, shares []service.Share, a *service.Attempt) []shareDoc {
 	all := []shareDoc{}
 	for _, share := range shares {
-		all = append(all, shareOf(s, share))
+		all = append(all, shareOf(s, share, a))
 	}
 	return all
 }
@@ -155,9 +199,15 @@ func sharesOf(s service.State, shares []service.Share) []shareDoc {
 func attemptOf(s service.State, a service.Attempt) attemptDoc {
 	doc := attemptDoc{
 		attemptHead: headOf(s, a), UpdatedAt: moment(a.Times.UpdatedAt), StoppedAt: moment(a.Times.StoppedAt),
-		Sources: sharesOf(s, a.Sources), Target: shareOf(s, a.Target),
+		Sources: sharesOf(s, a.Sources, &a), Target: shareOf(s, a.Target, &a), Alarms: alarmUseOf(a),
 		Breaker: breakerUseDoc{"MONITORING", a.Breaker.Failures, a.Breaker.Threshold},
-		Config:  attemptConfigDoc{configOf(a.Breaker.Breaker, a.Bounds), "ROLLING"},
+		Config:  configOf(a.Breaker.Breaker, a.Bounds, a.Method),
+	}
+	if p := a.Progress; p != nil && (!rolls(a.Method) || len(a.Method.Hooks) > 0) {
+		doc.Stage = string(p.Stage)
+		for _, c := range p.Calls {
+			doc.Hooks = append(doc.Hooks, hookCallOf(a, c))
+		}
 	}
 	switch {
 	case a.Breaker.Tripped:
@@ -171,6 +221,38 @@ func attemptOf(s service.State, a service.Attempt) attemptDoc {
 		doc.Rollback = &returnDoc{doc.Reason, moment(r.StartedAt), revisionARN(s, r.Deployment)}
 	}
 	return doc
+}
+
+// hookCallOf describes a hook of an attempt in a stage.
+func hookCallOf(a service.Attempt, c service.HookCall) hookCallDoc {
+	doc := hookCallDoc{ID: c.ID, Type: string(service.HookLambda), Status: string(c.Status), ExpiresAt: moment(c.ExpiresAt), OnTimeout: string(service.TimeoutRollback)}
+	i := slices.IndexFunc(a.Method.Hooks, func(h service.Hook) bool { return h.Name == c.Hook })
+	if i >= 0 {
+		h := a.Method.Hooks[i]
+		doc.Type, doc.Target, doc.OnTimeout = kindOf(h), targetOf(h), string(cmp.Or(h.OnTimeout, service.TimeoutRollback))
+	}
+	return doc
+}
+
+// alarmUseOf describes what the alarms of an attempt say; nil without any.
+func alarmUseOf(a service.Attempt) *alarmUseDoc {
+	if len(a.Method.Alarms.Alarms) == 0 {
+		return nil
+	}
+	doc := alarmUseDoc{Status: "DISABLED", Names: namesOf(a.Method.Alarms), Triggered: []string{}}
+	use := a.Alarms
+	switch {
+	case use == nil || !a.Method.Alarms.Enable:
+	case use.Watched && len(use.Raised) > 0:
+		doc.Status, doc.Triggered = "TRIGGERED", use.Raised
+	case len(use.Raised) > 0: // from the beginning: they do not count
+		doc.Triggered = use.Raised
+	case a.Ended() || a.Status == service.AttemptReturning:
+		doc.Status = "MONITORING_COMPLETE"
+	default:
+		doc.Status = "MONITORING"
+	}
+	return &doc
 }
 
 type listAttemptsIn struct {
@@ -284,6 +366,38 @@ func (a attempts) stop(ctx context.Context, in stopAttemptIn, _ fields) (any, er
 		return nil, failf("ServiceDeploymentNotFoundException", "Service deployment not found.")
 	}
 	if err := a.services.StopAttempt(ctx, s.Name, found.Number, in.Type == "ABORT"); err != nil {
+		return nil, err
+	}
+	return struct {
+		ARN string `json:"serviceDeploymentArn"`
+	}{attemptARN(s, found)}, nil
+}
+
+type resumeAttemptIn struct {
+	ARN    string `json:"serviceDeploymentArn"`
+	Hook   string `json:"hookId"`
+	Action string `json:"action"`
+}
+
+// pauseID is the form of the hookId of a pause.
+var pauseID = regexp.MustCompile(`^ecs-pause-[A-Za-z0-9_-]{43}$`)
+
+// resume answers a pause: the attempt continues, or is rolled back.
+func (a attempts) resume(ctx context.Context, in resumeAttemptIn, _ fields) (any, error) {
+	if err := oneOf("action", in.Action, "CONTINUE", "ROLLBACK"); err != nil {
+		return nil, err
+	}
+	if !pauseID.MatchString(in.Hook) {
+		return nil, invalidf("hookId: %q is not ecs-pause- with 43 characters of base64url behind it", shortened(in.Hook))
+	}
+	s, found, ok, err := a.attempt("serviceDeploymentArn", in.ARN)
+	if err != nil {
+		return nil, err
+	}
+	if !ok {
+		return nil, failf("ServiceDeploymentNotFoundException", "Service deployment not found.")
+	}
+	if err := a.services.ContinueAttempt(ctx, s.Name, found.Number, in.Hook, in.Action == "ROLLBACK"); err != nil {
 		return nil, err
 	}
 	return struct {

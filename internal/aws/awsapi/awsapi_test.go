@@ -117,6 +117,20 @@ func (k *keeper) StopAttempt(_ context.Context, name string, number int, abort b
 	return nil
 }
 
+func (k *keeper) ContinueAttempt(_ context.Context, name string, number int, pause string, rollback bool) error {
+	for _, s := range k.States() {
+		if s.Name != name {
+			continue
+		}
+		in, err := service.ContinueAttempt(s, number, pause, rollback)
+		if err != nil {
+			return &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
+		}
+		k.step(name, in)
+	}
+	return nil
+}
+
 // run has the tasks of a service run, or fail, until it is steady or there is nothing to do.
 func (k *keeper) run(name string, fails func(service.Task) bool) service.State {
 	s := k.step(name, service.TimerFired{})

@@ -78,6 +78,9 @@ type Services interface {
 	Remove(ctx context.Context, name string) (service.State, error)
 	// StopAttempt gives up an attempt of the service's history, as service.StopAttempt does.
 	StopAttempt(ctx context.Context, name string, number int, abort bool) error
+	// ContinueAttempt answers the pause of an id at which an attempt waits: it continues, or is
+	// rolled back. One that does not wait there is an InvalidParameterException.
+	ContinueAttempt(ctx context.Context, name string, number int, pause string, rollback bool) error
 }
 
 // NewService is a service to make.

@@ -35,6 +35,5 @@ var refusals = map[string]string{
 	"SubmitContainerStateChange": noAgentCalls, "SubmitTaskStateChange": noAgentCalls, "UpdateContainerAgent": noAgentCalls,
 
 	"DeleteAttributes": noAttributes, "ListAttributes": noAttributes, "PutAttributes": noAttributes,
-	"ListServicesByNamespace":   "it has no Cloud Map, so there are no namespaces",
-	"ContinueServiceDeployment": "deployments have no pauses",
+	"ListServicesByNamespace": "it has no Cloud Map, so there are no namespaces",
 }

@@ -87,30 +87,6 @@ type serviceDoc struct {
 	Tags              *[]tag              `json:"tags,omitempty"`
 }
 
-type deploymentConfigDoc struct {
-	Breaker  breakerDoc      `json:"deploymentCircuitBreaker"`
-	Maximum  int             `json:"maximumPercent"`
-	Minimum  int             `json:"minimumHealthyPercent"`
-	Strategy string          `json:"strategy"`
-	Bake     int             `json:"bakeTimeInMinutes"`
-	Alarms   json.RawMessage `json:"alarms,omitempty"`
-}
-
-// configOf describes how copies are replaced. Without bounds that is within ECS's defaults.
-func configOf(breaker service.Breaker, bounds *service.Bounds) deploymentConfigDoc {
-	doc := deploymentConfigDoc{Breaker: breakerDoc{breaker.Enable, breaker.Rollback, !breaker.Cumulative}, Maximum: 200, Minimum: 100, Strategy: "ROLLING"}
-	if bounds != nil {
-		doc.Maximum, doc.Minimum = bounds.MaximumPercent, bounds.MinimumHealthyPercent
-	}
-	return doc
-}
-
-type breakerDoc struct {
-	Enable   bool `json:"enable"`
-	Rollback bool `json:"rollback"`
-	Reset    bool `json:"resetOnHealthyTask"`
-}
-
 type eventDoc struct {
 	ID        string `json:"id"`
 	CreatedAt moment `json:"createdAt"`
@@ -134,7 +110,7 @@ type deploymentDoc struct {
 }
 
 // notInService are kept members that DescribeServices has elsewhere, or not at all.
-var notInService = []string{"deploymentConfiguration.alarms", "role", "serviceConnectConfiguration", "launchType", "enableECSManagedTags"}
+var notInService = []string{keptAlarms, "role", "serviceConnectConfiguration", "launchType", "enableECSManagedTags"}
 
 // document describes a service.
 func (o *serviceBook) document(s service.State, tags bool) (any, error) {
@@ -143,19 +119,21 @@ func (o *serviceBook) document(s service.State, tags bool) (any, error) {
 		ARN: arn.Service(cluster, s.Name), Name: s.Name, ClusterARN: arn.Cluster(cluster), Status: string(s.Status),
 		DesiredCount: s.DesiredCount, RunningCount: count.Running, PendingCount: count.Pending, LaunchType: launchTypeOf(client{Kept: c.Kept}),
 		Definition: arn.Make("task-definition", p.TaskDefinition), Controller: map[string]string{"type": "ECS"}, Events: events(s),
-		Deployment: configOf(s.Config.Breaker, s.Config.Bounds),
+		Deployment: configOf(s.Config.Breaker, s.Config.Bounds, s.Config.Method),
 		CreatedAt:  moment(s.CreatedAt), CreatedBy: "arn:aws:iam::" + arn.Account + ":user/podtask", GracePeriod: graceOf(s.Config, c.Kept),
 		Scheduling: schedulingOf(c), Exec: c.Exec, ManagedTags: string(c.Kept["enableECSManagedTags"]) == "true", PropagateTags: cmp.Or(c.PropagateTags, "NONE"),
 		LoadBalancers: []struct{}{}, Registries: []struct{}{}, Constraints: []struct{}{}, PlacementStrategy: []struct{}{}, TaskSets: []struct{}{},
 	}
-	doc.Deployment.Alarms = c.Kept["deploymentConfiguration.alarms"]
+	if doc.Deployment.Alarms == nil { // as they were sent, also if they are off
+		doc.Deployment.Alarms = c.Kept[keptAlarms]
+	}
 	if s.Status == service.Draining {
 		doc.DesiredCount = 0
 	}
 	for _, d := range s.Deployments {
 		doc.Deployments = append(doc.Deployments, deploymentOf(s, d, c.Kept))
 	}
-	doc.Revisions = sharesOf(s, service.Shares(s))
+	doc.Revisions = sharesOf(s, service.Shares(s), current(s))
 	if n := len(s.History); n > 0 {
 		doc.Current = attemptARN(s, s.History[n-1])
 	}

@@ -38,17 +38,13 @@ const noEffect = "it has no effect on this host; an event of the service says so
 // keptOfServices are the members of both requests that are only returned.
 var keptOfServices = slices.Concat(
 	keep("there is one host, and its network is the user's",
-		"networkConfiguration:o", "platformVersion:s", "capacityProviderStrategy:l", "placementConstraints:l", "placementStrategy:l", "availabilityZoneRebalancing:s", "enableECSManagedTags:b", "deploymentConfiguration.alarms:o"),
+		"networkConfiguration:o", "platformVersion:s", "capacityProviderStrategy:l", "placementConstraints:l", "placementStrategy:l", "availabilityZoneRebalancing:s", "enableECSManagedTags:b"),
 	keep(noEffect, "loadBalancers:l", "serviceRegistries:l", "serviceConnectConfiguration:o"),
 	refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 	refuse("podtask has no gateways", "gatewayConnectors", "vpcLatticeConfigurations"),
 	refuse("podtask has metrics of its own", "monitoring"),
-	refuse("a rollout is ROLLING, with its own pace", "deploymentConfiguration.canaryConfiguration", "deploymentConfiguration.linearConfiguration",
-		"deploymentConfiguration.lifecycleHooks", "deploymentConfiguration.earlySuccessCriteria", "deploymentConfiguration.deploymentCircuitBreaker.thresholdConfiguration"),
-	honor("cluster", "taskDefinition", "desiredCount", "deploymentController", "deploymentController.type", "enableExecuteCommand", "healthCheckGracePeriodSeconds", "propagateTags",
-		"deploymentConfiguration", "deploymentConfiguration.strategy", "deploymentConfiguration.bakeTimeInMinutes", "deploymentConfiguration.maximumPercent", "deploymentConfiguration.minimumHealthyPercent",
-		"deploymentConfiguration.deploymentCircuitBreaker", "deploymentConfiguration.deploymentCircuitBreaker.enable", "deploymentConfiguration.deploymentCircuitBreaker.rollback",
-		"deploymentConfiguration.deploymentCircuitBreaker.resetOnHealthyTask"),
+	honor("cluster", "taskDefinition", "desiredCount", "deploymentController", "deploymentController.type", "enableExecuteCommand", "healthCheckGracePeriodSeconds", "propagateTags"),
+	deploymentMembers,
 )
 
 func (o *serviceOps) operations() []operation {
@@ -96,40 +92,24 @@ type serviceIn struct {
 	Controller     struct {
 		Type string `json:"type"`
 	} `json:"deploymentController"`
-	Deployment struct {
-		Strategy string `json:"strategy"`
-		Bake     int    `json:"bakeTimeInMinutes"` // only 0, which DescribeServices of ECS answers
-		Maximum  *int   `json:"maximumPercent"`
-		Minimum  *int   `json:"minimumHealthyPercent"`
-		Breaker  *struct {
-			Enable   bool  `json:"enable"`
-			Rollback bool  `json:"rollback"`
-			Reset    *bool `json:"resetOnHealthyTask"`
-		} `json:"deploymentCircuitBreaker"`
-	} `json:"deploymentConfiguration"`
+	Deployment deploymentIn `json:"deploymentConfiguration"`
 }
 
 func (in serviceIn) check(kept fields) error {
 	if c := in.Controller.Type; c != "" && c != "ECS" {
 		return failf(codeUnsupported, "podtask does not do deployments with the controller %s: a service rolls out its definition by itself", shortened(c))
 	}
-	if s := in.Deployment.Strategy; s != "" && s != "ROLLING" {
-		return failf(codeUnsupported, "podtask does not do deployments with the strategy %s: only ROLLING ones", shortened(s))
-	}
-	if in.Deployment.Bake != 0 {
-		return invalidf("deploymentConfiguration.bakeTimeInMinutes: a rollout is ROLLING, without a time in which both revisions run: 0")
-	}
 	return errors.Join(checkKept(kept), oneOf("propagateTags", in.PropagateTags, "TASK_DEFINITION", "SERVICE", "NONE"))
 }
 
 // apply changes a configuration as the request says. Tags are those of the definition.
 func (in serviceIn) apply(c service.Config, client serviceClient, kept fields, definition []tag) (service.Config, error) {
-	c.Bounds = c.Bounds.Override(in.Deployment.Minimum, in.Deployment.Maximum)
-	if b := in.Deployment.Breaker; b != nil {
-		c.Breaker.Enable, c.Breaker.Rollback = b.Enable, b.Rollback
-		if b.Reset != nil { // else it stays, as on ECS
-			c.Breaker.Cumulative = !*b.Reset
-		}
+	c, err := in.Deployment.apply(c)
+	if err == nil {
+		err = checkBalancers(c.Method, kept, client.Kept)
+	}
+	if err != nil {
+		return c, err
 	}
 	if in.GracePeriod != nil {
 		c.HealthCheckGracePeriod = time.Duration(*in.GracePeriod) * time.Second
@@ -145,8 +125,13 @@ func (in serviceIn) apply(c service.Config, client serviceClient, kept fields, d
 		client.Kept = make(fields)
 	}
 	maps.Copy(client.Kept, kept)
+	if a := in.Deployment.Alarms; a != nil {
+		if client.Kept[keptAlarms], err = json.Marshal(alarmsDoc{append([]string{}, a.Names...), a.Enable, a.Rollback}); err != nil {
+			return c, err
+		}
+	}
 	own := clientWith(client, definition)
-	var err, err2 error
+	var err2 error
 	c.Client, err = json.Marshal(client)
 	c.TaskClient, err2 = json.Marshal(own)
 	return c, errors.Join(err, err2)
@@ -169,6 +154,58 @@ func clientWith(s serviceClient, definition []tag) client {
 	return c
 }
 
+// keptAlarms is where the alarms of a service are kept as they were sent.
+const keptAlarms = "deploymentConfiguration.alarms"
+
+// checkBalancers checks load balancers as ECS does when a request has a strategy that shifts
+// connections. Those of the service count if the request has none.
+func checkBalancers(m service.Method, sent, before fields) error {
+	if rolls(m) {
+		return nil
+	}
+	var balancers []struct {
+		Name     string `json:"loadBalancerName"`
+		Group    string `json:"targetGroupArn"`
+		Advanced *struct {
+			Group      string `json:"alternateTargetGroupArn"`
+			Production string `json:"productionListenerRule"`
+			Test       string `json:"testListenerRule"`
+		} `json:"advancedConfiguration"`
+	}
+	raw := sent["loadBalancers"]
+	if raw == nil {
+		raw = before["loadBalancers"]
+	}
+	if raw == nil {
+		return nil
+	}
+	if err := json.Unmarshal(raw, &balancers); err != nil {
+		return invalidf("loadBalancers cannot be read: %v", err)
+	}
+	var errs []error
+	var groups []string
+	for i, b := range balancers {
+		path := fmt.Sprintf("loadBalancers[%d]", i)
+		if b.Name != "" {
+			errs = append(errs, invalidf("%s.loadBalancerName: a Classic Load Balancer cannot be used with the strategy %s", path, m.Strategy))
+		}
+		if b.Advanced == nil {
+			errs = append(errs, invalidf("%s.advancedConfiguration is required with the strategy %s", path, m.Strategy))
+			continue
+		}
+		if rule := b.Advanced.Production; rule != "" && rule == b.Advanced.Test {
+			errs = append(errs, invalidf("%s.advancedConfiguration: productionListenerRule and testListenerRule are the same", path))
+		}
+		for _, group := range []string{b.Group, b.Advanced.Group} {
+			if group != "" && slices.Contains(groups, group) {
+				errs = append(errs, invalidf("%s: the target group %s is there twice", path, shortened(group)))
+			}
+			groups = append(groups, group)
+		}
+	}
+	return joined(errs)
+}
+
 // given reports whether a kept member has a value that is not empty.
 func given(kept fields, name string) bool {
 	v := string(kept[name])
@@ -189,7 +226,7 @@ func disabled(v json.RawMessage) bool {
 
 // notes are what events say of members without an effect.
 func notes(kept fields) (all []string) {
-	for _, name := range []string{"loadBalancers", "serviceRegistries", "serviceConnectConfiguration", "deploymentConfiguration.alarms"} {
+	for _, name := range []string{"loadBalancers", "serviceRegistries", "serviceConnectConfiguration"} {
 		if given(kept, name) && !disabled(kept[name]) {
 			all = append(all, fmt.Sprintf("keeps %s, which has no effect on this host.", name))
 		}
@@ -394,7 +431,7 @@ func (o *serviceOps) change(s service.State, in updateServiceIn, kept fields) (S
 		return c, err
 	}
 	c.Config = func(now service.Config) service.Config {
-		now.Bounds, now.Breaker, now.HealthCheckGracePeriod = config.Bounds, config.Breaker, config.HealthCheckGracePeriod
+		now.Bounds, now.Breaker, now.Method, now.HealthCheckGracePeriod = config.Bounds, config.Breaker, config.Method, config.HealthCheckGracePeriod
 		now.ClientConfig = config.ClientConfig
 		return now
 	}
