@@ -251,6 +251,7 @@ func (s *State) returnTo(at time.Time, reason string, sources []Share) {
 	a.Return = &Return{Deployment: s.Primary().ID, StartedAt: at}
 	if p := a.Progress; p != nil {
 		a.Return.Stage = p.Stage
+		p.Regrow = p.Stage == CleanUp || p.Blue != s.Primary().ID
 		p.Back, p.Blue, p.Stage = true, s.Primary().ID, ScaleUp
 		s.beginStages(at)
 	}

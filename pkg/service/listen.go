@@ -90,7 +90,7 @@ func (s State) groups(test bool, fit func(Task) bool) []Group {
 // isOld reports whether a copy has a part of the connections that are not green's: it is of blue, or of
 // another revision, until there are enough of blue.
 func (s State) isOld(p *Progress, t Task) bool {
-	return t.Deployment == p.Blue || t.Deployment != p.Green && p.Stage == Reconcile && s.Count(p.Blue).Healthy < s.DesiredCount
+	return t.Deployment == p.Blue || t.Deployment != p.Green && s.gathers(p)
 }
 
 func copies(s State, fit func(Task) bool) (ids []string) {

@@ -190,6 +190,9 @@ type Progress struct {
 	TestBegun  bool     `json:"testBegun,omitempty"` // TestShift has begun
 	// Back: green goes, and blue stays: the way back.
 	Back bool `json:"back,omitempty"`
+	// Regrow: on the way back all copies of blue have to be healthy before they get the connections,
+	// because there were too few. Otherwise one is enough.
+	Regrow bool `json:"regrow,omitempty"`
 	// Calls are those of hooks, the latest of each hook in each stage and step, in their order.
 	Calls []HookCall `json:"calls,omitempty"`
 	// Details are what answers in progress have added to the details of a hook, by its name.

@@ -24,6 +24,10 @@ func TestModel(t *testing.T) {
 		if rapid.Bool().Draw(t, "listeners") {
 			c.Listeners = []Listener{{Address: "127.0.0.1:8080", Container: "app", Port: 8000}}
 		}
+		c.Method = drawMethod(t)
+		if rapid.Bool().Draw(t, "test listeners") {
+			c.TestListeners = []Listener{{Address: "127.0.0.1:9090", Container: "app", Port: 8000}}
+		}
 		if rapid.Bool().Draw(t, "port") {
 			ports = []uint16{80}
 		}
@@ -37,7 +41,9 @@ func TestModel(t *testing.T) {
 			w.move(t, &revision, ports)
 			checkNoneLost(w)
 		}
-		w.refuses = ""
+		w.refuses, w.raised = "", nil
+		w.answers = map[string][]HookAnswered{}
+		w.resolveAll()
 		if w.state.Primary().Rollout == Failed { // somebody stopped it: it goes on when somebody wants that
 			w.tell(update(w.state.Primary().Spec))
 		}
@@ -50,7 +56,7 @@ func TestModel(t *testing.T) {
 func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
 	ids := slices.Sorted(maps.Keys(w.tasks))
 	one := func() string { return rapid.SampledFrom(ids).Draw(t, "task") }
-	switch move := rapid.IntRange(0, 17).Draw(t, "move"); {
+	switch move := rapid.IntRange(0, 22).Draw(t, "move"); {
 	case move <= 4 && len(w.asked) > 0:
 		w.do(rapid.IntRange(0, len(w.asked)-1).Draw(t, "effect"))
 	case move <= 8 && len(ids) > 0:
@@ -95,11 +101,71 @@ func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
 				w.look(id)
 			}
 		}
+	case move == 18: // the hooks change their mind
+		w.answers = map[string][]HookAnswered{"ask": {drawAnswer(t)}}
+	case move == 19: // a user decides about a pause, an old one too
+		if a := w.state.History[len(w.state.History)-1]; a.Progress != nil && len(a.Progress.Calls) > 0 {
+			c := rapid.SampledFrom(a.Progress.Calls).Draw(t, "call")
+			w.tell(ContinueRequested{ID: c.ID, Rollback: rapid.IntRange(0, 3).Draw(t, "rollback") == 0})
+		}
+	case move == 20:
+		w.raised = rapid.SampledFrom([][]string{nil, nil, {"errors"}}).Draw(t, "raised")
+	case move == 21:
+		c := w.state.Config
+		c.Method = drawMethod(t)
+		if Validate("web", w.state.Primary().Spec, w.state.DesiredCount, c) == nil {
+			w.tell(Updated{Config: &c})
+		}
+	case move == 22: // an answer that nobody asked for, or that comes too late
+		if a := w.state.History[len(w.state.History)-1]; a.Progress != nil && len(a.Progress.Calls) > 0 {
+			c := rapid.SampledFrom(a.Progress.Calls).Draw(t, "call")
+			answer := drawAnswer(t)
+			answer.ID, answer.Number = c.ID, c.Number-1
+			w.tell(answer)
+		}
 	case move == 15:
 		w.now = w.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(t, "seconds")) * time.Second)
 		w.tell(TimerFired{})
 	}
 }
+
+// drawMethod draws how deployments are done.
+func drawMethod(t *rapid.T) Method {
+	m := Method{Strategy: rapid.SampledFrom([]Strategy{"", BlueGreen, Linear, Canary}).Draw(t, "strategy")}
+	minutes := func(label string) time.Duration {
+		return time.Duration(rapid.SampledFrom([]int{0, 0, 5}).Draw(t, label)) * time.Minute
+	}
+	switch m.Strategy {
+	case Linear:
+		m.Step = Increment{Part: Permille(rapid.IntRange(30, 1000).Draw(t, "step")), Bake: minutes("step bake")}
+	case Canary:
+		m.Step = Increment{Part: Permille(rapid.IntRange(1, 1000).Draw(t, "canary")), Bake: minutes("canary bake")}
+	}
+	m.Bake = minutes("bake")
+	if rapid.Bool().Draw(t, "hook") {
+		m.Hooks = append(m.Hooks, Hook{Name: "ask", Stages: rapid.SliceOfNDistinct(rapid.SampledFrom(hookStages), 1, 8, rapid.ID).Draw(t, "stages"), Target: all.Target})
+		m.Hooks[0].Timeout = time.Hour
+	}
+	if rapid.IntRange(0, 3).Draw(t, "pause") == 0 {
+		stage := rapid.SampledFrom([]Stage{PreScaleUp, PostTestShift, PreProduction, PostProduction}).Draw(t, "pause at")
+		action := rapid.SampledFrom([]TimeoutAction{"", TimeoutContinue}).Draw(t, "timeout")
+		m.Hooks = append(m.Hooks, Hook{Name: "ok", Stages: []Stage{stage}, Target: HookTarget{Kind: HookPause}, Timeout: time.Hour, OnTimeout: action})
+	}
+	if rapid.IntRange(0, 3).Draw(t, "alarms") == 0 {
+		m.Alarms = Alarms{Enable: true, Rollback: rapid.Bool().Draw(t, "alarm rollback"), Alarms: []Alarm{{Name: "errors"}}}
+	}
+	return m
+}
+
+func drawAnswer(t *rapid.T) HookAnswered {
+	return rapid.SampledFrom([]HookAnswered{
+		{Status: HookSucceeded}, {Status: HookFailed, Reason: "exit 1"}, {Status: HookInProgress, CallBackDelay: time.Minute},
+		{Status: HookInProgress}, {Status: "NONSENSE"}, {Status: HookInProgress, CallBackDelay: -time.Hour, Details: []byte(`{"a":1}`)},
+	}).Draw(t, "answer")
+}
+
+// resolveAll continues all pauses from now on, as a user who lets everything pass.
+func (w *world) resolveAll() { w.passes = true }
 
 // checkNoneLost: what runs is known, and the bound of what there is holds for what was
 // made too.
@@ -121,7 +187,7 @@ func checkConverges(w *world, t *rapid.T) {
 	}
 	p := w.state.Primary()
 	if n := len(w.state.Deployments); n != 1 {
-		t.Fatalf("%d deployments are left", n)
+		t.Fatalf("%d deployments are left, and it says:\n%s\n%+v\n%+v", n, w.said(), w.state.Explain(w.now), w.state.Tasks)
 	}
 	if _, bad := w.bad[p.TaskDefinition]; bad && w.state.DesiredCount > 0 {
 		t.Fatalf("it came to rest with %s, which is bad", p.TaskDefinition)

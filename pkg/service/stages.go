@@ -51,10 +51,19 @@ var (
 	}
 )
 
+// onlyBlue: copies of other revisions are gone, but for protected ones.
 func onlyBlue(s *State, a *Attempt, at time.Time) bool {
 	p := a.Progress
-	return !slices.ContainsFunc(s.Tasks, func(t Task) bool {
+	return !s.gathers(p) && !slices.ContainsFunc(s.Tasks, func(t Task) bool {
 		return t.present() && t.Deployment != p.Blue && t.Deployment != p.Green && !t.spared(at)
+	})
+}
+
+// gathers: copies of other revisions than blue and green have connections, until blue has all its copies.
+func (s *State) gathers(p *Progress) bool {
+	early := p.Stage == Reconcile || p.Back && p.Stage == ScaleUp
+	return early && s.Count(p.Blue).Healthy < s.DesiredCount && slices.ContainsFunc(s.Tasks, func(t Task) bool {
+		return t.Healthy() && t.Deployment != p.Blue && t.Deployment != p.Green
 	})
 }
 
@@ -82,20 +91,23 @@ func stepBaked(_ *State, a *Attempt, at time.Time) bool {
 }
 
 func baked(s *State, a *Attempt, at time.Time) bool {
-	return stepBaked(s, a, at) && (a.rolls() || greenHealthy(s, a, at))
+	if a.rolls() {
+		return stepBaked(s, a, at) && rolled(s, a, at)
+	}
+	return stepBaked(s, a, at) && greenHealthy(s, a, at)
 }
 
 // prove notes that green is what a later rollback returns to: it has had all connections for the bake time.
 func prove(s *State, _ *Attempt) { s.noteCompleted() }
 
-func onlyGreen(s *State, a *Attempt, _ time.Time) bool {
-	return s.Count("").Present == s.Count(a.Progress.Green).Present
+func onlyGreen(s *State, a *Attempt, at time.Time) bool {
+	return s.Count("").Present == s.Count(a.Progress.Green).Present && greenHealthy(s, a, at)
 }
 
 // blueReady: there are copies that the connections can go back to. All of them, if some had been stopped.
 func blueReady(s *State, a *Attempt, _ time.Time) bool {
 	need := s.DesiredCount
-	if a.Return != nil && a.Return.Stage != CleanUp {
+	if !a.Progress.Regrow {
 		need = min(need, 1)
 	}
 	return s.Count(a.Progress.Blue).Healthy >= need
@@ -187,10 +199,11 @@ func (s *State) plan(at time.Time, m Method, before *Attempt) *Progress {
 	case m.rolls():
 		return p
 	case s.keptOf(green) > 0: // it returns to copies that are still there
-		p.Blue, p.Green, p.Back, p.Stage = green, p.Blue, true, ScaleUp
+		p.Blue, p.Green, p.Back, p.Regrow, p.Stage = green, p.Blue, true, true, ScaleUp
 		p.Weight = Permille(1000 * s.Count(p.Green).Healthy / max(1, s.Count("").Healthy))
 		if before != nil && before.Progress != nil && before.Progress.Blue == p.Blue && before.Progress.Green == p.Green {
-			p.Weight, p.TestWeight, p.Steps = before.Progress.Weight, before.Progress.TestWeight, before.Progress.Steps
+			b := before.Progress
+			p.Weight, p.TestWeight, p.TestBegun, p.Steps, p.Regrow = b.Weight, b.TestWeight, b.TestBegun, b.Steps, b.Stage == CleanUp
 		}
 	case slices.ContainsFunc(s.Deployments, func(d Deployment) bool {
 		return d.ID != green && d.ID != p.Blue && s.Count(d.ID).Present > 0
@@ -330,7 +343,7 @@ func (s *State) wants(a *Attempt, id string) int {
 		return min(s.DesiredCount, s.keptOf(id)) // they stay, and are not replaced
 	case id == p.Green && !p.Back && p.Stage != Reconcile && p.Stage != PreScaleUp:
 		return s.DesiredCount
-	case id != p.Green && p.Stage == Reconcile && s.Count(p.Blue).Healthy < s.DesiredCount:
+	case id != p.Green && s.gathers(p):
 		return min(s.DesiredCount, s.keptOf(id))
 	}
 	return 0
@@ -353,9 +366,11 @@ func (s *State) stopSets(at time.Time, a *Attempt, stop func(*Task, string)) {
 		surplus[d.ID] = s.keptOf(d.ID) - s.wants(a, d.ID)
 	}
 	for _, t := range s.expendable() {
-		n := s.wants(a, t.Deployment)
+		n, mine := s.wants(a, t.Deployment), s.Count(t.Deployment).Healthy
+		// The last healthy copies stay until there are others.
+		needed := t.Healthy() && mine <= n || t.Healthy() && s.DesiredCount > 0 && s.Count("").Healthy <= 1
 		switch {
-		case t.spared(at):
+		case t.spared(at) || needed:
 		case t.Failed && (n == 0 || s.Count(t.Deployment).Present > n):
 			stop(t, "it failed container health checks")
 		case t.Failed:
@@ -375,7 +390,8 @@ func (s *State) lacking() map[string]int {
 	n := make(map[string]int)
 	if a := s.staged(); a != nil && !a.rolls() {
 		for _, d := range s.Deployments {
-			n[d.ID] = s.wants(a, d.ID) - s.keptOf(d.ID)
+			wanted := s.wants(a, d.ID)
+			n[d.ID] = min(wanted-s.keptOf(d.ID), wanted+1-s.Count(d.ID).Present)
 		}
 		return n
 	}

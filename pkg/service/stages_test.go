@@ -63,6 +63,13 @@ func checkStages(w *world, before State, in Input) {
 		}
 	}
 	checkNotDeserted(w, before, in)
+	if a := w.state.staged(); a != nil && !a.rolls() {
+		for _, d := range w.state.Deployments {
+			if n := w.state.Count(d.ID).Present; n > before.Count(d.ID).Present && n > w.state.DesiredCount+1 {
+				broken("%d copies of %s were made, %d are desired", n, d.ID, w.state.DesiredCount)
+			}
+		}
+	}
 	was, is := before.staged(), w.state.staged()
 	if was == nil || is == nil || was.Number != is.Number {
 		return
@@ -123,7 +130,7 @@ func checkNotDeserted(w *world, before State, in Input) {
 	if a := w.state.shift(); a == nil || w.state.Status != Active || w.state.DesiredCount == 0 {
 		return
 	}
-	if len(before.Groups(false)) > 0 && len(w.state.Groups(false)) == 0 {
+	if len(before.groups(false, Task.Healthy)) > 0 && len(w.state.Groups(false)) == 0 {
 		broken("%T leaves the listeners without a copy: %+v", in, *w.state.shift().Progress)
 	}
 }

@@ -374,11 +374,8 @@ func (s State) Count(deployment string) (c Counts) {
 }
 
 // Limits are the least number of healthy copies and the greatest of all copies to which the
-// service keeps while it replaces tasks.
+// service keeps while it replaces tasks one after the other.
 func (s State) Limits() (least, most int) {
-	if a := s.staged(); a != nil && !a.rolls() {
-		return s.DesiredCount, 2*s.DesiredCount + 2 // in each set one more, while a failed copy is replaced
-	}
 	least, most = s.Config.limits(s.DesiredCount)
 	if collides(s) {
 		return min(least, max(0, s.DesiredCount-1)), s.DesiredCount

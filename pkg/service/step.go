@@ -261,15 +261,15 @@ func (s *State) prefer(id string) {
 	}
 }
 
-// RollbackTarget is the deployment that a rollback would return to: the one whose copies still run beside
-// those of the primary one, or the last one that was completed and is not the primary one.
+// RollbackTarget is the deployment that a rollback would return to: the last one that was completed and is
+// not the primary one, or the one whose copies run beside those of the primary one.
 func (s State) RollbackTarget() (Deployment, bool) {
+	i := slices.IndexFunc(s.Completed, func(d Deployment) bool { return d.ID != s.Primary().ID })
 	if a := s.staged(); a != nil && !a.Progress.Back && !a.rolls() {
-		if d, ok := s.Deployment(a.Progress.Blue); ok {
+		if d, ok := s.Deployment(a.Progress.Blue); ok && (i < 0 || s.proven(d.ID)) {
 			return d, true
 		}
 	}
-	i := slices.IndexFunc(s.Completed, func(d Deployment) bool { return d.ID != s.Primary().ID })
 	if i < 0 {
 		return Deployment{}, false
 	}

@@ -50,6 +50,8 @@ type world struct {
 	called []string
 	// requests are what they were about.
 	requests []HookRequest
+	// passes: each pause is continued at once.
+	passes bool
 	// raised are the alarms that are.
 	raised []string
 	// proven are the deployments of which all copies were healthy, the last one at the end.
@@ -100,6 +102,9 @@ func (w *world) tell(in Input) {
 	checkStops(w, before, effects)
 	checkDrains(w, effects)
 	w.asked = append(w.asked, effects...)
+	if a := next.staged(); a != nil && !a.rolls() {
+		return // see checkStages
+	}
 	_, most := next.Limits()
 	if _, scaled := in.(Updated); !scaled && len(next.Tasks) > len(before.Tasks) && next.Count("").Present > most {
 		broken("%d copies, at most %d are allowed", next.Count("").Present, most)
@@ -282,6 +287,11 @@ func calm(w *world, limit time.Duration) error {
 			continue
 		case w.advanceAny():
 			continue
+		case w.passes:
+			if id, err := w.state.Pause("ok"); err == nil {
+				w.tell(ContinueRequested{ID: id})
+				continue
+			}
 		}
 		wake := w.state.Wake(w.now)
 		if wake.IsZero() || wake.After(end) {
