@@ -17,6 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/endpoint"
 	"github.com/podtask/podtask/internal/engine/failpoint"
 	"github.com/podtask/podtask/internal/engine/fleet"
+	"github.com/podtask/podtask/internal/engine/hooks"
 	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
@@ -34,6 +35,7 @@ import (
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
+	"github.com/podtask/podtask/pkg/service"
 )
 
 // Config configures an Engine.
@@ -266,7 +268,17 @@ func NewServices(ctx context.Context, a *Engine, f *fleet.Fleet, options lifecyc
 	}
 	return services.Open(ctx, services.Config{
 		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f, Provide: a.Secrets.Provide,
+		Hooks: hooks.New(a.cfg.Getenv), ResolveHooks: a.resolveHooks,
 	})
+}
+
+// resolveHooks finds who answers the hooks of a service, as the configuration says now.
+func (a *Engine) resolveHooks(m service.Method) (service.Method, error) {
+	table, err := a.cfg.Settings.Rules()
+	if err != nil {
+		return m, err
+	}
+	return hooks.Resolve(table, m)
 }
 
 // override changes the options of a task by keys of the configuration.

@@ -101,31 +101,39 @@ func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
 				w.look(id)
 			}
 		}
-	case move == 18: // the hooks change their mind
+	case move >= 18:
+		w.moveStages(t, move)
+	case move == 15:
+		w.now = w.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(t, "seconds")) * time.Second)
+		w.tell(TimerFired{})
+	}
+}
+
+// moveStages makes a move that only concerns deployments with stages.
+func (w *world) moveStages(t *rapid.T, move int) {
+	switch move {
+	case 18: // the hooks change their mind
 		w.answers = map[string][]HookAnswered{"ask": {drawAnswer(t)}}
-	case move == 19: // a user decides about a pause, an old one too
+	case 19: // a user decides about a pause, an old one too
 		if a := w.state.History[len(w.state.History)-1]; a.Progress != nil && len(a.Progress.Calls) > 0 {
 			c := rapid.SampledFrom(a.Progress.Calls).Draw(t, "call")
 			w.tell(ContinueRequested{ID: c.ID, Rollback: rapid.IntRange(0, 3).Draw(t, "rollback") == 0})
 		}
-	case move == 20:
+	case 20:
 		w.raised = rapid.SampledFrom([][]string{nil, nil, {"errors"}}).Draw(t, "raised")
-	case move == 21:
+	case 21:
 		c := w.state.Config
 		c.Method = drawMethod(t)
 		if Validate("web", w.state.Primary().Spec, w.state.DesiredCount, c) == nil {
 			w.tell(Updated{Config: &c})
 		}
-	case move == 22: // an answer that nobody asked for, or that comes too late
+	case 22: // an answer that nobody asked for, or that comes too late
 		if a := w.state.History[len(w.state.History)-1]; a.Progress != nil && len(a.Progress.Calls) > 0 {
 			c := rapid.SampledFrom(a.Progress.Calls).Draw(t, "call")
 			answer := drawAnswer(t)
 			answer.ID, answer.Number = c.ID, c.Number-1
 			w.tell(answer)
 		}
-	case move == 15:
-		w.now = w.now.Add(time.Duration(rapid.IntRange(0, 600).Draw(t, "seconds")) * time.Second)
-		w.tell(TimerFired{})
 	}
 }
 

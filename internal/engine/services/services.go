@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"reflect"
 	"maps"
 	"slices"
 	"strings"
@@ -51,6 +52,19 @@ type Config struct {
 	Fleet     *fleet.Fleet
 	// Provide keeps a value in memory as that of the source env:NAME.
 	Provide func(name string, value []byte)
+	// Hooks answers the hooks and alarms of deployments; nil: none is answered.
+	Hooks Hooks
+	// ResolveHooks finds who answers hooks and alarms that are names of AWS. Its error names those that
+	// nothing answers. Nil: all stay as they are.
+	ResolveHooks func(service.Method) (service.Method, error)
+}
+
+// Hooks answers hooks and alarms. Its methods are called concurrently.
+type Hooks interface {
+	// Call calls a hook until ctx ends. What keeps it from being called is an answer HookFailed.
+	Call(ctx context.Context, s service.State, r service.HookRequest) service.HookAnswered
+	// CheckAlarm reports whether an alarm is raised.
+	CheckAlarm(ctx context.Context, a service.Alarm) (raised bool, err error)
 }
 
 // Errors about services that users may make.
@@ -166,6 +180,10 @@ func (a *Services) find(name string) (*runner, error) {
 
 // Create makes a service. What keeps it from being run like this is a *BadServiceError.
 func (a *Services) Create(ctx context.Context, name string, spec service.Spec, count int, c service.Config) (service.State, error) {
+	var err error
+	if c.Method, err = a.resolve(c.Method); err != nil {
+		return service.State{}, err
+	}
 	if err := a.check(ctx, name, spec, count, c); err != nil {
 		return service.State{}, err
 	}
@@ -189,6 +207,18 @@ func (a *Services) Create(ctx context.Context, name string, spec service.Spec, c
 	a.loops[name] = l
 	a.wg.Go(l.run)
 	return s, nil
+}
+
+// resolve finds who answers the hooks and alarms of a method.
+func (a *Services) resolve(m service.Method) (service.Method, error) {
+	if a.ResolveHooks == nil {
+		return m, nil
+	}
+	m, err := a.ResolveHooks(m)
+	if err != nil {
+		return m, &BadServiceError{err}
+	}
+	return m, nil
 }
 
 // check finds out whether a service can be run, here too.
@@ -253,8 +283,21 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 		if err != nil {
 			return now, err
 		}
-		if err := a.checkListeners(name, now.Config, c.Config(now.Config)); err != nil {
+		config := c.Config(now.Config)
+		if err := a.checkListeners(name, now.Config, config); err != nil {
 			return now, &BadServiceError{err}
+		}
+		if !reflect.DeepEqual(config.Method, now.Config.Method) {
+			method, err := a.resolve(config.Method)
+			if err != nil {
+				return now, err
+			}
+			change := c.Config
+			c.Config = func(present service.Config) service.Config {
+				present = change(present)
+				present.Method = method
+				return present
+			}
 		}
 	}
 	return a.Ask(ctx, name, func(s service.State) (service.Input, error) {
@@ -290,6 +333,18 @@ func (a *Services) Rollback(ctx context.Context, name string) (service.State, er
 			return nil, &BadServiceError{fmt.Errorf("service %s has no earlier deployment that was completed: nothing to return to", name)}
 		}
 		return service.RollbackRequested{}, nil
+	})
+}
+
+// Continue decides about the pause of a deployment: it continues, or with rollback it is given up. An
+// empty hook stands for the only one.
+func (a *Services) Continue(ctx context.Context, name, hook string, rollback bool) (service.State, error) {
+	return a.Ask(ctx, name, func(s service.State) (service.Input, error) {
+		id, err := s.Pause(hook)
+		if err != nil {
+			return nil, &BadServiceError{err}
+		}
+		return service.ContinueRequested{ID: id, Rollback: rollback}, nil
 	})
 }
 
