@@ -106,6 +106,7 @@ type Engine struct {
 	Exec      *observe.Exec
 	Pauser    *observe.Pauser
 	Unowned   *observe.Unowned
+	Hooks     *hooks.Runner
 }
 
 // Open prepares the state directory. It does not connect to anything.
@@ -250,6 +251,7 @@ func (a *Engine) assemble(records imagestore.Records) {
 	a.Stats = &observe.Stats{Root: cfg.Root, Podman: conn.As[observe.StatsReader](a.Podman)}
 	a.Exec = &observe.Exec{Podman: conn.As[observe.Execer](a.Podman), Containers: conn.As[observe.ContainerReader](a.Podman)}
 	a.Pauser = &observe.Pauser{Podman: conn.As[observe.Freezer](a.Podman)}
+	a.Hooks = hooks.New(cfg.Getenv)
 	a.Unowned = &observe.Unowned{Podman: conn.As[observe.Lister](a.Podman)}
 }
 
@@ -268,11 +270,12 @@ func NewServices(ctx context.Context, a *Engine, f *fleet.Fleet, options lifecyc
 	}
 	return services.Open(ctx, services.Config{
 		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f, Provide: a.Secrets.Provide,
-		Hooks: hooks.New(a.cfg.Getenv), ResolveHooks: a.resolveHooks,
+		Hooks: a.Hooks, ResolveHooks: a.resolveHooks,
 	})
 }
 
-// resolveHooks finds who answers the hooks of a service, as the configuration says now.
+// resolveHooks names who answers the Lambda functions and alarms of a service, by the table of
+// references as it is now.
 func (a *Engine) resolveHooks(m service.Method) (service.Method, error) {
 	table, err := a.cfg.Settings.Rules()
 	if err != nil {

@@ -160,14 +160,6 @@ func headOf(s service.State, a service.Attempt) attemptHead {
 	}
 }
 
-// current is the latest attempt of a service; nil for none.
-func current(s service.State) *service.Attempt {
-	if n := len(s.History); n > 0 {
-		return &s.History[n-1]
-	}
-	return nil
-}
-
 // shareOf describes a share, with the weights of an attempt that shifts connections; nil for none.
 func shareOf(s service.State, share service.Share, a *service.Attempt) shareDoc {
 	doc := shareDoc{ARN: revisionARN(s, share.Deployment), Requested: share.Requested, Running: share.Running, Pending: share.Pending}

@@ -215,3 +215,94 @@ func TestBadRequestsToContinue(t *testing.T) {
 		t.Errorf("a deployment without stages: %d %s", status, answer)
 	}
 }
+
+// stages has a deployment of web that shifts connections go on until it waits or has ended, with its copies healthy.
+func (w *world) stages() types.ServiceDeployment {
+	w.t.Helper()
+	w.keeper.run("web", none)
+	return w.deployment(w.describe("web").Services[0].CurrentServiceDeployment)
+}
+
+// shifting makes a service web that runs, with a deployment configuration, and begins a deployment.
+func (w *world) shifting(config string) {
+	w.t.Helper()
+	w.register("web")
+	w.register("web")
+	w.ok("CreateService", `{"serviceName": "web", "taskDefinition": "web:1", "desiredCount": 2, "deploymentConfiguration": {"strategy": "ROLLING"}}`)
+	w.keeper.run("web", none)
+	w.ok("UpdateService", `{"service": "web", "taskDefinition": "web:2", "deploymentConfiguration": `+config+`}`)
+}
+
+// ok posts a request that succeeds.
+func (w *world) ok(target, body string) {
+	w.t.Helper()
+	if status, answer := w.post(target, body); status != 200 {
+		w.t.Fatalf("%s %s: %d %s", target, body, status, answer)
+	}
+}
+
+func weightsOf(d types.ServiceDeployment) string {
+	text := fmt.Sprintf("%v/%v", aws.ToFloat64(d.TargetServiceRevision.RequestedProductionTrafficWeight), aws.ToFloat64(d.TargetServiceRevision.RequestedTestTrafficWeight))
+	for _, s := range d.SourceServiceRevisions {
+		text += fmt.Sprintf(" from %v/%v", aws.ToFloat64(s.RequestedProductionTrafficWeight), aws.ToFloat64(s.RequestedTestTrafficWeight))
+	}
+	return text
+}
+
+// A blue/green deployment waits at its pause, with an id that continues it once.
+func TestAPausedDeploymentIsContinued(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.shifting(`{"strategy": "BLUE_GREEN", "bakeTimeInMinutes": 5, "lifecycleHooks": [` + pause + `, "timeoutConfiguration": {"action": "CONTINUE", "timeoutInMinutes": 60}}]}`)
+	d := w.stages()
+	if d.Status != "IN_PROGRESS" || d.LifecycleStage != "POST_TEST_TRAFFIC_SHIFT" || weightsOf(d) != "0/100 from 100/0" || len(d.LifecycleHookDetails) != 1 || d.DeploymentConfiguration.Strategy != "BLUE_GREEN" || *d.DeploymentConfiguration.BakeTimeInMinutes != 5 {
+		t.Fatalf("%s in %s, weights %s, hooks %+v, %+v", d.Status, d.LifecycleStage, weightsOf(d), d.LifecycleHookDetails, d.DeploymentConfiguration)
+	}
+	h := d.LifecycleHookDetails[0]
+	if !strings.HasPrefix(*h.HookId, "ecs-pause-") || len(*h.HookId) != len("ecs-pause-")+43 || h.Status != "AWAITING_ACTION" || h.TargetType != "PAUSE" || h.TargetArn != nil || h.TimeoutAction != "CONTINUE" || h.ExpiresAt == nil {
+		t.Errorf("%+v", h)
+	}
+	out := must[*ecs.ContinueServiceDeploymentOutput](t)(w.client.ContinueServiceDeployment(t.Context(), &ecs.ContinueServiceDeploymentInput{ServiceDeploymentArn: d.ServiceDeploymentArn, HookId: h.HookId}))
+	if *out.ServiceDeploymentArn != *d.ServiceDeploymentArn {
+		t.Errorf("the answer is %s", *out.ServiceDeploymentArn)
+	}
+	_, err := w.client.ContinueServiceDeployment(t.Context(), &ecs.ContinueServiceDeploymentInput{ServiceDeploymentArn: d.ServiceDeploymentArn, HookId: h.HookId})
+	if code(err) != "InvalidParameterException" {
+		t.Errorf("the second time: %v", err)
+	}
+	if d = w.stages(); d.LifecycleStage != "BAKE_TIME" || weightsOf(d) != "100/100 from 0/0" {
+		t.Errorf("then it is in %s, weights %s", d.LifecycleStage, weightsOf(d))
+	}
+	w.keeper.passed = 6 * 60e9
+	if d = w.stages(); d.Status != "SUCCESSFUL" || d.FinishedAt == nil {
+		t.Errorf("in the end it is %s in %s", d.Status, d.LifecycleStage)
+	}
+}
+
+// A canary is rolled back by its hook: the reason says which, and the weights are back.
+func TestACanaryIsRolledBackByAHook(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.shifting(`{"strategy": "CANARY", "canaryConfiguration": {"canaryPercent": 5}, "lifecycleHooks": [{"hookTargetArn": "arn:aws:lambda:r:1:function:smoke", "roleArn": "arn:aws:iam::1:role/r", "lifecycleStages": ["PRODUCTION_TRAFFIC_SHIFT"]}]}`)
+	answer := func(status service.HookStatus) {
+		t.Helper()
+		s := w.keeper.States()[0]
+		for _, c := range s.History[len(s.History)-1].Progress.Calls {
+			if c.Status == service.HookInProgress {
+				w.keeper.step("web", service.HookAnswered{ID: c.ID, Number: c.Number, Status: status, Reason: "it answered FAILED; it wrote: too slow"})
+			}
+		}
+	}
+	d := w.stages()
+	if d.LifecycleStage != "PRODUCTION_TRAFFIC_SHIFT" || weightsOf(d) != "5/100 from 95/0" || len(d.LifecycleHookDetails) != 1 || *d.LifecycleHookDetails[0].TargetArn != "arn:aws:lambda:r:1:function:smoke" || d.LifecycleHookDetails[0].Status != "IN_PROGRESS" {
+		t.Fatalf("%s, weights %s, %+v", d.LifecycleStage, weightsOf(d), d.LifecycleHookDetails)
+	}
+	answer(service.HookFailed)
+	for range 3 {
+		d = w.stages()
+		answer(service.HookSucceeded) // on the way back
+	}
+	if d = w.stages(); d.Status != "ROLLBACK_SUCCESSFUL" || weightsOf(d) != "0/0 from 100/100" || d.Rollback == nil || !strings.Contains(*d.StatusReason, "PRODUCTION_TRAFFIC_SHIFT hooks failed: smoke: it answered FAILED; it wrote: too slow") {
+		t.Errorf("%s in %s, weights %s: %s", d.Status, d.LifecycleStage, weightsOf(d), aws.ToString(d.StatusReason))
+	}
+}

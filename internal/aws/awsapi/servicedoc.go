@@ -133,7 +133,7 @@ func (o *serviceBook) document(s service.State, tags bool) (any, error) {
 	for _, d := range s.Deployments {
 		doc.Deployments = append(doc.Deployments, deploymentOf(s, d, c.Kept))
 	}
-	doc.Revisions = sharesOf(s, service.Shares(s), current(s))
+	doc.Revisions = sharesOf(s, service.Shares(s), nil)
 	if n := len(s.History); n > 0 {
 		doc.Current = attemptARN(s, s.History[n-1])
 	}

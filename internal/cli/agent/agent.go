@@ -153,6 +153,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
 	m.Services(a.services.States)
 	m.Traffic(a.services.Traffic)
+	m.Hooks(a.engine.Hooks.Counts, a.services.States)
 	m.Logs(a.routes)
 	m.Usage(a.states, a.engine.Stats.ReadSlice)
 	a.engine.Delivery.Observe(m.Output)

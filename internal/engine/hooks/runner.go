@@ -181,17 +181,6 @@ func (r *Runner) Counts() (all []Count) {
 	return all
 }
 
-// Forget drops the counts of services that are not among those named.
-func (r *Runner) Forget(kept func(service string) bool) {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	for c := range r.counts {
-		if !kept(c.service) {
-			delete(r.counts, c)
-		}
-	}
-}
-
 // isURL reports whether a source is that of an HTTP endpoint.
 func isURL(source string) bool {
 	return strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://")

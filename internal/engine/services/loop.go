@@ -28,9 +28,8 @@ type runner struct {
 	// The rest belongs to run.
 	driver   *driver.Service
 	effects  loop.Jobs[service.Effect]
+	calls    calls
 	watches  loop.Jobs[string] // by id of the task
-	calls    loop.Jobs[string] // by id of the call of a hook
-	open     []string          // the ids of calls that may be running
 	hearing  *listeners
 	tells    loop.Jobs[string] // what is told and tried again about listeners
 	unproven bool              // the latest write may or may not be in the record
@@ -55,8 +54,8 @@ func (l *runner) run() {
 	cancel()
 	l.hearing.Close()
 	l.effects.Wait()
+	l.calls.jobs.Wait()
 	l.watches.Wait()
-	l.calls.Wait()
 	l.tells.Wait()
 }
 
@@ -82,9 +81,10 @@ func (l *runner) Publish(context.Context, driver.ServiceDecision) {}
 // Act implements loop.Actor.
 func (l *runner) Act(ctx context.Context, d driver.ServiceDecision) {
 	l.hear(ctx, d.State) // a copy that is to stop is out of rotation before it is told
-	l.call(ctx, d)
+	l.calls.cancelEnded(d.State)
 	for _, e := range d.Start {
-		if _, hook := e.(service.CallHook); hook {
+		if call, ok := e.(service.CallHook); ok {
+			l.callHook(ctx, d.State, call)
 			continue
 		}
 		l.effects.Start(ctx, e, func(ctx context.Context) { l.send(ctx, l.do(ctx, d.State, e)) })
@@ -98,59 +98,6 @@ func (l *runner) Act(ctx context.Context, d driver.ServiceDecision) {
 	for _, a := range d.Answers {
 		a.Reply(a.Err)
 	}
-}
-
-// call calls hooks, and gives up the calls that a state does not wait for any more.
-func (l *runner) call(ctx context.Context, d driver.ServiceDecision) {
-	for _, e := range d.Start {
-		c, ok := e.(service.CallHook)
-		if !ok {
-			continue
-		}
-		l.open = append(l.open, c.ID)
-		l.calls.Start(ctx, c.ID, func(ctx context.Context) { l.send(ctx, l.do(ctx, d.State, c)) })
-	}
-	l.open = slices.DeleteFunc(l.open, func(id string) bool {
-		_, open := d.State.HookRequest(id)
-		if !open {
-			l.calls.Cancel(id)
-		}
-		return !open
-	})
-}
-
-// ring calls a hook, at most for its time.
-func (l *runner) ring(ctx context.Context, s service.State, e service.CallHook) service.HookAnswered {
-	r, open := s.HookRequest(e.ID)
-	if l.all.Hooks == nil || !open {
-		return service.HookAnswered{ID: e.ID, Number: e.Number, Status: service.HookFailed, Reason: "nothing here calls hooks"}
-	}
-	ctx, cancel := context.WithDeadline(ctx, r.ExpiresAt)
-	defer cancel()
-	return l.all.Hooks.Call(ctx, s, r)
-}
-
-// checkAlarms asks the alarms of an attempt.
-func (l *runner) checkAlarms(ctx context.Context, s service.State, e service.CheckAlarms) service.AlarmsChecked {
-	checked := service.AlarmsChecked{Attempt: e.Attempt}
-	i := slices.IndexFunc(s.History, func(a service.Attempt) bool { return a.Number == e.Attempt })
-	if i < 0 || l.all.Hooks == nil {
-		checked.Problem = "nothing here asks alarms"
-		return checked
-	}
-	var errs []error
-	for _, a := range s.History[i].Method.Alarms.Alarms {
-		raised, err := l.all.Hooks.CheckAlarm(ctx, a)
-		if err != nil {
-			errs = append(errs, fmt.Errorf("alarm %s: %w", a.Name, err))
-		} else if raised {
-			checked.Raised = append(checked.Raised, a.Name)
-		}
-	}
-	if err := errors.Join(errs...); err != nil && len(checked.Raised) == 0 {
-		checked.Problem = err.Error()
-	}
-	return checked
 }
 
 // hear has the listeners follow a state. Those that cannot be opened are reported once and
@@ -249,10 +196,8 @@ func (l *runner) do(ctx context.Context, s service.State, e service.Effect) serv
 			err = nil
 		}
 		return done(e.ID, err)
-	case service.CallHook:
-		return l.ring(ctx, s, e)
 	case service.CheckAlarms:
-		return l.checkAlarms(ctx, s, e)
+		return l.checkAlarms(ctx, s, e.Attempt)
 	default:
 		panic(fmt.Sprintf("agent: no service effect %T", e))
 	}

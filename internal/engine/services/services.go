@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"reflect"
 	"maps"
 	"slices"
 	"strings"
@@ -52,19 +51,11 @@ type Config struct {
 	Fleet     *fleet.Fleet
 	// Provide keeps a value in memory as that of the source env:NAME.
 	Provide func(name string, value []byte)
-	// Hooks answers the hooks and alarms of deployments; nil: none is answered.
-	Hooks Hooks
-	// ResolveHooks finds who answers hooks and alarms that are names of AWS. Its error names those that
-	// nothing answers. Nil: all stay as they are.
+	// Hooks answer the hooks and alarms of deployments; nil: each hook fails. ResolveHooks names
+	// who answers those that are names of AWS, or says that there is nobody; nil leaves them as
+	// they are.
+	Hooks        Hooks
 	ResolveHooks func(service.Method) (service.Method, error)
-}
-
-// Hooks answers hooks and alarms. Its methods are called concurrently.
-type Hooks interface {
-	// Call calls a hook until ctx ends. What keeps it from being called is an answer HookFailed.
-	Call(ctx context.Context, s service.State, r service.HookRequest) service.HookAnswered
-	// CheckAlarm reports whether an alarm is raised.
-	CheckAlarm(ctx context.Context, a service.Alarm) (raised bool, err error)
 }
 
 // Errors about services that users may make.
@@ -180,12 +171,14 @@ func (a *Services) find(name string) (*runner, error) {
 
 // Create makes a service. What keeps it from being run like this is a *BadServiceError.
 func (a *Services) Create(ctx context.Context, name string, spec service.Spec, count int, c service.Config) (service.State, error) {
-	var err error
-	if c.Method, err = a.resolve(c.Method); err != nil {
-		return service.State{}, err
-	}
 	if err := a.check(ctx, name, spec, count, c); err != nil {
 		return service.State{}, err
+	}
+	if a.ResolveHooks != nil {
+		var err error
+		if c.Method, err = a.ResolveHooks(c.Method); err != nil {
+			return service.State{}, &BadServiceError{err}
+		}
 	}
 	s := service.New(record.NewID(), name, spec, count, c, time.Now().UTC())
 	data, err := json.Marshal(s)
@@ -207,18 +200,6 @@ func (a *Services) Create(ctx context.Context, name string, spec service.Spec, c
 	a.loops[name] = l
 	a.wg.Go(l.run)
 	return s, nil
-}
-
-// resolve finds who answers the hooks and alarms of a method.
-func (a *Services) resolve(m service.Method) (service.Method, error) {
-	if a.ResolveHooks == nil {
-		return m, nil
-	}
-	m, err := a.ResolveHooks(m)
-	if err != nil {
-		return m, &BadServiceError{err}
-	}
-	return m, nil
 }
 
 // check finds out whether a service can be run, here too.
@@ -283,21 +264,11 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 		if err != nil {
 			return now, err
 		}
-		config := c.Config(now.Config)
-		if err := a.checkListeners(name, now.Config, config); err != nil {
+		if err := a.checkListeners(name, now.Config, c.Config(now.Config)); err != nil {
 			return now, &BadServiceError{err}
 		}
-		if !reflect.DeepEqual(config.Method, now.Config.Method) {
-			method, err := a.resolve(config.Method)
-			if err != nil {
-				return now, err
-			}
-			change := c.Config
-			c.Config = func(present service.Config) service.Config {
-				present = change(present)
-				present.Method = method
-				return present
-			}
+		if err := a.resolve(now.Config, &c); err != nil {
+			return now, err
 		}
 	}
 	return a.Ask(ctx, name, func(s service.State) (service.Input, error) {

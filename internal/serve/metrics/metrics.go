@@ -4,9 +4,11 @@ import (
 	"net/http"
 	"reflect"
 	"regexp"
+	"slices"
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/engine/hooks"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
@@ -92,6 +94,11 @@ func New(version string, states func() []lifecycle.State, owned func() int) *Met
 // Services adds those of the services that states lists. It is called once, before Handler.
 func (m *Metrics) Services(states func() []service.State) {
 	m.registry.MustRegister(serviceCopies{states})
+}
+
+// Hooks adds the answers of hooks, of the services that states lists. It is called once, before Handler.
+func (m *Metrics) Hooks(counted func() []hooks.Count, states func() []service.State) {
+	m.registry.MustRegister(hookCalls{counted, states})
 }
 
 // Traffic adds what is counted of connections to services. It is called once, before Handler.
@@ -201,6 +208,27 @@ func (c traffic) Collect(out chan<- prometheus.Metric) {
 		}
 		for reason, n := range map[string]uint64{"no-copy": t.Refused, "drain": t.Cut, "quiet": t.Quiet} {
 			out <- prometheus.MustNewConstMetric(closedDesc, prometheus.CounterValue, float64(n), t.Service, t.Address, reason)
+		}
+	}
+}
+
+// hookCalls counts the answers of hooks at the time of the request, of the services that there are.
+type hookCalls struct {
+	counted func() []hooks.Count
+	states  func() []service.State
+}
+
+var hookCallsDesc = prometheus.NewDesc("podtask_service_hook_calls_total", "Answers of the hooks of a service's deployments since the agent began, by status: SUCCEEDED, FAILED or IN_PROGRESS.", []string{"service", "hook", "status"}, nil)
+
+// Describe implements prometheus.Collector.
+func (hookCalls) Describe(out chan<- *prometheus.Desc) { out <- hookCallsDesc }
+
+// Collect implements prometheus.Collector.
+func (c hookCalls) Collect(out chan<- prometheus.Metric) {
+	states := c.states()
+	for _, n := range c.counted() {
+		if slices.ContainsFunc(states, func(s service.State) bool { return s.Name == n.Service }) {
+			out <- prometheus.MustNewConstMetric(hookCallsDesc, prometheus.CounterValue, float64(n.Calls), n.Service, n.Hook, string(n.Status))
 		}
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/forward"
+	"github.com/podtask/podtask/internal/engine/hooks"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
@@ -152,8 +153,15 @@ func TestConnectionsAreCounted(t *testing.T) {
 	m.Traffic(func() []services.Traffic {
 		return []services.Traffic{{Service: "web", Address: "127.0.0.1:80", Counts: forward.Counts{Forwarded: map[string]uint64{"web/1": 3, "web/2": 4}, Cut: 5, Refused: 6}}}
 	})
+	m.Hooks(func() []hooks.Count {
+		return []hooks.Count{{Service: "web", Hook: "smoke", Status: service.HookFailed, Calls: 7}, {Service: "gone", Hook: "smoke", Calls: 1}}
+	}, func() []service.State { return []service.State{{Name: "web"}} })
 	got := scrape(t, m)
+	if strings.Contains(got, `service="gone"`) {
+		t.Error("a service that is gone has a series")
+	}
 	for _, want := range []string{
+		`podtask_service_hook_calls_total{hook="smoke",service="web",status="FAILED"} 7`,
 		`podtask_service_connections_total{deployment="web/1",listener="127.0.0.1:80",service="web"} 3`, `podtask_service_connections_total{deployment="web/2",listener="127.0.0.1:80",service="web"} 4`,
 		`podtask_service_connections_closed_total{listener="127.0.0.1:80",reason="drain",service="web"} 5`, `podtask_service_connections_closed_total{listener="127.0.0.1:80",reason="no-copy",service="web"} 6`,
 		`podtask_service_connections_closed_total{listener="127.0.0.1:80",reason="quiet",service="web"} 0`,
@@ -170,6 +178,7 @@ func TestDocument(t *testing.T) {
 	m := New("", func() []lifecycle.State { return nil }, func() int { return 0 })
 	m.Services(func() []service.State { return nil })
 	m.Traffic(nil)
+	m.Hooks(nil, nil)
 	m.Logs(func() []logdelivery.Status { return nil })
 	m.Usage(nil, nil)
 	descs := make(chan *prometheus.Desc, 1000)

@@ -1,0 +1,116 @@
+package services_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/podtask/podtask/internal/engine/services"
+	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/internal/testing/enginehost"
+	"github.com/podtask/podtask/pkg/service"
+)
+
+// shellHook is a hook that is a line for a shell.
+func shellHook(name string, stage service.Stage, script string) service.Hook {
+	return service.Hook{Name: name, Stages: []service.Stage{stage}, Target: service.HookTarget{Kind: service.HookCommand, Command: []string{"/bin/sh", "-c", script}}}
+}
+
+// blueGreen are services of which deployments ask hooks.
+func blueGreen(hooks ...service.Hook) service.Config {
+	c := prudence
+	c.Method = service.Method{Strategy: service.BlueGreen, Hooks: hooks}
+	return c
+}
+
+// latest is the latest deployment of a service.
+func latest(s service.State) service.Attempt { return s.History[len(s.History)-1] }
+
+func ended(s service.State) bool { return latest(s).Ended() }
+
+// A hook that is in progress is called again, with the details of its answer; one that fails has the deployment rolled back, with
+// what it wrote.
+func TestDeploymentsAskHooks(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, enginehost.New(t), state.OS{})
+	log := filepath.Join(t.TempDir(), "log")
+	// The first deployment asks, too.
+	c := blueGreen(shellHook("migrate", service.PostScaleUp, `cat >>`+log+`; echo >>`+log+`; if grep -q '"step":2' `+log+`; then echo '{"hookStatus":"SUCCEEDED"}'; else echo '{"hookStatus":"IN_PROGRESS","callBackDelay":1,"hookDetails":{"step":2}}'; fi`))
+	if _, err := a.services.Create(t.Context(), "web", copies(1, well...), 1, c); err != nil {
+		t.Fatal(err)
+	}
+	if s := a.await("web", "its first deployment", ended); latest(s).Status != service.AttemptSuccessful {
+		t.Fatalf("%+v\n%s", latest(s), events(s))
+	}
+	text, err := os.ReadFile(log)
+	if lines := strings.Split(strings.TrimSpace(string(text)), "\n"); err != nil || len(lines) != 2 || strings.Contains(lines[0], "hookDetails") || !strings.Contains(lines[1], `"hookDetails":{"step":2}`) {
+		t.Errorf("%v: the hook got\n%s", err, text)
+	}
+	next := copies(2, well...)
+	failing := blueGreen(shellHook("smoke", service.PostScaleUp, "echo too slow >&2; exit 4"))
+	if _, err := a.services.Update(t.Context(), "web", services.Change{Spec: &next, Config: func(service.Config) service.Config { return failing }}); err != nil {
+		t.Fatal(err)
+	}
+	s := a.await("web", "the end of its second deployment", func(s service.State) bool { return latest(s).Number == 2 && ended(s) })
+	if got := latest(s); got.Status != service.AttemptReturned || !strings.Contains(got.Reason, "smoke: it ended with exit status 4; it wrote: too slow") {
+		t.Errorf("%s: %s", got.Status, got.Reason)
+	}
+	a.removed("web")
+}
+
+// An agent that ends in the middle of a hook has ended its program, and the next agent calls it again.
+func TestAHookIsCalledAgainAfterAnEndOfTheAgent(t *testing.T) {
+	t.Parallel()
+	host := enginehost.New(t)
+	a := startAgent(t, host, state.OS{})
+	dir := t.TempDir()
+	began := filepath.Join(dir, "began")
+	if err := syscall.Mkfifo(began, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	script := `echo began >` + began + `; if mkdir ` + dir + `/once; then exec sleep 1000; fi; echo '{"hookStatus":"SUCCEEDED"}'`
+	if _, err := a.services.Create(t.Context(), "web", copies(1, well...), 1, blueGreen(shellHook("once", service.PreScaleUp, script))); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2 {
+		if _, err := os.ReadFile(began); err != nil { // waits for the program
+			t.Fatal(err)
+		}
+		if i == 0 {
+			if err := os.Mkdir(filepath.Join(dir, "once"), 0o700); err != nil && !errors.Is(err, os.ErrExist) {
+				t.Fatal(err)
+			}
+			a.end()
+			a = startAgent(t, host, state.OS{})
+		}
+	}
+	if s := a.await("web", "the end of its deployment", ended); latest(s).Status != service.AttemptSuccessful {
+		t.Errorf("%+v\n%s", latest(s), events(s))
+	}
+	a.removed("web")
+}
+
+// A Lambda function that nothing on this host answers is refused before anything begins; one that is answered keeps its answer when
+// the entry is gone and only the count changes.
+func TestHooksNeedAReference(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, enginehost.New(t), state.OS{})
+	lambda := service.Hook{Name: "smoke", Stages: []service.Stage{service.PreScaleUp}, Target: service.HookTarget{Kind: service.HookLambda, Value: "arn:aws:lambda:r:1:function:smoke"}}
+	_, err := a.services.Create(t.Context(), "web", copies(1, well...), 1, blueGreen(lambda))
+	if !errors.As(err, new(*services.BadServiceError)) || !strings.Contains(err.Error(), `match = "arn:aws:lambda:r:1:function:smoke"`) {
+		t.Errorf("created: %v", err)
+	}
+	if _, err := a.services.Create(t.Context(), "web", copies(1, well...), 1, prudence); err != nil {
+		t.Fatal(err)
+	}
+	to := func(c service.Config) func(service.Config) service.Config {
+		return func(service.Config) service.Config { return c }
+	}
+	if _, err := a.services.Update(t.Context(), "web", services.Change{Config: to(blueGreen(lambda))}); err == nil || !strings.Contains(err.Error(), "nothing on this host answers") {
+		t.Errorf("updated: %v", err)
+	}
+	a.removed("web")
+}
