@@ -30,6 +30,14 @@ func (b *box) serve(args []string) error {
 	mux.HandleFunc("/env/{name}", func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintln(w, os.Getenv(r.PathValue("name")))
 	})
+	mux.HandleFunc("POST /env/{name}", func(w http.ResponseWriter, r *http.Request) {
+		n, err := io.Copy(io.Discard, r.Body)
+		if err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		fmt.Fprintln(w, os.Getenv(r.PathValue("name")), n)
+	})
 	mux.HandleFunc("/exists/{file...}", func(w http.ResponseWriter, r *http.Request) {
 		if !there(r, "/"+r.PathValue("file")) {
 			http.Error(w, "there is no such file", http.StatusServiceUnavailable)
