@@ -28,6 +28,7 @@ import (
 	"github.com/podtask/podtask/internal/unit/supervise"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/urfave/cli/v2"
 )
 
@@ -149,6 +150,9 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 		return errors.Join(err, l.Close())
 	}
 	backend := serve.NewAgentBackend(a.host, a.settings, a.fleet, a.services)
+	a.services.HookSpec = func(ctx context.Context, definition string) (service.Spec, error) {
+		return backend.Spec(ctx, definition, api.ServiceSettings{})
+	}
 	server := api.NewServer(backend, v)
 	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
 	m.Services(a.services.States)

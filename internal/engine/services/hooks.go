@@ -2,6 +2,7 @@ package services
 
 import (
 	"context"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -74,6 +75,10 @@ func (l *runner) callHook(ctx context.Context, s service.State, e service.CallHo
 		return
 	}
 	l.calls.start(ctx, e.ID, r.Hook, func(ctx context.Context) {
+		if r.Config.Target.Kind == service.HookTask {
+			l.send(ctx, l.callTask(ctx, s, r))
+			return
+		}
 		if l.all.Hooks == nil {
 			l.send(ctx, service.HookAnswered{ID: e.ID, Number: e.Number, Status: service.HookFailed, Reason: "this agent calls no hooks"})
 			return
@@ -118,8 +123,16 @@ func (l *runner) checkAlarms(ctx context.Context, s service.State, number int) s
 // resolve has a change name who answers the hooks and alarms of the new configuration. The table
 // of references is asked if one of them is new, or a deployment begins: otherwise a change of the
 // count would fail because an entry is gone.
-func (a *Services) resolve(now service.Config, c *Change) error {
-	if c.Config == nil || a.ResolveHooks == nil {
+func (a *Services) resolve(ctx context.Context, now service.Config, c *Change) error {
+	if c.Config == nil {
+		return nil
+	}
+	if next := c.Config(now).Method; !reflect.DeepEqual(next.Hooks, now.Method.Hooks) {
+		if err := a.checkHookTasks(ctx, next); err != nil {
+			return err
+		}
+	}
+	if a.ResolveHooks == nil {
 		return nil
 	}
 	change, answered := c.Config, now.Method

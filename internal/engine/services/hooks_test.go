@@ -1,6 +1,7 @@
 package services_test
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -8,10 +9,13 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/testing/enginehost"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // shellHook is a hook that is a line for a shell.
@@ -113,4 +117,81 @@ func TestHooksNeedAReference(t *testing.T) {
 		t.Errorf("updated: %v", err)
 	}
 	a.removed("web")
+}
+
+// A hook that is a task: its end with 0 lets the deployment continue, and it is removed; another end has it rolled back, and the task
+// stays for its logs. It is not run twice if the agent ends in between.
+func TestAHookIsATask(t *testing.T) {
+	t.Parallel()
+	host := enginehost.New(t)
+	start := func() *agent {
+		a := startAgent(t, host, state.OS{})
+		a.services.HookSpec = func(_ context.Context, definition string) (service.Spec, error) {
+			script := map[string][]string{"migrate:1": {"sleep", "2s"}, "migrate:2": {"exit", "3"}}[definition]
+			if script == nil {
+				return service.Spec{}, errors.New("no such definition")
+			}
+			spec := copies(1, script...)
+			spec.TaskDefinition, spec.Task.Family, spec.Task.Containers[0].HealthCheck = definition, "migrate", nil
+			return spec, nil
+		}
+		return a
+	}
+	a := start()
+	task := func(definition string) service.Hook {
+		return service.Hook{Name: "migrate", Stages: []service.Stage{service.PreScaleUp}, Target: service.HookTarget{Kind: service.HookTask, Value: definition}}
+	}
+	if _, err := a.services.Create(t.Context(), "web", copies(1, well...), 1, blueGreen(task("migrate:3"))); !errors.As(err, new(*services.BadServiceError)) || !strings.Contains(err.Error(), "the hook migrate: no such definition") {
+		t.Errorf("a definition that is not there: %v", err)
+	}
+	if _, err := a.services.Create(t.Context(), "web", copies(1, well...), 1, blueGreen(task("migrate:1"))); err != nil {
+		t.Fatal(err)
+	}
+	id := func() (id string) {
+		for _, s := range a.migrations() {
+			if s.Status() == lifecycle.StatusRunning {
+				id = s.ID
+			}
+		}
+		return id
+	}
+	if !testbed.Until(func() bool { return id() != "" }) {
+		t.Fatal("the task of the hook does not run")
+	}
+	a.end()
+	a = start()
+	if s := a.await("web", "its first deployment", ended); latest(s).Status != service.AttemptSuccessful {
+		t.Fatalf("%+v\n%s", latest(s), events(s))
+	}
+	if left := a.migrations(); len(left) > 0 {
+		t.Errorf("the task of the hook is left: %+v", left)
+	}
+	next := copies(2, well...)
+	failing := blueGreen(task("migrate:2"))
+	if _, err := a.services.Update(t.Context(), "web", services.Change{Spec: &next, Config: func(service.Config) service.Config { return failing }}); err != nil {
+		t.Fatal(err)
+	}
+	s := a.await("web", "the end of its second deployment", func(s service.State) bool { return latest(s).Number == 2 && ended(s) })
+	left := a.migrations()
+	if got := latest(s); got.Status != service.AttemptReturned || len(left) != 1 || !strings.Contains(got.Reason, "the container app of the task "+left[0].ID+" ended with 3") {
+		t.Fatalf("%s: %s, %d tasks", got.Status, got.Reason, len(left))
+	}
+	if err := a.fleet.Send(t.Context(), left[0].ID, lifecycle.RemoveRequested{By: "the test"}); err != nil {
+		t.Error(err)
+	}
+	if err := a.fleet.Follow(t.Context(), left[0].ID, func(lifecycle.State) bool { return true }); !errors.As(err, new(*record.NotFoundError)) {
+		t.Error(err)
+	}
+	a.removed("web")
+}
+
+// migrations are the tasks of the family migrate.
+func (a *agent) migrations() (all []lifecycle.State) {
+	states, _ := a.engine.Tasks.States()
+	for _, s := range states {
+		if s.Task.Family == "migrate" {
+			all = append(all, s)
+		}
+	}
+	return all
 }

@@ -32,7 +32,7 @@ func TestResolveAsksWhenItHasTo(t *testing.T) {
 		return func(c service.Config) service.Config { c.Method = m; return c }
 	}
 	c := Change{Config: set(want)}
-	if err := a.resolve(service.Config{}, &c); err != nil || asked != 1 {
+	if err := a.resolve(t.Context(), service.Config{}, &c); err != nil || asked != 1 {
 		t.Fatalf("asked %d times, %v", asked, err)
 	}
 	now := c.Config(service.Config{})
@@ -41,18 +41,18 @@ func TestResolveAsksWhenItHasTo(t *testing.T) {
 	}
 	gone = errors.New("the entry is gone")
 	c = Change{Config: set(want)} // sent again without answers, as clients do
-	if err := a.resolve(now, &c); err != nil || asked != 1 || c.Config(now).Method.Hooks[0].Target.Command == nil {
+	if err := a.resolve(t.Context(), now, &c); err != nil || asked != 1 || c.Config(now).Method.Hooks[0].Target.Command == nil {
 		t.Errorf("the same again: asked %d times, %v, %+v", asked, err, c.Config(now).Method)
 	}
 	for name, c := range map[string]Change{"a forced deployment": {Force: true, Config: set(want)}, "a new revision": {Spec: &service.Spec{}, Config: set(want)}} {
-		if err := a.resolve(now, &c); !errors.Is(err, gone) {
+		if err := a.resolve(t.Context(), now, &c); !errors.Is(err, gone) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
 	more := want
 	more.Hooks = append(more.Hooks, service.Hook{Name: "other", Target: service.HookTarget{Kind: service.HookLambda, Value: "arn:other"}})
 	c = Change{Config: set(more)}
-	if err := a.resolve(now, &c); !errors.Is(err, gone) {
+	if err := a.resolve(t.Context(), now, &c); !errors.Is(err, gone) {
 		t.Errorf("another hook: %v", err)
 	}
 }

@@ -56,6 +56,9 @@ type Config struct {
 	// they are.
 	Hooks        Hooks
 	ResolveHooks func(service.Method) (service.Method, error)
+	// HookSpec makes the task of a hook from FAMILY:REVISION of a registered definition; nil: hooks
+	// that are tasks fail. It may be set before Run.
+	HookSpec func(ctx context.Context, definition string) (service.Spec, error)
 }
 
 // Errors about services that users may make.
@@ -174,6 +177,9 @@ func (a *Services) Create(ctx context.Context, name string, spec service.Spec, c
 	if err := a.check(ctx, name, spec, count, c); err != nil {
 		return service.State{}, err
 	}
+	if err := a.checkHookTasks(ctx, c.Method); err != nil {
+		return service.State{}, err
+	}
 	if a.ResolveHooks != nil {
 		var err error
 		if c.Method, err = a.ResolveHooks(c.Method); err != nil {
@@ -267,7 +273,7 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 		if err := a.checkListeners(name, now.Config, c.Config(now.Config)); err != nil {
 			return now, &BadServiceError{err}
 		}
-		if err := a.resolve(now.Config, &c); err != nil {
+		if err := a.resolve(ctx, now.Config, &c); err != nil {
 			return now, err
 		}
 	}
