@@ -57,6 +57,9 @@ func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (ap
 	if err != nil {
 		return api.Service{}, err
 	}
+	if err := n.DeploymentConfiguration.Check(); err != nil {
+		return api.Service{}, err
+	}
 	config := configured(svc.Config{Breaker: svc.Breaker{Enable: true, Rollback: true}}, n.ServiceSettings)
 	return wireService(k.Controller.Create(ctx, n.ServiceName, spec, n.DesiredCount, config))
 }
@@ -78,7 +81,10 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 		}
 		c.Spec = &spec
 	}
-	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.DrainSeconds != nil {
+	if err := u.DeploymentConfiguration.Check(); err != nil {
+		return api.Service{}, err
+	}
+	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.TestListeners != nil || u.DrainSeconds != nil {
 		c.Config = func(present svc.Config) svc.Config { return configured(present, u.ServiceSettings) }
 	}
 	return wireService(k.Controller.Update(ctx, name, c))
@@ -87,6 +93,11 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 // RollbackService implements api.ServiceBackend.
 func (k ServiceBackend) RollbackService(ctx context.Context, name string) (api.Service, error) {
 	return wireService(k.Controller.Rollback(ctx, name))
+}
+
+// ContinueService implements api.ServiceBackend.
+func (k ServiceBackend) ContinueService(ctx context.Context, name string, q api.ContinueRequest) (api.Service, error) {
+	return wireService(k.Controller.Continue(ctx, name, q.Hook, q.Rollback))
 }
 
 // RemoveService implements api.ServiceBackend.
@@ -145,14 +156,22 @@ func configured(c svc.Config, s api.ServiceSettings) svc.Config {
 	if g := s.HealthCheckGracePeriodSeconds; g != nil {
 		c.HealthCheckGracePeriod = time.Duration(*g) * time.Second
 	}
+	c.Method = d.Method(c.Method)
 	if s.Listeners != nil {
-		c.Listeners = nil
-		for _, l := range *s.Listeners {
-			c.Listeners = append(c.Listeners, svc.Listener{Address: l.Address, Container: l.ContainerName, Port: l.ContainerPort})
-		}
+		c.Listeners = listeners(*s.Listeners)
+	}
+	if s.TestListeners != nil {
+		c.TestListeners = listeners(*s.TestListeners)
 	}
 	if n := s.DrainSeconds; n != nil {
 		c.DrainTimeout = time.Duration(*n) * time.Second
 	}
 	return c
+}
+
+func listeners(given []api.Listener) (all []svc.Listener) {
+	for _, l := range given {
+		all = append(all, svc.Listener{Address: l.Address, Container: l.ContainerName, Port: l.ContainerPort})
+	}
+	return all
 }

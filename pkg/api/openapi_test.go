@@ -34,7 +34,7 @@ import (
 var roots = []reflect.Type{
 	reflect.TypeFor[Version](), reflect.TypeFor[Budget](), reflect.TypeFor[Task](), reflect.TypeFor[Event](), reflect.TypeFor[LogLine](), reflect.TypeFor[Pull](),
 	reflect.TypeFor[NewTask](), reflect.TypeFor[stopRequest](), reflect.TypeFor[failureReply](),
-	reflect.TypeFor[lifecycle.Quota](), reflect.TypeFor[Service](), reflect.TypeFor[NewService](), reflect.TypeFor[ServiceUpdate](),
+	reflect.TypeFor[lifecycle.Quota](), reflect.TypeFor[Service](), reflect.TypeFor[NewService](), reflect.TypeFor[ServiceUpdate](), reflect.TypeFor[ContinueRequest](),
 }
 
 type object = map[string]any
@@ -292,6 +292,13 @@ func (f full) RollbackService(ctx context.Context, name string) (Service, error)
 	return f.Service(ctx, name)
 }
 
+func (f full) ContinueService(ctx context.Context, name string, q ContinueRequest) (Service, error) {
+	if q.Hook == "ended" {
+		return Service{}, Failed(Conflict, "the deployment does not wait at a pause")
+	}
+	return f.Service(ctx, name)
+}
+
 func (full) RemoveService(_ context.Context, _ string, force bool) error {
 	if !force {
 		return Failed(Conflict, "it is not scaled down")
@@ -367,7 +374,7 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 		{"POST /v1/tasks/mine/unpause", "", 202},
 		{"POST /v1/tasks/none/unpause", "", 404},
 		{"GET /v1/services", "", 200},
-		{"POST /v1/services", `{"serviceName":"web","taskDefinition":"web:1","desiredCount":2,"deploymentConfiguration":{"minimumHealthyPercent":50,"maximumPercent":200,"deploymentCircuitBreaker":{"enable":true,"rollback":false}},"healthCheckGracePeriodSeconds":5,"vars":{"X":"y"},"environment":[{"name":"A","value":"1"}]}`, 201},
+		{"POST /v1/services", `{"serviceName":"web","taskDefinition":"web:1","desiredCount":2,"deploymentConfiguration":{"minimumHealthyPercent":50,"maximumPercent":200,"deploymentCircuitBreaker":{"enable":true,"rollback":false,"threshold":{"type":"COUNT","value":2}},"strategy":"LINEAR","linear":{"percent":12.5,"bakeSeconds":60},"bakeSeconds":300,"hooks":[{"name":"ok","stages":["POST_SCALE_UP"],"kind":"PAUSE","timeoutSeconds":60,"timeoutAction":"CONTINUE"}]},"healthCheckGracePeriodSeconds":5,"vars":{"X":"y"},"environment":[{"name":"A","value":"1"}]}`, 201},
 		{"POST /v1/services", `{"serviceName":"web","taskDefinition":"web:1","desiredCount":-2}`, 400},
 		{"GET /v1/services/web", "", 200},
 		{"GET /v1/services/none", "", 404},
@@ -376,6 +383,8 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 		{"PATCH /v1/services/web", `{"desiredCount":0,"taskDefinition":"web:2","forceNewDeployment":true}`, 200},
 		{"POST /v1/services/web/rollback", "", 200},
 		{"POST /v1/services/young/rollback", "", 409},
+		{"POST /v1/services/web/continue", `{"hook":"ok","rollback":true}`, 200},
+		{"POST /v1/services/web/continue", `{"hook":"ended"}`, 409},
 		{"DELETE /v1/services/web?force=true", "", 202},
 		{"DELETE /v1/services/web", "", 409},
 	}
@@ -480,10 +489,11 @@ func TestServicesCrossTheWire(t *testing.T) {
 	zero := 0
 	changed, errChanged := c.UpdateService(t.Context(), "web", ServiceUpdate{DesiredCount: &zero})
 	back, errBack := c.RollbackService(t.Context(), "web")
-	if err := errors.Join(watched, errOne, errMade, errChanged, errBack, c.RemoveService(t.Context(), "web", true)); err != nil {
+	on, errOn := c.ContinueService(t.Context(), "web", ContinueRequest{Hook: "ok"})
+	if err := errors.Join(watched, errOne, errMade, errChanged, errBack, errOn, c.RemoveService(t.Context(), "web", true)); err != nil {
 		t.Error(err)
 	}
-	for _, s := range append(seen, one, made, changed, back) {
+	for _, s := range append(seen, one, made, changed, back, on) {
 		if diff := cmp.Diff(want, s); diff != "" {
 			t.Error(diff)
 		}

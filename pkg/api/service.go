@@ -35,6 +35,8 @@ type Service struct {
 	HealthCheckGracePeriodSeconds int `json:"healthCheckGracePeriodSeconds"`
 	// Listeners are the addresses of the service.
 	Listeners []Listener `json:"listeners"`
+	// TestListeners are addresses whose connections go to a new revision before those of Listeners do.
+	TestListeners []Listener `json:"testListeners"`
 	// DrainSeconds is how long a copy that is to stop may finish its connections.
 	DrainSeconds int `json:"drainSeconds"`
 	// Deployments are the PRIMARY one, then those that still have tasks.
@@ -70,6 +72,7 @@ type DeploymentConfiguration struct {
 	MinimumHealthyPercent    *int                      `json:"minimumHealthyPercent,omitempty"`
 	MaximumPercent           *int                      `json:"maximumPercent,omitempty"`
 	DeploymentCircuitBreaker *DeploymentCircuitBreaker `json:"deploymentCircuitBreaker,omitempty"`
+	DeploymentMethod
 }
 
 // DeploymentCircuitBreaker ends a deployment whose tasks keep failing.
@@ -120,6 +123,7 @@ type Deployment struct {
 	DesiredCount       int       `json:"desiredCount"`
 	RunningCount       int       `json:"runningCount"`
 	PendingCount       int       `json:"pendingCount"`
+	HealthyCount       int       `json:"healthyCount"`
 	FailedTasks        int       `json:"failedTasks"`
 	CreatedAt          time.Time `json:"createdAt"`
 	UpdatedAt          time.Time `json:"updatedAt"`
@@ -149,6 +153,12 @@ type PastDeployment struct {
 	// StoppedAt is when it was given up, FinishedAt when it ended.
 	StoppedAt  time.Time `json:"stoppedAt,omitzero"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
+	// Strategy is ROLLING, BLUE_GREEN, LINEAR or CANARY. Progress is absent without stages: for ROLLING
+	// without hooks, bake time and alarms.
+	Strategy string              `json:"strategy"`
+	Progress *DeploymentProgress `json:"progress,omitempty"`
+	// RaisedAlarms are the alarms that ended it, or kept it from being watched.
+	RaisedAlarms []string `json:"raisedAlarms,omitempty"`
 }
 
 // PastCounts count the copies of an entry of the history, at its end.
@@ -198,7 +208,8 @@ type ServiceSettings struct {
 	DeploymentConfiguration       DeploymentConfiguration `json:"deploymentConfiguration,omitzero"`
 	HealthCheckGracePeriodSeconds *int                    `json:"healthCheckGracePeriodSeconds,omitempty"`
 	// Listeners replace those that there are; an empty list removes them.
-	Listeners *[]Listener `json:"listeners,omitempty"`
+	Listeners     *[]Listener `json:"listeners,omitempty"`
+	TestListeners *[]Listener `json:"testListeners,omitempty"`
 	// DrainSeconds is 1 to 3600; 30 if absent in a new service.
 	DrainSeconds *int `json:"drainSeconds,omitempty"`
 	TaskSettings
@@ -226,6 +237,8 @@ type ServiceBackend interface {
 	UpdateService(ctx context.Context, name string, u ServiceUpdate) (Service, error)
 	RollbackService(ctx context.Context, name string) (Service, error)
 	RemoveService(ctx context.Context, name string, force bool) error
+	// ContinueService decides about the pause of a deployment, likewise.
+	ContinueService(ctx context.Context, name string, q ContinueRequest) (Service, error)
 	// WatchService calls fn as Watch of a task does, until the service is removed.
 	WatchService(ctx context.Context, name string, fn func(Service) bool) error
 }
@@ -237,8 +250,8 @@ func FromService(s service.State, at time.Time) Service {
 		ServiceName: s.Name, Status: string(s.Status), CreatedAt: s.CreatedAt, TaskDefinition: s.Primary().TaskDefinition,
 		DesiredCount: s.DesiredCount, RunningCount: all.Running, PendingCount: all.Pending, HealthyCount: all.Healthy,
 		Steady: s.Steady, HealthCheckGracePeriodSeconds: int(s.Config.HealthCheckGracePeriod.Seconds()),
-		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: fromBreaker(s.Config.Breaker)},
-		Listeners:               []Listener{}, DrainSeconds: int(s.Config.Drain().Seconds()),
+		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: fromBreaker(s.Config.Breaker), DeploymentMethod: fromMethod(s.Config.Method)},
+		Listeners:               []Listener{}, TestListeners: []Listener{}, DrainSeconds: int(s.Config.Drain().Seconds()),
 		Deployments: []Deployment{}, History: []PastDeployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
 	}
 	if b := s.Config.Bounds; b != nil {
@@ -246,6 +259,9 @@ func FromService(s service.State, at time.Time) Service {
 	}
 	for _, l := range s.Config.Listeners {
 		w.Listeners = append(w.Listeners, fromListener(s, l))
+	}
+	for _, l := range s.Config.TestListeners {
+		w.TestListeners = append(w.TestListeners, fromListener(s, l))
 	}
 	for _, d := range s.Deployments {
 		w.Deployments = append(w.Deployments, fromDeployment(s, d))
@@ -277,10 +293,11 @@ func fromDeployment(s service.State, d service.Deployment) Deployment {
 	c := s.Count(d.ID)
 	w := Deployment{
 		ID: d.ID, Status: "ACTIVE", TaskDefinition: d.TaskDefinition, RolloutState: string(d.Rollout), RolloutStateReason: d.Reason,
-		RunningCount: c.Running, PendingCount: c.Pending, FailedTasks: d.FailedTasks, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
+		RunningCount: c.Running, PendingCount: c.Pending, HealthyCount: c.Healthy, FailedTasks: d.FailedTasks, CreatedAt: d.CreatedAt, UpdatedAt: d.UpdatedAt,
 	}
+	w.DesiredCount = s.Wanted(d.ID)
 	if d.Primary {
-		w.Status, w.DesiredCount = "PRIMARY", s.DesiredCount
+		w.Status = "PRIMARY"
 	}
 	return w
 }
@@ -298,6 +315,13 @@ func fromAttempt(s service.State, a service.Attempt) PastDeployment {
 	}
 	for _, share := range a.Sources {
 		w.From = append(w.From, share.Deployment)
+	}
+	w.Strategy, w.Progress = string(a.Method.Strategy), fromProgress(a)
+	if w.Strategy == "" {
+		w.Strategy = string(service.Rolling)
+	}
+	if a.Alarms != nil {
+		w.RaisedAlarms = a.Alarms.Raised
 	}
 	if a.Return != nil {
 		w.RolledBackTo = a.Return.Deployment
@@ -445,6 +469,11 @@ func (c *ServiceClient) UpdateService(ctx context.Context, name string, u Servic
 // RollbackService returns a service to the deployment that was completed before.
 func (c *ServiceClient) RollbackService(ctx context.Context, name string) (Service, error) {
 	return c.callService(ctx, http.MethodPost, servicePath(name)+"/rollback", nil)
+}
+
+// ContinueService decides about the pause of a deployment.
+func (c *ServiceClient) ContinueService(ctx context.Context, name string, q ContinueRequest) (Service, error) {
+	return c.callService(ctx, http.MethodPost, servicePath(name)+"/continue", q)
 }
 
 // RemoveService asks for a service to be removed with its tasks. Without force it must be

@@ -116,12 +116,12 @@ func (s State) explainStage(at time.Time) (reasons []Reason) {
 	if len(reasons) > 0 || rows[i].done == nil || rows[i].done(&s, a, at) {
 		return reasons
 	}
-	if end := p.Since.Add(a.pause()); a.pause() > 0 && at.Before(end) {
+	if end := p.Since.Add(a.Wait()); a.Wait() > 0 && at.Before(end) {
 		then := "the old copies are stopped"
 		if p.Stage == Production {
 			then = "it gets more"
 		}
-		return []Reason{{Code: WhyBake, Text: fmt.Sprintf("%s with %s of the connections, and waits %s, %s of %s", where, p.Weight, rows[i].waits, at.Sub(p.Since).Round(time.Second), a.pause()), Until: end, Then: then}}
+		return []Reason{{Code: WhyBake, Text: fmt.Sprintf("%s with %s of the connections, and waits %s, %s of %s", where, p.Weight, rows[i].waits, at.Sub(p.Since).Round(time.Second), a.Wait()), Until: end, Then: then}}
 	}
 	waits := rows[i].waits
 	if strings.Contains(waits, "%d") {

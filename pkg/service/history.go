@@ -191,18 +191,17 @@ func Shares(s State) (all []Share) {
 // shareOf counts the copies of a revision.
 func shareOf(s State, deployment string) Share {
 	c := s.Count(deployment)
-	share := Share{Deployment: deployment, Running: c.Running, Pending: c.Pending}
-	for _, t := range s.Tasks {
-		if t.Deployment == deployment && t.kept() {
-			share.Requested++
-		}
-	}
+	return Share{Deployment: deployment, Running: c.Running, Pending: c.Pending, Requested: s.Wanted(deployment)}
+}
+
+// Wanted is how many copies of a deployment there are to be now.
+func (s State) Wanted(deployment string) int {
 	if a := s.staged(); a != nil && !a.rolls() {
-		share.Requested = s.wants(a, deployment)
+		return s.wants(a, deployment)
 	} else if deployment == s.Primary().ID {
-		share.Requested = s.DesiredCount
+		return s.DesiredCount
 	}
-	return share
+	return s.keptOf(deployment)
 }
 
 // beginAttempt adds an attempt to bring the copies to the primary deployment, from what there

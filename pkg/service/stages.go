@@ -87,7 +87,7 @@ func shiftProduction(_ *State, a *Attempt) {
 }
 
 func stepBaked(_ *State, a *Attempt, at time.Time) bool {
-	return !at.Before(a.Progress.Since.Add(a.pause()))
+	return !at.Before(a.Progress.Since.Add(a.Wait()))
 }
 
 func baked(s *State, a *Attempt, at time.Time) bool {
@@ -147,8 +147,8 @@ func (a Attempt) row() (rows []row, i int) {
 	return rows, slices.IndexFunc(rows, func(r row) bool { return r.stage == a.Progress.Stage })
 }
 
-// pause is the time that the present stage lasts at least.
-func (a Attempt) pause() time.Duration {
+// Wait is the time that the present stage of an attempt with stages lasts at least.
+func (a Attempt) Wait() time.Duration {
 	switch p := a.Progress; {
 	case p.Back:
 	case p.Stage == Bake:
@@ -163,7 +163,7 @@ func (a Attempt) pause() time.Duration {
 // of their own, and the last stage only tidies up.
 func (a Attempt) deadline() time.Time {
 	if p := a.Progress; p.Stage != CleanUp && !p.Back {
-		return p.Since.Add(a.pause() + StageLimit)
+		return p.Since.Add(a.Wait() + StageLimit)
 	}
 	return time.Time{}
 }
@@ -413,7 +413,7 @@ func (s State) wakeStage(sooner func(time.Time)) {
 		return
 	}
 	if !a.Progress.Back {
-		sooner(a.Progress.Since.Add(a.pause()))
+		sooner(a.Progress.Since.Add(a.Wait()))
 		sooner(a.deadline())
 		sooner(a.Times.CreatedAt.Add(AttemptLimit))
 	}

@@ -38,12 +38,14 @@ func Command(p *command.Program) *cli.Command {
 		Usage: "keep copies of a task running, and roll them to new revisions",
 		Description: `The agent keeps the requested number of copies of a task definition. It replaces copies
 that stop or become unhealthy, with longer delays while they keep failing. update rolls to
-a new revision, one copy after the other; when tasks of it keep failing, the service
-returns to the previous revision. See docs/services.md.
+a new revision, one copy after the other, or with --strategy beside the old copies; when
+tasks of it keep failing, the service returns to the previous revision. See
+docs/services.md.
 
 Examples:
   podtask service create web web.json --count 3 --wait
   podtask service update web --family web:2 --wait --timeout 5m
+  podtask service update web --image registry.example.com/web:2 --wait
   podtask service scale web=5 worker=0
   podtask service ps web
   podtask service history web
@@ -73,15 +75,20 @@ func serviceVerbs() []serviceVerb {
 		{"inspect", "NAME ...", "show services in full", 1, many, []cli.Flag{command.FormatFlag(command.ItemFormats)}, "inspect web", serviceCall.inspect},
 		{
 			"update", "NAME [FILE|FAMILY[:REV]]", "roll to another revision or other settings; a FILE is registered first", 1, 2,
-			append(SettingsFlags(), force("replace all copies even if nothing differs")), "update web --family web:2 --wait --timeout 5m", serviceCall.update,
+			append(SettingsFlags(), force("replace all copies even if nothing differs"), &cli.StringSliceFlag{Name: "image", Usage: "register and deploy the present definition with `[CONTAINER=]IMAGE`"}), "update web --family web:2 --wait --timeout 5m", serviceCall.update,
 		},
 		{"scale", "NAME=N ...", "change the number of copies", 1, many, waitFlags("all copies are healthy"), "scale web=5 worker=0", serviceCall.scale},
 		{"rollback", "NAME", "return to the previous revision", 1, 1, waitFlags("all copies are healthy"), "rollback web", serviceCall.rollback},
+		{
+			"continue", "NAME", "continue a deployment that pauses, or give it up", 1, 1,
+			append(waitFlags("all copies are healthy"), &cli.StringFlag{Name: "hook", Usage: "decide about the pause `NAME`, if there are several"}, &cli.BoolFlag{Name: "rollback", Usage: "return to the revision before"}),
+			"continue web --wait", serviceCall.goOn,
+		},
 		{"history", "NAME", "list the latest ten deployments of a service, and what became of each", 1, 1, []cli.Flag{output, sorted}, "history web", serviceCall.history},
 		{"events", "NAME", "list the events of a service", 1, 1, []cli.Flag{output}, "events web", serviceCall.events},
 		{
 			"rm", "NAME ...", "remove services that are scaled to 0", 1, many,
-			append(waitFlags("the tasks are removed"), force("stop the copies first")), "rm --force web", serviceCall.rm,
+			append(waitFlags("the tasks are removed"), force("stop the copies first, and return when they are removed")), "rm --force web", serviceCall.rm,
 		},
 	}
 }
@@ -107,7 +114,7 @@ func SettingsFlags() []cli.Flag {
 		&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the cpu limit", DefaultText: "as configured for the agent"},
 		&cli.BoolFlag{Name: "clamp-ulimits", Usage: "lower ulimits of the definition to the hard limits of the agent's user"},
 		command.WithoutFlag(),
-	}, slices.Concat(command.ReferenceFlags(), command.AdjustFlags(), waitFlags("all copies are healthy"))...)
+	}, slices.Concat(methodFlags(), command.ReferenceFlags(), command.AdjustFlags(), waitFlags("all copies are healthy"))...)
 }
 
 func waitFlags(until string) []cli.Flag {
@@ -122,6 +129,7 @@ type serviceOptions struct {
 	verb        serviceVerb
 	out, errOut io.Writer
 	environ     func() []string
+	getenv      func(string) string
 	owners      *connect.Connector
 	registry    registry
 }
@@ -129,7 +137,7 @@ type serviceOptions struct {
 func newService(v serviceVerb) func(m *command.Machine) serviceOptions {
 	return func(m *command.Machine) serviceOptions {
 		p := m.Program
-		return serviceOptions{verb: v, out: p.Stdout, errOut: p.Stderr, environ: p.Environ, owners: m.Connector, registry: newRegistry(p)}
+		return serviceOptions{verb: v, out: p.Stdout, errOut: p.Stderr, environ: p.Environ, getenv: p.Getenv, owners: m.Connector, registry: newRegistry(p)}
 	}
 }
 
@@ -206,8 +214,12 @@ const many = 1 << 20
 func (k serviceCall) settings() (api.ServiceSettings, error) {
 	var s api.ServiceSettings
 	s.DeploymentConfiguration.MinimumHealthyPercent, s.DeploymentConfiguration.MaximumPercent = intFlag(k.c, "min-healthy"), intFlag(k.c, "max")
-	if k.c.IsSet("no-rollback") {
-		s.DeploymentConfiguration.DeploymentCircuitBreaker = &api.DeploymentCircuitBreaker{Enable: true, Rollback: !k.c.Bool("no-rollback")}
+	var err error
+	if s.DeploymentConfiguration.DeploymentCircuitBreaker, err = breakerOf(k.c); err != nil {
+		return s, err
+	}
+	if s.DeploymentConfiguration.DeploymentMethod, err = methodOf(k.c); err != nil {
+		return s, err
 	}
 	if k.c.IsSet("health-grace") {
 		seconds := int(k.c.Duration("health-grace").Round(time.Second).Seconds())
@@ -220,15 +232,13 @@ func (k serviceCall) settings() (api.ServiceSettings, error) {
 		}
 		s.DrainSeconds = &seconds
 	}
-	if k.c.IsSet("listen") {
-		listeners, err := parseListeners(k.c.StringSlice("listen"))
-		if err != nil {
-			return s, command.Usagef(command.Path(k.c), "--listen %v", err)
-		}
-		s.Listeners = &listeners
+	if s.Listeners, err = listenersFlag(k.c, "listen"); err != nil {
+		return s, err
+	}
+	if s.TestListeners, err = listenersFlag(k.c, "test-listen"); err != nil {
+		return s, err
 	}
 	s.TaskOptions = api.TaskOptions{Pull: k.c.String("pull"), Limits: k.c.String("limits"), PIDsLimit: k.c.String("pids-limit"), CPUPeriod: k.c.String("cpu-period"), ClampUlimits: k.c.Bool("clamp-ulimits")}
-	var err error
 	s.TaskSettings, err = k.taskSettings()
 	return s, err
 }
@@ -268,6 +278,18 @@ func (k serviceCall) taskSettings() (s api.TaskSettings, err error) {
 	w := command.AdjustValues(k.c)
 	s.Publish, s.Secrets, s.Network, s.Memory, s.CPUs, s.StopTimeout = w.Publish, w.Secrets, w.Network, w.Memory, w.CPUs, w.StopTimeout
 	return s, nil
+}
+
+// listenersFlag returns the listeners of a flag; nil if it is not given.
+func listenersFlag(c *cli.Context, name string) (*[]api.Listener, error) {
+	if !c.IsSet(name) {
+		return nil, nil
+	}
+	listeners, err := parseListeners(c.StringSlice(name))
+	if err != nil {
+		return nil, command.Usagef(command.Path(c), "--%s %v", name, err)
+	}
+	return &listeners, nil
 }
 
 // parseListeners reads the words of --listen; the only word "none" stands for no listener.
@@ -350,6 +372,11 @@ func (k serviceCall) update(ctx context.Context, args []string) error {
 	if u.TaskDefinition, err = k.resolveDefinition(args); err != nil {
 		return err
 	}
+	if images := k.c.StringSlice("image"); len(images) > 0 {
+		if u.TaskDefinition, err = k.registerImages(ctx, args[0], u.TaskDefinition, images); err != nil {
+			return err
+		}
+	}
 	if u.ServiceSettings, err = k.settings(); err != nil {
 		return err
 	}
@@ -359,6 +386,11 @@ func (k serviceCall) update(ctx context.Context, args []string) error {
 
 func (k serviceCall) rollback(ctx context.Context, args []string) error {
 	return k.change(ctx, "rollback", args[0], func() (api.Service, error) { return k.client.RollbackService(ctx, args[0]) })
+}
+
+func (k serviceCall) goOn(ctx context.Context, args []string) error {
+	q := api.ContinueRequest{Hook: k.c.String("hook"), Rollback: k.c.Bool("rollback")}
+	return k.change(ctx, "continue", args[0], func() (api.Service, error) { return k.client.ContinueService(ctx, args[0], q) })
 }
 
 func (k serviceCall) scale(ctx context.Context, args []string) error {
@@ -412,15 +444,10 @@ func (k serviceCall) waitSteady(ctx context.Context, s, before api.Service) erro
 	}
 	ctx, cancel := k.limit(ctx)
 	defer cancel()
-	shown, name, last := lastEvent(before), s.ServiceName, s
+	name, last := s.ServiceName, s
 	rolling := s.Deployments[0].ID
-	err := k.client.WatchService(ctx, name, func(now api.Service) bool {
-		for _, e := range now.Events {
-			if e.ID > shown {
-				fmt.Fprintln(k.errOut, term.Line(e.Message))
-				shown = e.ID
-			}
-		}
+	f := &follower{out: k.errOut, moving: console.CanMoveCursor(k.errOut, k.getenv), shown: lastEvent(before)}
+	err := f.follow(ctx, k.client, name, func(now api.Service) bool {
 		last = now
 		return !now.Steady && now.Deployments[0].RolloutState != "FAILED"
 	})
@@ -455,7 +482,7 @@ func (k serviceCall) rm(ctx context.Context, names []string) error {
 			continue
 		}
 		fmt.Fprintln(k.out, name)
-		if k.wait {
+		if k.wait || k.force {
 			errs = append(errs, k.waitRemoved(ctx, name))
 		}
 	}
@@ -495,7 +522,8 @@ func (k serviceCall) list(ctx context.Context, _ []string) error {
 		count("DESIRED", func(s api.Service) int { return s.DesiredCount }),
 		count("RUNNING", func(s api.Service) int { return s.RunningCount }),
 		count("HEALTHY", func(s api.Service) int { return s.HealthyCount }),
-		{Head: "ROLLOUT", Cell: func(s api.Service) string { return s.Deployments[0].RolloutState }},
+		{Head: "ROLLOUT", Cell: rolloutCell},
+		{Head: "LISTENERS", Cell: listenersCell},
 	}}.Print(k.out, k.c)
 }
 
@@ -535,7 +563,14 @@ func (k serviceCall) history(ctx context.Context, names []string) error {
 		{Head: "NUMBER", Cell: func(d past) string { return strconv.Itoa(d.Number) }, Order: func(a, b past) int { return a.Number - b.Number }},
 		{Head: "DEPLOYMENT", Cell: func(d past) string { return d.Deployment }},
 		{Head: "TASK DEFINITION", Cell: func(d past) string { return d.TaskDefinition }},
+		{Head: "STRATEGY", Cell: func(d past) string { return d.Strategy }},
 		{Head: "STATUS", Cell: func(d past) string { return d.Status }},
+		{Head: "STAGE", Cell: func(d past) string {
+			if d.Progress == nil {
+				return ""
+			}
+			return d.Progress.Stage
+		}},
 		{Head: "STARTED", Cell: func(d past) string { return console.Ago(time.Now(), d.CreatedAt) }, Order: func(a, b past) int { return b.CreatedAt.Compare(a.CreatedAt) }},
 		{Head: "TOOK", Cell: func(d past) string { return console.Span(took(d)) }, Order: func(a, b past) int { return cmp.Compare(took(a), took(b)) }},
 		{Head: "REASON", Cell: func(d past) string {
