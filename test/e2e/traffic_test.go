@@ -36,6 +36,7 @@ type openLoad struct {
 	kept chan *keptConn
 
 	mu      sync.Mutex
+	begin   time.Time
 	answers map[string]int
 	lost    []error
 }
@@ -51,19 +52,18 @@ const keptFor = 5 * time.Second
 
 // startLoad begins to ask a port.
 func startLoad(t *testing.T, port, perSecond int) *openLoad {
-	l := &openLoad{t: t, port: port, every: time.Second / time.Duration(perSecond), stop: make(chan struct{}), kept: make(chan *keptConn, 64), answers: make(map[string]int)}
+	l := &openLoad{t: t, port: port, every: time.Second / time.Duration(perSecond), stop: make(chan struct{}), kept: make(chan *keptConn, 64), begin: time.Now(), answers: make(map[string]int)}
 	l.all.Go(func() {
 		// What a tick was late for is made up for: the rate is that of the clock.
 		tick := time.NewTicker(5 * time.Millisecond)
 		defer tick.Stop()
-		begin := time.Now()
 		for n := 0; ; {
 			select {
 			case <-l.stop:
 				return
 			case <-tick.C:
 			}
-			for ; n < int(time.Since(begin)/l.every); n++ {
+			for ; n < int(time.Since(l.begin)/l.every); n++ {
 				l.all.Go(func() { l.ask(n%2 == 0) })
 			}
 		}
@@ -84,11 +84,12 @@ func (l *openLoad) end() {
 
 // ask sends a request and counts its answer.
 func (l *openLoad) ask(once bool) {
+	asked := time.Since(l.begin)
 	text, err := l.request(once)
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if err != nil {
-		l.lost = append(l.lost, err)
+		l.lost = append(l.lost, fmt.Errorf("asked after %v, on a connection of its own: %t, lost after %v: %w", asked.Round(time.Millisecond), once, time.Since(l.begin).Round(time.Millisecond), err))
 		return
 	}
 	l.answers[text]++
@@ -160,7 +161,7 @@ func (l *openLoad) none() map[string]int {
 	}
 	l.t.Logf("answers: %v, %d in all", l.answers, total)
 	if n := len(l.lost); n > 0 {
-		l.t.Errorf("%d requests were lost, the first: %v", n, l.lost[0])
+		l.t.Errorf("%d requests were lost, the first and the last:\n%v\n%v", n, l.lost[0], l.lost[n-1])
 	}
 	return l.answers
 }
@@ -205,7 +206,7 @@ func trafficShifts(t *testing.T, perSecond int, least time.Duration) {
 	b := newBox(t)
 	calls := b.answerHooks()
 	address, at := loopback(t), freePort(t)
-	b.agent("--aws-listen=" + address)
+	agent := b.agent("--aws-listen=" + address)
 	s, ctx := ecsService{b, ecsClient(b, address)}, t.Context()
 	register := func(greeting string) string {
 		t.Helper()
@@ -226,7 +227,7 @@ func trafficShifts(t *testing.T, perSecond int, least time.Duration) {
 	s.wait(*made.Service.CurrentServiceDeployment, types.ServiceDeploymentStatusSuccessful)
 	b.want(0, "service", "update", b.family, fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at))
 	b.wantAnswer(at, "one")
-	load, begin := startLoad(t, at, perSecond), time.Now()
+	load := startLoad(t, at, perSecond)
 	update := func(definition string, c types.DeploymentConfiguration) string {
 		t.Helper()
 		out, err := s.client.UpdateService(ctx, &ecs.UpdateServiceInput{Service: &b.family, TaskDefinition: &definition, DeploymentConfiguration: &c})
@@ -286,7 +287,19 @@ func trafficShifts(t *testing.T, perSecond int, least time.Duration) {
 	if reason := aws.ToString(back.StatusReason); !strings.Contains(reason, "POST_PRODUCTION_TRAFFIC_SHIFT hooks failed: broken: it answered FAILED; it wrote: too many errors") {
 		t.Errorf("the reason is %q", reason)
 	}
-	eventually(t, "the time of the load", func() bool { return time.Since(begin) >= least })
+	eventually(t, "the time of the load", func() bool { return time.Since(load.begin) >= least })
+	defer func() {
+		if !t.Failed() {
+			return
+		}
+		var undialed []string
+		for line := range strings.Lines(agent.err.String()) {
+			if strings.Contains(line, "a target cannot be dialed") {
+				undialed = append(undialed, line)
+			}
+		}
+		t.Logf("%d attempts to dial a copy failed, the last: %s", len(undialed), lastLines(strings.Join(undialed, ""), 5))
+	}()
 	if answers := load.none(); answers["one"] == 0 || answers["two"] == 0 || answers["three"] == 0 {
 		t.Errorf("answers by copies: %v, want some of each revision", answers)
 	}
