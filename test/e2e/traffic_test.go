@@ -207,20 +207,9 @@ func trafficShifts(t *testing.T, perSecond int, least time.Duration) {
 	calls := b.answerHooks()
 	address, at := loopback(t), freePort(t)
 	agent := b.agent("--aws-listen=" + address)
-	s, ctx := ecsService{b, ecsClient(b, address)}, t.Context()
-	register := func(greeting string) string {
-		t.Helper()
-		out, err := s.client.RegisterTaskDefinition(ctx, &ecs.RegisterTaskDefinitionInput{Family: &b.family, NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: []types.ContainerDefinition{{
-			Name: aws.String("app"), Image: aws.String(b.testbox()), Command: words("term 0 -- serve 8080 -- write /tmp/well"), Environment: []types.KeyValuePair{{Name: aws.String("GREETING"), Value: &greeting}},
-			PortMappings: []types.PortMapping{{ContainerPort: aws.Int32(8080)}}, HealthCheck: &types.HealthCheck{Command: []string{"CMD", "/testbox", "exists", "/tmp/well"}, Interval: aws.Int32(5)},
-		}}})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return *out.TaskDefinition.TaskDefinitionArn
-	}
-	one, two, three := register("one"), register("two"), register("three")
-	made, err := s.client.CreateService(ctx, &ecs.CreateServiceInput{ServiceName: &b.family, TaskDefinition: &one, DesiredCount: aws.Int32(2), DeploymentConfiguration: &types.DeploymentConfiguration{Strategy: types.DeploymentStrategyBlueGreen, BakeTimeInMinutes: aws.Int32(0)}})
+	s := ecsService{b, ecsClient(b, address)}
+	one, two, three := s.greets("one"), s.greets("two"), s.greets("three")
+	made, err := s.client.CreateService(t.Context(), &ecs.CreateServiceInput{ServiceName: &b.family, TaskDefinition: &one, DesiredCount: aws.Int32(2), DeploymentConfiguration: &types.DeploymentConfiguration{Strategy: types.DeploymentStrategyBlueGreen, BakeTimeInMinutes: aws.Int32(0)}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -228,17 +217,52 @@ func trafficShifts(t *testing.T, perSecond int, least time.Duration) {
 	b.want(0, "service", "update", b.family, fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at))
 	b.wantAnswer(at, "one")
 	load := startLoad(t, at, perSecond)
-	update := func(definition string, c types.DeploymentConfiguration) string {
-		t.Helper()
-		out, err := s.client.UpdateService(ctx, &ecs.UpdateServiceInput{Service: &b.family, TaskDefinition: &definition, DeploymentConfiguration: &c})
-		if err != nil {
-			t.Fatal(err)
-		}
-		return *out.Service.CurrentServiceDeployment
+	s.shiftInSteps(two, calls)
+	s.shiftAndBack(three)
+	eventually(t, "the time of the load", func() bool { return time.Since(load.begin) >= least })
+	if answers := load.none(); answers["one"] == 0 || answers["two"] == 0 || answers["three"] == 0 {
+		t.Errorf("answers by copies: %v, want some of each revision", answers)
 	}
+	if t.Failed() {
+		var undialed []string
+		for line := range strings.Lines(agent.err.String()) {
+			if strings.Contains(line, "a target cannot be dialed") {
+				undialed = append(undialed, line)
+			}
+		}
+		t.Logf("%d attempts to dial a copy failed, the last: %s", len(undialed), lastLines(strings.Join(undialed, ""), 5))
+	}
+	b.wantAnswer(at, "two")
+	b.removeService()
+}
 
-	// Four steps, with a pause before the first.
-	linear := update(two, types.DeploymentConfiguration{
+// greets registers a definition whose copies answer with a greeting.
+func (s ecsService) greets(greeting string) (definition string) {
+	s.t.Helper()
+	out, err := s.client.RegisterTaskDefinition(s.t.Context(), &ecs.RegisterTaskDefinitionInput{Family: &s.family, NetworkMode: types.NetworkModeAwsvpc, ContainerDefinitions: []types.ContainerDefinition{{
+		Name: aws.String("app"), Image: aws.String(s.testbox()), Command: words("term 0 -- serve 8080 -- write /tmp/well"), Environment: []types.KeyValuePair{{Name: aws.String("GREETING"), Value: &greeting}},
+		PortMappings: []types.PortMapping{{ContainerPort: aws.Int32(8080)}}, HealthCheck: &types.HealthCheck{Command: []string{"CMD", "/testbox", "exists", "/tmp/well"}, Interval: aws.Int32(5)},
+	}}})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return *out.TaskDefinition.TaskDefinitionArn
+}
+
+// roll updates the service to a definition in a way, and returns the deployment that begins.
+func (s ecsService) roll(definition string, c types.DeploymentConfiguration) (arn string) {
+	s.t.Helper()
+	out, err := s.client.UpdateService(s.t.Context(), &ecs.UpdateServiceInput{Service: &s.family, TaskDefinition: &definition, DeploymentConfiguration: &c})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	return *out.Service.CurrentServiceDeployment
+}
+
+// shiftInSteps deploys in four steps, with a pause before the first, and looks at what the hook of each was called with.
+func (s ecsService) shiftInSteps(definition, calls string) {
+	s.t.Helper()
+	linear := s.roll(definition, types.DeploymentConfiguration{
 		Strategy: types.DeploymentStrategyLinear, LinearConfiguration: &types.LinearConfiguration{StepPercent: aws.Float64(25), StepBakeTimeInMinutes: aws.Int32(0)},
 		LifecycleHooks: []types.DeploymentLifecycleHook{
 			function("ok", types.DeploymentLifecycleHookStageProductionTrafficShift),
@@ -246,21 +270,21 @@ func trafficShifts(t *testing.T, perSecond int, least time.Duration) {
 		},
 	})
 	var paused types.ServiceDeployment
-	eventually(t, "a pause", func() bool {
+	eventually(s.t, "a pause", func() bool {
 		paused = s.deployment(linear)
 		return len(paused.LifecycleHookDetails) > 0
 	})
 	if h := paused.LifecycleHookDetails[0]; paused.LifecycleStage != "POST_TEST_TRAFFIC_SHIFT" || h.Status != "AWAITING_ACTION" || aws.ToFloat64(paused.TargetServiceRevision.RequestedProductionTrafficWeight) != 0 {
-		t.Errorf("%+v %+v", paused, h)
+		s.t.Errorf("%+v %+v", paused, h)
 	}
-	if _, err := s.client.ContinueServiceDeployment(ctx, &ecs.ContinueServiceDeploymentInput{ServiceDeploymentArn: &linear, HookId: paused.LifecycleHookDetails[0].HookId}); err != nil {
-		t.Fatal(err)
+	if _, err := s.client.ContinueServiceDeployment(s.t.Context(), &ecs.ContinueServiceDeploymentInput{ServiceDeploymentArn: &linear, HookId: paused.LifecycleHookDetails[0].HookId}); err != nil {
+		s.t.Fatal(err)
 	}
 	s.wait(linear, types.ServiceDeploymentStatusSuccessful)
 	var weights []float64
 	text, err := os.ReadFile(calls)
 	if err != nil {
-		t.Fatal(err)
+		s.t.Fatal(err)
 	}
 	for line := range strings.Lines(string(text)) {
 		var call struct {
@@ -270,39 +294,24 @@ func trafficShifts(t *testing.T, perSecond int, least time.Duration) {
 			} `json:"executionDetails"`
 		}
 		if err := json.Unmarshal([]byte(line), &call); err != nil {
-			t.Fatalf("%s: %v", line, err)
+			s.t.Fatalf("%s: %v", line, err)
 		}
 		weights = append(weights, call.Details.Production[call.Details.Target])
 	}
 	if got := fmt.Sprint(weights); got != "[25 50 75 100]" {
-		t.Errorf("the hook was called with the weights %s", got)
+		s.t.Errorf("the hook was called with the weights %s", got)
 	}
+}
 
-	// A canary that gets all, and is then found to be broken.
-	canary := update(three, types.DeploymentConfiguration{
+// shiftAndBack deploys a canary that gets all, and is then found to be broken.
+func (s ecsService) shiftAndBack(definition string) {
+	s.t.Helper()
+	canary := s.roll(definition, types.DeploymentConfiguration{
 		Strategy: types.DeploymentStrategyCanary, CanaryConfiguration: &types.CanaryConfiguration{CanaryPercent: aws.Float64(10), CanaryBakeTimeInMinutes: aws.Int32(0)},
 		LifecycleHooks: []types.DeploymentLifecycleHook{function("broken", types.DeploymentLifecycleHookStagePostProductionTrafficShift, types.DeploymentLifecycleHookStageProductionTrafficShift)},
 	})
 	back := s.wait(canary, types.ServiceDeploymentStatusRollbackSuccessful)
 	if reason := aws.ToString(back.StatusReason); !strings.Contains(reason, "POST_PRODUCTION_TRAFFIC_SHIFT hooks failed: broken: it answered FAILED; it wrote: too many errors") {
-		t.Errorf("the reason is %q", reason)
+		s.t.Errorf("the reason is %q", reason)
 	}
-	eventually(t, "the time of the load", func() bool { return time.Since(load.begin) >= least })
-	defer func() {
-		if !t.Failed() {
-			return
-		}
-		var undialed []string
-		for line := range strings.Lines(agent.err.String()) {
-			if strings.Contains(line, "a target cannot be dialed") {
-				undialed = append(undialed, line)
-			}
-		}
-		t.Logf("%d attempts to dial a copy failed, the last: %s", len(undialed), lastLines(strings.Join(undialed, ""), 5))
-	}()
-	if answers := load.none(); answers["one"] == 0 || answers["two"] == 0 || answers["three"] == 0 {
-		t.Errorf("answers by copies: %v, want some of each revision", answers)
-	}
-	b.wantAnswer(at, "two")
-	b.removeService()
 }

@@ -154,12 +154,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 		return backend.Spec(ctx, definition, api.ServiceSettings{})
 	}
 	server := api.NewServer(backend, v)
-	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
-	m.Services(a.services.States)
-	m.Traffic(a.services.Traffic)
-	m.Hooks(a.engine.Hooks.Counts, a.services.States)
-	m.Logs(a.routes)
-	m.Usage(a.states, a.engine.Stats.ReadSlice)
+	m := a.newMetrics()
 	a.engine.Delivery.Observe(m.Output)
 	a.engine.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
@@ -195,6 +190,17 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	wg.Wait()
 	a.log.Info("the agent has ended")
 	return err
+}
+
+// newMetrics returns the metrics of what the agent has.
+func (a *agentRun) newMetrics() *metrics.Metrics {
+	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
+	m.Services(a.services.States)
+	m.Traffic(a.services.Traffic)
+	m.Hooks(a.engine.Hooks.Counts, a.services.States)
+	m.Logs(a.routes)
+	m.Usage(a.states, a.engine.Stats.ReadSlice)
+	return m
 }
 
 // openServices reads the records of services. Those that cannot be read are logged, and do not run.

@@ -83,11 +83,12 @@ func (l *runner) Act(ctx context.Context, d driver.ServiceDecision) {
 	l.hear(ctx, d.State) // a copy that is to stop is out of rotation before it is told
 	l.calls.cancelEnded(d.State)
 	for _, e := range d.Start {
-		if call, ok := e.(service.CallHook); ok {
+		switch call := e.(type) {
+		case service.CallHook:
 			l.callHook(ctx, d.State, call)
-			continue
+		default:
+			l.effects.Start(ctx, e, func(ctx context.Context) { l.send(ctx, l.do(ctx, d.State, e)) })
 		}
-		l.effects.Start(ctx, e, func(ctx context.Context) { l.send(ctx, l.do(ctx, d.State, e)) })
 	}
 	for _, id := range d.Unwatch {
 		l.watches.Cancel(id)
