@@ -42,9 +42,9 @@ type Hook struct {
 	// POST_TEST_TRAFFIC_SHIFT, PRE_PRODUCTION_TRAFFIC_SHIFT, PRODUCTION_TRAFFIC_SHIFT and
 	// POST_PRODUCTION_TRAFFIC_SHIFT.
 	Stages []string `json:"stages"`
-	// Kind is COMMAND, URL, AWS_LAMBDA or PAUSE.
+	// Kind is COMMAND, URL, AWS_LAMBDA, TASK or PAUSE.
 	Kind string `json:"kind"`
-	// Target is the URL or the ARN.
+	// Target is the URL, the ARN, or the registered FAMILY[:REVISION] of a task that has to end with 0.
 	Target string `json:"target,omitempty"`
 	// Command is the program with its arguments, an absolute path.
 	Command []string `json:"command,omitempty"`

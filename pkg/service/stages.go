@@ -176,6 +176,14 @@ func (s *State) staged() *Attempt {
 	return nil
 }
 
+// Staged returns the attempt that goes through stages now, and whether there is one.
+func (s State) Staged() (Attempt, bool) {
+	if a := s.staged(); a != nil {
+		return *a, true
+	}
+	return Attempt{}, false
+}
+
 // shift returns the attempt that says how connections are shared between two sets of copies: the one
 // that shifts them, or has been given up in the middle; nil if there is none.
 func (s *State) shift() *Attempt {

@@ -26,7 +26,7 @@ func methodFlags() []cli.Flag {
 		&cli.Float64Flag{Name: "canary-percent", Usage: "canary: shift `PERCENT` of the connections first", DefaultText: "5"},
 		&cli.DurationFlag{Name: "canary-bake", Usage: "canary: wait `TIME` before the rest", DefaultText: "10m"},
 		&cli.StringSliceFlag{Name: "test-listen", Usage: "forward connections to the new copies before --listen does: `[IP:]PORT=CONTAINER:PORT`, or none"},
-		&cli.StringSliceFlag{Name: "hook", Usage: "ask in stages of a deployment: `[NAME@]STAGE[:TIMEOUT]=TARGET`, a command, URL, ARN or pause; or none"},
+		&cli.StringSliceFlag{Name: "hook", Usage: "ask in stages of a deployment: `[NAME@]STAGE[:TIMEOUT]=TARGET`, a command, URL, ARN, task:FAMILY or pause; or none"},
 		&cli.StringSliceFlag{Name: "alarm", Usage: "give a deployment up when the alarm `NAME` is raised, which a reference answers, or none"},
 		&cli.StringFlag{Name: "breaker-threshold", Usage: "give a deployment up after `NUMBER|PERCENT%` failed copies; a percentage is 3 to 200 copies, with a plus behind it without bounds", DefaultText: "50%"},
 		&cli.BoolFlag{Name: "breaker-cumulative", Usage: "add up failed copies although others become healthy"},
@@ -188,13 +188,15 @@ func parseHook(word string) (h api.Hook, err error) {
 		h.Kind, h.Target = string(service.HookLambda), target
 	case strings.HasPrefix(target, "http://"), strings.HasPrefix(target, "https://"):
 		h.Kind, h.Target = string(service.HookURL), target
+	case strings.HasPrefix(target, "task:"):
+		h.Kind, h.Target = string(service.HookTask), strings.TrimPrefix(target, "task:")
 	case strings.HasPrefix(target, "/"):
 		h.Kind = string(service.HookCommand)
 		if h.Command, err = shlex.Split(target); err != nil {
 			return h, fmt.Errorf("the command: %w", err)
 		}
 	default:
-		return h, errors.New("the target is pause, a command that begins with /, a URL, or an ARN")
+		return h, errors.New("the target is pause, a command that begins with /, a URL, an ARN, or task:FAMILY")
 	}
 	return h, nil
 }

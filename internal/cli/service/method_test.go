@@ -14,6 +14,7 @@ func TestParseHook(t *testing.T) {
 	t.Parallel()
 	for word, want := range map[string]api.Hook{
 		"post-scale-up=/bin/check 'a b'":                     {Stages: []string{"POST_SCALE_UP"}, Kind: "COMMAND", Command: []string{"/bin/check", "a b"}},
+		"migrate@pre-scale-up=task:schema:3":                 {Name: "migrate", Stages: []string{"PRE_SCALE_UP"}, Kind: "TASK", Target: "schema:3"},
 		"smoke@post-test:90s=http://127.0.0.1:8000/x?a=b":    {Name: "smoke", Stages: []string{"POST_TEST_TRAFFIC_SHIFT"}, Kind: "URL", Target: "http://127.0.0.1:8000/x?a=b", TimeoutSeconds: 90},
 		"ok@PRE_PRODUCTION_TRAFFIC_SHIFT:1h:continue=pause":  {Name: "ok", Stages: []string{"PRE_PRODUCTION_TRAFFIC_SHIFT"}, Kind: "PAUSE", TimeoutSeconds: 3600, TimeoutAction: "CONTINUE"},
 		"test,production=arn:aws:lambda:r:1:function:verify": {Stages: []string{"TEST_TRAFFIC_SHIFT", "PRODUCTION_TRAFFIC_SHIFT"}, Kind: "AWS_LAMBDA", Target: "arn:aws:lambda:r:1:function:verify"},

@@ -165,9 +165,38 @@ var (
 	rollbacksDesc   = prometheus.NewDesc("podtask_service_rollbacks_total", "Automatic rollbacks of a service since it was created.", []string{"service"}, nil)
 )
 
+var (
+	stageDesc  = prometheus.NewDesc("podtask_service_stage_seconds", "How long the deployment of a service has been in its stage; only for deployments with stages that are under way.", []string{"service", "stage"}, nil)
+	weightDesc = prometheus.NewDesc("podtask_service_shifted_percent", "Part of the connections that the new revision of a deployment with stages has, while it is under way.", []string{"service"}, nil)
+	waitsDesc  = prometheus.NewDesc("podtask_service_hooks_open", "Hooks for whose answer the deployment of a service waits, by kind: call or pause.", []string{"service", "kind"}, nil)
+)
+
+// stages measures the deployment of a service that is under way.
+func stages(out chan<- prometheus.Metric, s service.State, at time.Time) {
+	a, staged := s.Staged()
+	if !staged {
+		return
+	}
+	open := map[string]int{"call": 0, "pause": 0}
+	for _, c := range a.Progress.Calls {
+		switch c.Status {
+		case service.HookInProgress:
+			open["call"]++
+		case service.HookAwaiting:
+			open["pause"]++
+		case service.HookSucceeded, service.HookFailed, service.HookTimedOut:
+		}
+	}
+	for kind, n := range open {
+		out <- prometheus.MustNewConstMetric(waitsDesc, prometheus.GaugeValue, float64(n), s.Name, kind)
+	}
+	out <- prometheus.MustNewConstMetric(stageDesc, prometheus.GaugeValue, max(0, at.Sub(a.Progress.Since).Seconds()), s.Name, string(a.Progress.Stage))
+	out <- prometheus.MustNewConstMetric(weightDesc, prometheus.GaugeValue, a.Progress.Weight.Percent(), s.Name)
+}
+
 // Describe implements prometheus.Collector.
 func (serviceCopies) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{desiredDesc, serviceRunDesc, serviceWellDesc, deploymentsDesc, rollbacksDesc} {
+	for _, d := range []*prometheus.Desc{desiredDesc, serviceRunDesc, serviceWellDesc, deploymentsDesc, rollbacksDesc, stageDesc, weightDesc, waitsDesc} {
 		out <- d
 	}
 }
@@ -182,6 +211,7 @@ func (c serviceCopies) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), s.Name)
 		}
 		out <- prometheus.MustNewConstMetric(rollbacksDesc, prometheus.CounterValue, float64(s.Rollbacks), s.Name)
+		stages(out, s, time.Now())
 	}
 }
 

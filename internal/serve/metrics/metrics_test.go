@@ -172,6 +172,24 @@ func TestConnectionsAreCounted(t *testing.T) {
 	}
 }
 
+func TestStagesAreMeasured(t *testing.T) {
+	t.Parallel()
+	m := New("1", func() []lifecycle.State { return nil }, func() int { return 0 })
+	pause := service.Hook{Name: "ok", Stages: []service.Stage{service.PreScaleUp}, Target: service.HookTarget{Kind: service.HookPause}}
+	c := service.Config{Method: service.Method{Strategy: service.BlueGreen, Hooks: []service.Hook{pause}}}
+	s := service.New("0123456789abcdef0123456789abcdef", "web", service.Spec{TaskDefinition: "web:1"}, 1, c, time.Now().Add(-time.Minute))
+	m.Services(func() []service.State { return []service.State{s} })
+	got := scrape(t, m)
+	for _, want := range []string{
+		`podtask_service_hooks_open{kind="pause",service="web"} 1`, `podtask_service_hooks_open{kind="call",service="web"} 0`,
+		`podtask_service_shifted_percent{service="web"} 0`, `podtask_service_stage_seconds{service="web",stage="PRE_SCALE_UP"} 6`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}
+
 // TestDocument holds docs/metrics.md against the metrics; UPDATE_GOLDEN=1 writes it.
 func TestDocument(t *testing.T) {
 	t.Parallel()

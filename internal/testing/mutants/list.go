@@ -155,8 +155,8 @@ var mutants = []mutant{
 	{"the quotas of the host are not exceeded", "pkg/admission quotaShortages", skip, "append short", "", queue},
 
 	// Services.
-	{"no more tasks than the maximum", "pkg/service wantTasks", value, "most Present", "most", copies},
-	{"failures delay new tasks", "pkg/service wantTasks", never, "BackOff NotUntil", "", copies},
+	{"no more tasks than the maximum", "pkg/service lacking", value, "most Present", "most", copies},
+	{"failures delay new tasks", "pkg/service wantTasks", never, "NotUntil", "", copies},
 	{"healthy tasks stay until others replace them", "pkg/service stopTasks", always, "least", "", copies},
 	{"a failed deployment is rolled back", "pkg/service breakerDue", always, "FailedTasks", "", check{pkg: "pkg/service", tests: "^TestWithoutRollbackAFailedDeploymentStandsStill$"}},
 	{"a copy finishes its connections before it stops", "pkg/service effects", never, "drains", "", copies},
@@ -167,6 +167,15 @@ var mutants = []mutant{
 	{"an attempt returns to the last deployment that was good", "pkg/service RollbackTarget", value, "Completed i", "s.Completed[len(s.Completed)-1]", copies},
 	{"an attempt that is given up has not succeeded", "pkg/service completeAttempt", never, "AttemptReturning", "", copies},
 	{"the history of a service is bounded", "pkg/service beginAttempt", never, "keptAttempts", "", copies},
+	{"a stage waits for its hooks", "pkg/service stageDone", value, "answered", "true", copies},
+	{"green has all copies before a connection", "pkg/service State.wants", never, "Green PreScaleUp", "", copies},
+	{"a step waits before the next", "pkg/service stepBaked", value, "Before", "false", copies},
+	{"a hook that fails ends the attempt", "pkg/service Attempt.refused", never, "HookFailed", "", copies},
+	{"an answer that comes too late changes nothing", "pkg/service answer", value, "Number != in", "false", copies},
+	{"blue has the connections of a green that dies", "pkg/service State.groups", never, "> blue green", "", copies},
+	{"the connections go back before green stops", "pkg/service shiftBack", skip, "Weight TestWeight", "", copies},
+	{"a rollback by hand wins", "pkg/service fold", skip, "prefer", "", copies},
+	{"a pause is answered once", "pkg/service State.call", value, "Open", "true", copies},
 	{"a revision is known while something names it", "pkg/service pruneRevisions", value, "named Deployment", "true", copies},
 
 	// Sessions of execute-command.
