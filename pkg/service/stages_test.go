@@ -773,3 +773,50 @@ func killed(t *testing.T, m Method, fails Stage, n int) (end string, steps int) 
 	t.Fatal("it never comes to rest")
 	return "", 0
 }
+
+func TestAnAnswerThatComesTooLateChangesNothing(t *testing.T) {
+	t.Parallel()
+	w, _ := pauseAt(t, PreScaleUp, Method{Strategy: BlueGreen}, Hook{Name: "slow", Stages: []Stage{PostScaleUp}, Target: all.Target})
+	first, _ := w.state.Pause("")
+	w.tell(ContinueRequested{ID: first})
+	for len(w.called) == 0 && len(w.asked) > 0 || w.advanceAny() {
+		if i := slices.IndexFunc(w.asked, func(e Effect) bool { _, hook := e.(CallHook); return hook }); i >= 0 {
+			break
+		}
+		if len(w.asked) > 0 {
+			w.do(0)
+		}
+	}
+	w.now = w.now.Add(10 * time.Second)
+	w.tell(TimerFired{})
+	i := slices.IndexFunc(w.asked, func(e Effect) bool { _, hook := e.(CallHook); return hook })
+	if i < 0 {
+		t.Fatalf("no hook is called: %+v", w.asked)
+	}
+	call := w.asked[i].(CallHook)
+	w.crash(func(Effect) bool { return false }) // it is called again, with another number
+	w.tell(HookAnswered{ID: call.ID, Number: call.Number, Status: HookFailed})
+	waitForRest(w, t, time.Minute)
+	wantTale(t, w, "web/1 SUCCESSFUL, web/2 SUCCESSFUL")
+}
+
+func TestAPauseIsAnsweredOnce(t *testing.T) {
+	t.Parallel()
+	other := Hook{Name: "other", Stages: []Stage{PostScaleUp}, Target: HookTarget{Kind: HookPause}}
+	w := steady(t, 1, Method{Strategy: BlueGreen})
+	ok := other
+	ok.Name = "ok"
+	w.tell(configure(Method{Strategy: BlueGreen, Hooks: []Hook{ok, other}}))
+	w.tell(update(spec(2)))
+	waitForRest(w, t, time.Minute)
+	if _, err := w.state.Pause(""); err == nil {
+		t.Error("one of two pauses was chosen")
+	}
+	first, _ := w.state.Pause("ok")
+	second, _ := w.state.Pause("other")
+	w.tell(ContinueRequested{ID: first})
+	w.tell(ContinueRequested{ID: first, Rollback: true})
+	w.tell(ContinueRequested{ID: second})
+	waitForRest(w, t, time.Minute)
+	wantTale(t, w, "web/1 SUCCESSFUL, web/2 SUCCESSFUL")
+}

@@ -175,7 +175,6 @@ var mutants = []mutant{
 	{"blue has the connections of a green that dies", "pkg/service State.groups", never, "> blue green", "", copies},
 	{"the connections go back before green stops", "pkg/service shiftBack", skip, "Weight TestWeight", "", copies},
 	{"a rollback by hand wins", "pkg/service fold", skip, "prefer", "", copies},
-	{"a pause is answered once", "pkg/service State.call", value, "Open", "true", copies},
 	{"a revision is known while something names it", "pkg/service pruneRevisions", value, "named Deployment", "true", copies},
 
 	// Sessions of execute-command.
