@@ -91,7 +91,16 @@ var pages = map[string]page{
 					u.web(`"stopTimeout": 3, `)
 					u.typed(line).want(0)
 				},
-				"podtask service rm --force web": func(line string) { u.typed(line + " --wait").want(0) },
+				// TestServiceLinearPausesAndContinues, TestServiceBlueGreen
+				"podtask service update web --image registry.example.com/web:2 --wait":                                       func(string) {},
+				"podtask service update web web.json --hook smoke@post-test:2m=/usr/local/bin/smoke-test --wait":             func(string) {},
+				"podtask service update web web.json --hook migrate@pre-scale-up=task:schema --hook ok@pre-production=pause": func(string) {},
+				"podtask service continue web":            func(string) {},
+				"podtask service continue web --rollback": func(string) { u.want(0, "service", "rm", "--force", "web") },
+				"podtask service create web web.json --listen 127.0.0.1:8080=app:80 --test-listen 127.0.0.1:9090=app:80": func(line string) {
+					line = strings.ReplaceAll(line, "8080", fmt.Sprint(u.port))
+					u.typed(strings.ReplaceAll(line, "9090", fmt.Sprint(freePort(u.t)))).want(0)
+				},
 				"podtask service create web web.json --count 3 --listen 127.0.0.1:8080=app:80 --wait": func(line string) {
 					u.typed(strings.ReplaceAll(line, "8080", fmt.Sprint(u.port))).want(0)
 					u.want(0, "service", "rm", "--force", "--wait", "web")

@@ -141,7 +141,8 @@ func TestServiceLinearPausesAndContinues(t *testing.T) {
 	b.agent()
 	at := freePort(t)
 	b.want(0, "service", "create", b.family, b.define(served("one")), fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at), "--wait", "--timeout=4m")
-	b.want(0, "service", "update", b.family, b.define(served("two")), "--strategy=linear", "--step-percent=50", "--step-bake=1s", "--hook=ok@pre-production=pause")
+	migration := b.revision(ctr{Name: "app", Command: words("print migrated -- exit 0")}) // has the family of the service, too
+	b.want(0, "service", "update", b.family, b.define(served("two")), "--strategy=linear", "--step-percent=50", "--step-bake=1s", "--hook=ok@pre-production=pause", "--hook=migrate@pre-scale-up=task:"+migration)
 	for _, percent := range []float64{0, 50} {
 		eventually(t, "a pause", func() bool {
 			_, p := b.progress()
@@ -165,7 +166,7 @@ func TestServiceLinearPausesAndContinues(t *testing.T) {
 	eventually(t, "the end", func() bool { past, _ := b.progress(); return past.Status == "SUCCESSFUL" })
 	wantGreeting(t, at, "two")
 	b.want(0, "service", "update", b.family, "--image="+b.testbox(), "--hook=none", "--wait", "--timeout=4m")
-	if s := b.service(); s.TaskDefinition != b.family+":2" {
+	if s := b.service(); s.TaskDefinition != b.family+":3" {
 		t.Errorf("the same image made %s", s.TaskDefinition)
 	}
 	b.removeService()
