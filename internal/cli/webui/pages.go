@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"html/template"
+	"math"
 	"net/http"
 	"slices"
 	"time"
@@ -29,8 +30,16 @@ var helpers = template.FuncMap{
 		}
 		return container
 	},
-	"clock":   func(t time.Time) string { return t.Local().Format("15:04:05") },
-	"line":    term.Line,
+	"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
+	"line":  term.Line,
+	"rest":  func(percent float64) float64 { return math.Round(1000-10*percent) / 10 },
+	// progress is that of a deployment with stages that is under way; nil if there is none.
+	"progress": func(s api.Service) *api.DeploymentProgress {
+		if n := len(s.History); n > 0 && s.History[n-1].FinishedAt.IsZero() {
+			return s.History[n-1].Progress
+		}
+		return nil
+	},
 	"ports":   func(t api.Task) string { return console.PortList(t.Ports) },
 	"percent": func(n float64) string { return fmt.Sprintf("%.0f %%", n) },
 }

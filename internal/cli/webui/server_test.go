@@ -51,8 +51,12 @@ func (f *fake) Services(context.Context) ([]api.Service, error) {
 	return []api.Service{{
 		ServiceName: "shop", Status: "ACTIVE", TaskDefinition: "shop:3", DesiredCount: 2, RunningCount: 1,
 		Deployments: []api.Deployment{{ID: "d1", Status: "PRIMARY", TaskDefinition: "shop:3", RolloutState: "IN_PROGRESS", RolloutStateReason: evil}},
-		Tasks:       []api.ServiceTask{{ID: web().ID, Name: "shop-1", Phase: "LIVE", Reason: evil}},
-		Events:      []api.ServiceEvent{{ID: 1, CreatedAt: noon, Message: evil}},
+		History: []api.PastDeployment{{Progress: &api.DeploymentProgress{
+			Stage: "PRODUCTION_TRAFFIC_SHIFT", Blue: "shop/2", Green: "shop/3", Percent: 12.5, Until: noon,
+			Hooks: []api.HookCall{{Hook: "smoke", Stage: "PRODUCTION_TRAFFIC_SHIFT", Status: "IN_PROGRESS", Reason: evil}},
+		}}},
+		Tasks:  []api.ServiceTask{{ID: web().ID, Name: "shop-1", Phase: "LIVE", Reason: evil}},
+		Events: []api.ServiceEvent{{ID: 1, CreatedAt: noon, Message: evil}},
 	}}, nil
 }
 
@@ -136,7 +140,7 @@ func TestPagesShowTasksAndServices(t *testing.T) {
 		"/":                 {`<a href="/task/` + web().ID + `">web</a>`, "UNHEALTHY", "12 %", "64MiB of 128MiB", `<a href="/service/shop">shop</a>`, "1 of 2", "Read-only"},
 		"/?all":             {"ended"},
 		"/task/" + web().ID: {"It waits for", "timeline.svg", "(pod)", "(task)", "app:1", "Last lines", `<td class="UNHEALTHY">UNHEALTHY</td>`},
-		"/service/shop":     {"shop:3", "IN_PROGRESS", `<a href="/task/` + web().ID + `">shop-1</a>`},
+		"/service/shop":     {"shop:3", "IN_PROGRESS", "shop/2 (old)", "87.5 %", `value="12.5"`, "smoke in PRODUCTION_TRAFFIC_SHIFT", `<a href="/task/` + web().ID + `">shop-1</a>`},
 	} {
 		w := b.send("GET", path, nil, nil)
 		text := w.Body.String()
