@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
@@ -196,6 +195,9 @@ func readPeriod(e entry) ([]string, error) {
 	return []string{number + unit}, nil
 }
 
+// maxTimeSpan is the longest time limit of a task.
+const maxTimeSpan = 365 * 24 * time.Hour
+
 // timeSpanPart is a number with a unit of systemd.time(7); seconds without one.
 var timeSpanPart = regexp.MustCompile(`^([0-9]+)(seconds|second|sec|s|minutes|minute|min|m|hours|hour|hr|h|days|day|d|weeks|week|w|)\s*`)
 
@@ -204,20 +206,20 @@ func readTimeSpan(e entry) ([]string, error) {
 	units := map[byte]time.Duration{'s': time.Second, 'm': time.Minute, 'h': time.Hour, 'd': 24 * time.Hour, 'w': 7 * 24 * time.Hour}
 	wrong := fmt.Errorf("%s=%s: write a time such as 90, 10min or 1h 30min, from 1 second to a year", e.key, e.value)
 	total, rest := time.Duration(0), e.value
-	for rest != "" && total <= taskdef.MaxDeadline {
+	for rest != "" && total <= maxTimeSpan {
 		m := timeSpanPart.FindStringSubmatch(rest)
 		if m == nil {
 			return nil, wrong
 		}
 		unit := units[(m[2] + "s")[0]]
 		n, err := strconv.ParseInt(m[1], 10, 32)
-		if err != nil || time.Duration(n) > taskdef.MaxDeadline/unit {
+		if err != nil || time.Duration(n) > maxTimeSpan/unit {
 			return nil, wrong
 		}
 		total += time.Duration(n) * unit
 		rest = rest[len(m[0]):]
 	}
-	if total < time.Second || total > taskdef.MaxDeadline {
+	if total < time.Second || total > maxTimeSpan {
 		return nil, wrong
 	}
 	return []string{total.String()}, nil
