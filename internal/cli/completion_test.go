@@ -15,7 +15,7 @@ func TestCompletion(t *testing.T) {
 	w.create("")
 	for _, tt := range []struct{ words, want string }{
 		{"", " ps"},
-		{"lo", "logs"},
+		{"lo", "logs lock"},
 		{"logs ", " web"},
 		{"logs -f w", "web"},
 		{"logs web ", "app"},

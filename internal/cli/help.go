@@ -17,7 +17,7 @@ var commandGroups = []commandGroup{
 	{"Run tasks", []string{"run", "stop", "kill", "restart", "pause", "unpause", "update", "wait", "rm"}},
 	{"Look at tasks", []string{"ps", "top", "ui", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
 	{"Work in containers", []string{"exec", "cp"}},
-	{"Task definitions", []string{"init", "validate", "plan", "taskdef", "schema"}},
+	{"Task definitions", []string{"init", "validate", "plan", "lock", "pull", "taskdef", "schema"}},
 	{"Services and systemd", []string{"service", "unit", "import", "generate", "auto-update", "agent", "aws", "kubelet"}},
 	{"This host", []string{"image", "doctor", "info", "config", "gc", "drain", "completion", "version"}},
 }
@@ -31,9 +31,9 @@ type commandGroup struct {
 // flagGroups has the groups of flags in the help of a command with many flags. Flags without a group come
 // first.
 var flagGroups = []commandGroup{
-	{"Change the task", []string{"env", "env-file", "publish", "network", "secret", "memory", "cpus", "pids-limit", "cpu-period", "stop-timeout", "stop-after", "clamp-ulimits", "logs", "limits"}},
+	{"Change the task", []string{"env", "env-file", "publish", "network", "secret", "memory", "cpus", "pids-limit", "cpu-period", "stop-timeout", "stop-after", "clamp-ulimits", "logs", "limits", "leave-out"}},
 	{"Read the definition", []string{"strict", "lenient", "without", "override", "var", "map-volume", "map-secret", "map-env-file", "map-log-config"}},
-	{"Images and progress", []string{"pull", "progress", "quiet"}},
+	{"Images and progress", []string{"pull", "locked", "progress", "quiet"}},
 	{"Services of systemd", []string{"notify", "auto-update", "settle"}},
 }
 

@@ -19,7 +19,6 @@ var commandHints = map[string]string{
 	"get":      "`podtask ps` lists tasks, `podtask inspect TASK` shows one",
 	"images":   "`podtask image ls` lists the images that podtask pulled",
 	"login":    "`podman login REGISTRY` logs in; podtask uses the same credentials",
-	"pull":     "`podtask run` pulls the images that it needs; --pull says when",
 	"start":    "`podtask run --detach FILE` starts a new task, `podtask restart TASK` the same again",
 	"up":       "`podtask run --detach FILE` starts a task; `podtask import compose.yaml` makes one of a Compose file",
 }

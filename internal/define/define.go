@@ -5,7 +5,9 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/podtask/podtask/internal/config"
@@ -146,6 +148,12 @@ func (r Reader) Read(doc Document, c Changes) (Definition, error) {
 	d.Manifest, d.Task = loaded, loaded.Task
 	d.Task.Revision = doc.Revision
 	d.Warnings, d.Needs, d.References = append(d.Warnings, report.Warnings...), append(d.Needs, report.Needs...), report.References
+	d.Needs = slices.DeleteFunc(d.Needs, func(n taskdef.Problem) bool { return d.leftOut(n, c.Adjustments.LeaveOut) })
+	if len(d.Problems) == 0 {
+		if err := d.addProblems(d.Task.CheckLeaveOut(c.Adjustments.LeaveOut)); err != nil {
+			return d, err
+		}
+	}
 	if c.Strict {
 		d.Problems, d.Warnings = append(d.Problems, d.Warnings...), nil
 	}
@@ -159,6 +167,19 @@ func (r Reader) Read(doc Document, c Changes) (Definition, error) {
 		d.Task, d.Lowered = ulimit.Clamp(d.Task)
 	}
 	return d, nil
+}
+
+// definitionContainer finds the index of a container in a pointer into a task definition.
+var definitionContainer = regexp.MustCompile(`^(?:/taskDefinition)?/containerDefinitions/(\d+)/`)
+
+// leftOut reports whether a need is that of a container which the task does without.
+func (d *Definition) leftOut(need taskdef.Problem, names []string) bool {
+	found := definitionContainer.FindStringSubmatch(need.Pointer)
+	if found == nil {
+		return false
+	}
+	i, err := strconv.Atoi(found[1])
+	return err == nil && i < len(d.Task.Containers) && slices.Contains(names, d.Task.Containers[i].Name)
 }
 
 // settings returns the settings of the parser for a document.

@@ -28,7 +28,7 @@ func changesOf(s api.TaskSettings, o api.TaskOptions) (define.Changes, error) {
 	}
 	var wrong []adjust.FlagError
 	c.Adjustments, wrong = adjust.FlagValues{
-		Publish: s.Publish, Secrets: s.Secrets, Network: s.Network, Memory: s.Memory, CPUs: s.CPUs, StopTimeout: s.StopTimeout, StopAfter: s.StopAfter,
+		Images: s.Images, LeaveOut: s.LeaveOut, Publish: s.Publish, Secrets: s.Secrets, Network: s.Network, Memory: s.Memory, CPUs: s.CPUs, StopTimeout: s.StopTimeout, StopAfter: s.StopAfter,
 	}.Parse()
 	if len(wrong) > 0 {
 		return c, badMembers(wrong)
@@ -63,7 +63,7 @@ func badRequest(err error) error {
 }
 
 // memberOf are the members of a request, by the flags of the same meaning.
-var memberOf = map[string]string{"secret": "secrets", "stop-timeout": "stopTimeout", "stop-after": "stopAfter"}
+var memberOf = map[string]string{"secret": "secrets", "stop-timeout": "stopTimeout", "stop-after": "stopAfter", "locked": "images", "leave-out": "leaveOut"}
 
 // badMembers reports all values that cannot be read.
 func badMembers(wrong []adjust.FlagError) error {

@@ -22,6 +22,11 @@ type TaskSettings struct {
 	// Publish are ports, [[IP:]HOST:]CONTAINER[/PROTOCOL], in place of the definition's for
 	// the same container port.
 	Publish []string `json:"publish,omitempty"`
+	// Images are what the task runs in place of the definition's images: by the image as the
+	// definition has it, NAME:TAG@DIGEST.
+	Images map[string]string `json:"images,omitempty"`
+	// LeaveOut are containers that the task does without.
+	LeaveOut []string `json:"leaveOut,omitempty"`
 	// Network is bridge, host or none; pasta, slirp4netns or shared; or a Podman network.
 	Network string `json:"network,omitempty"`
 	// Secrets are Podman secrets for every container, NAME[,type=env|mount][,target=...].

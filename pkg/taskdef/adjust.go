@@ -24,6 +24,11 @@ type Adjustments struct {
 	// that has one. Those that no container maps go to the first essential one. With a
 	// port in it, a host port may differ from the container port in network mode awsvpc.
 	Ports []Port
+	// Images are used in place of those of the document, by the image as the document has it.
+	Images map[string]string
+	// LeaveOut are names of containers that the task does without, and with it the dependencies,
+	// links and shared volumes of others that name them.
+	LeaveOut []string
 	// Secrets become variables of every container, in place of a variable or secret
 	// of the same name.
 	Secrets []Secret
@@ -35,6 +40,10 @@ type Adjustments struct {
 // breaks a rule. The task itself is left as it is.
 func (t Task) Adjust(a Adjustments) (Task, error) {
 	t.Containers = slices.Clone(t.Containers)
+	if err := leaveOutContainers(&t, a.LeaveOut); err != nil {
+		return t, err
+	}
+	replaceImages(t, a.Images)
 	connectTo(&t, a.Network)
 	if t.Network == NetworkHost {
 		fixPorts(t)

@@ -70,6 +70,7 @@ type Definition struct {
 	Document string // a file, "-", or FAMILY[:REV]
 	Changes  define.Changes
 	override string // the file of an override, or empty
+	locked   string // the value of --locked: empty, true, false or a file
 	Reader   define.Reader
 	Catalog  func() (*catalog.Catalog, error)
 	Stdin    io.Reader // for the document "-"
@@ -78,7 +79,7 @@ type Definition struct {
 // Definition returns the definition that name and the values of DefinitionFlags describe.
 func (p *Program) Definition(c *cli.Context, name string) (Definition, error) {
 	d := Definition{
-		Document: name, override: c.String("override"),
+		Document: name, override: c.String("override"), locked: c.String("locked"),
 		Changes: define.Changes{Strict: c.Bool("strict"), Lenient: c.Bool("lenient")},
 		Catalog: func() (*catalog.Catalog, error) { return p.OpenCatalog(c) },
 		Stdin:   p.Stdin,
@@ -180,6 +181,8 @@ type Finding struct {
 	Needs    []taskdef.Problem `json:"needs"`
 
 	Definition define.Definition
+	// Lock is the lockfile of --locked; nil for none.
+	Lock *Lock
 }
 
 // Read reads and checks the document with its override. The error is only for a file that cannot be
@@ -205,10 +208,19 @@ func (d Definition) Check(doc define.Document) (taskdef.Task, Finding, error) {
 	if err != nil {
 		return taskdef.Task{}, Finding{}, err
 	}
-	return read.Task, Finding{
+	f := Finding{
 		File: doc.Name, Valid: read.Valid(), Definition: read,
 		Problems: orEmpty(read.Problems), Warnings: orEmpty(read.Warnings), Needs: orEmpty(read.Needs),
-	}, nil
+	}
+	if !f.Valid || len(f.Needs) > 0 {
+		return read.Task, f, nil
+	}
+	if f.Lock, err = d.lock(read); err != nil {
+		return taskdef.Task{}, Finding{}, err
+	}
+	read.Task, err = applyLock(read.Task, f.Lock)
+	f.Definition = read
+	return read.Task, f, err
 }
 
 func orEmpty(problems []taskdef.Problem) []taskdef.Problem {

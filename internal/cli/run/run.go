@@ -50,6 +50,8 @@ Examples:
   podtask run --rm -e LOG_LEVEL=debug --env-file web.env web.yaml
   podtask run -d --wait=healthy --timeout 2m --name web web.json
   podtask run --map-volume data=./data --map-secret /web/key=env:KEY web.json
+  podtask run --locked web.yaml
+  podtask run --leave-out datadog-agent web.json
   podtask run --override nightly.json --dry-run --strict web.json`,
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "run the task in the background and print its ID"},
@@ -57,6 +59,7 @@ Examples:
 			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container; NAME alone takes the value from the environment"},
 			&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, one per line"},
 			&cli.StringFlag{Name: "pull", Value: "default", Usage: "pull images as `POLICY` says: always, once, prefer-cached, never, or default, which is always with a local copy if that fails"},
+			command.LockedFlag(),
 			&cli.StringFlag{Name: "limits", Value: limits.Enforce, Usage: "apply cpu and memory limits in `MODE` enforce (refuse a task if this host cannot apply them), best-effort (apply what is possible) or off"},
 			&cli.BoolFlag{Name: "replace", Usage: "with --name: stop and remove a task of that name first"},
 			&cli.StringFlag{Name: "pids-limit", Usage: "allow the task `NUMBER` processes and threads, 0 for no limit", DefaultText: "4096, where the host can limit them"},
@@ -174,6 +177,9 @@ func (o runOptions) parse(c *cli.Context) (request, error) {
 	if r.unit.ready != "" {
 		r.options.Persistent = true
 		r.options.Unit = o.getenv("PODMAN_SYSTEMD_UNIT")
+	}
+	if locked := c.String("locked"); locked != "" && locked != "false" && r.options.AutoUpdate != "" {
+		return r, command.Usagef("run", "--locked keeps the images as they are, --auto-update replaces them: leave out one of them")
 	}
 	if r.replace && r.name == "" {
 		return r, command.Usagef("run", "--replace needs --name")
@@ -302,6 +308,9 @@ func (r taskRun) define(ctx context.Context) (taskdef.Task, error) {
 	}
 	for _, line := range f.Definition.Lowered {
 		r.warn("%s", line)
+	}
+	if err := f.Lock.CheckBuilt(ctx, r.images); err != nil {
+		return task, err
 	}
 	return f.Definition.Prepare(ctx, r.secrets)
 }

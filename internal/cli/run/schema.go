@@ -3,6 +3,7 @@ package run
 import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/define/lockfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -11,8 +12,8 @@ import (
 func SchemaCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "schema",
-		Usage:     "print a JSON Schema of task definitions",
-		ArgsUsage: "[definition|override]",
+		Usage:     "print a JSON Schema of task definitions and other files",
+		ArgsUsage: "[definition|override|lock]",
 		Description: `The JSON Schema (2020-12) is for editors and other programs. It has every member with its
 type, values and range. Only podtask validate checks rules across members.
 
@@ -22,15 +23,17 @@ Examples:
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "strict", Usage: "members that the ECS model does not have are errors"}},
 		Action: func(c *cli.Context) error {
 			if n := c.Args().Len(); n > 1 {
-				return command.Usagef("schema", "schema takes definition or override, not %d arguments", n)
+				return command.Usagef("schema", "schema takes definition, override or lock, not %d arguments", n)
 			}
 			switch c.Args().First() {
 			case "", "definition":
 				return console.WriteJSON(p.Stdout, taskdef.Schema(c.Bool("strict")))
 			case "override":
 				return console.WriteJSON(p.Stdout, taskdef.OverrideSchema(c.Bool("strict")))
+			case "lock":
+				return console.WriteJSON(p.Stdout, lockfile.Schema())
 			}
-			return command.Usagef("schema", "no schema of %q: it is definition or override", c.Args().First())
+			return command.Usagef("schema", "no schema of %q: it is definition, override or lock", c.Args().First())
 		},
 	}
 }

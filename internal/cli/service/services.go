@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -114,6 +115,7 @@ func SettingsFlags() []cli.Flag {
 		&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the cpu limit", DefaultText: "as configured for the agent"},
 		&cli.BoolFlag{Name: "clamp-ulimits", Usage: "lower ulimits of the definition to the hard limits of the agent's user"},
 		command.WithoutFlag(),
+		command.LockedFlag(),
 	}, slices.Concat(methodFlags(), command.ReferenceFlags(), command.AdjustFlags(), waitFlags("all copies are healthy"))...)
 }
 
@@ -132,12 +134,14 @@ type serviceOptions struct {
 	getenv      func(string) string
 	owners      *connect.Connector
 	registry    registry
+	definition  func(c *cli.Context, name string) (command.Definition, error)
+	images      *imagestore.Resolver
 }
 
 func newService(v serviceVerb) func(m *command.Machine) serviceOptions {
 	return func(m *command.Machine) serviceOptions {
 		p := m.Program
-		return serviceOptions{verb: v, out: p.Stdout, errOut: p.Stderr, environ: p.Environ, getenv: p.Getenv, owners: m.Connector, registry: newRegistry(p)}
+		return serviceOptions{verb: v, out: p.Stdout, errOut: p.Stderr, environ: p.Environ, getenv: p.Getenv, owners: m.Connector, registry: newRegistry(p), definition: p.Definition, images: m.Engine.Images}
 	}
 }
 
@@ -277,6 +281,7 @@ func (k serviceCall) taskSettings() (s api.TaskSettings, err error) {
 	}
 	w := command.AdjustValues(k.c)
 	s.Publish, s.Secrets, s.Network, s.Memory, s.CPUs, s.StopTimeout = w.Publish, w.Secrets, w.Network, w.Memory, w.CPUs, w.StopTimeout
+	s.LeaveOut = w.LeaveOut
 	return s, nil
 }
 
@@ -344,6 +349,10 @@ func (k serviceCall) resolveDefinition(args []string) (string, error) {
 }
 
 func (k serviceCall) create(ctx context.Context, args []string) error {
+	images, err := k.lockedImages(ctx, args)
+	if err != nil {
+		return err
+	}
 	registered, err := k.resolveDefinition(args)
 	if err != nil {
 		return err
@@ -358,6 +367,7 @@ func (k serviceCall) create(ctx context.Context, args []string) error {
 	if n.ServiceSettings, err = k.settings(); err != nil {
 		return err
 	}
+	n.Images = images
 	created, err := k.client.CreateService(ctx, n)
 	if err != nil {
 		return k.reportError("create", args[0], err)
@@ -368,7 +378,10 @@ func (k serviceCall) create(ctx context.Context, args []string) error {
 
 func (k serviceCall) update(ctx context.Context, args []string) error {
 	var u api.ServiceUpdate
-	var err error
+	images, err := k.lockedImages(ctx, args)
+	if err != nil {
+		return err
+	}
 	if u.TaskDefinition, err = k.resolveDefinition(args); err != nil {
 		return err
 	}
@@ -380,7 +393,7 @@ func (k serviceCall) update(ctx context.Context, args []string) error {
 	if u.ServiceSettings, err = k.settings(); err != nil {
 		return err
 	}
-	u.ForceNewDeployment, u.DesiredCount = k.force, k.count
+	u.Images, u.ForceNewDeployment, u.DesiredCount = images, k.force, k.count
 	return k.change(ctx, "update", args[0], func() (api.Service, error) { return k.client.UpdateService(ctx, args[0], u) })
 }
 

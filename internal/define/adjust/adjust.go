@@ -11,6 +11,7 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -18,6 +19,9 @@ import (
 type FlagValues struct {
 	// Publish are [[IP:]HOST:]CONTAINER[/PROTOCOL], Secrets NAME[,OPTION=VALUE...].
 	Publish, Secrets []string
+	// Images replace images of the definition, by the image as it has it; LeaveOut are containers.
+	Images   map[string]string
+	LeaveOut []string
 	// Network is a mode, a program or the name of a network.
 	Network string
 	// Memory is a size, CPUs a number; StopTimeout is in seconds, StopAfter a duration such as 10m.
@@ -45,7 +49,12 @@ func (w FlagValues) Parse() (a taskdef.Adjustments, wrong []FlagError) {
 	for _, word := range w.Secrets {
 		note("secret", addSecret(&a, word))
 	}
-	a.Network = w.Network
+	for from, to := range w.Images {
+		if _, err := images.ParseRef(to); err != nil {
+			note("locked", fmt.Errorf("the image %q in place of %q: %w", to, from, err))
+		}
+	}
+	a.Images, a.LeaveOut, a.Network = w.Images, w.LeaveOut, w.Network
 	if w.Memory != "" {
 		n, err := ParseSize(w.Memory)
 		note("memory", err)

@@ -55,6 +55,8 @@ var keys = []key{
 	{name: "Without", many: true, flag: "without", read: readWords},
 	{name: "ClampUlimits", flag: "clamp-ulimits", read: oneOf(map[string]string{"true": "true", "false": "false"})},
 	{name: "Secret", many: true, flag: "secret", read: readSecret},
+	{name: "Locked", flag: "locked", read: readLocked},
+	{name: "LeaveOut", many: true, flag: "leave-out", read: readWords},
 	{name: "PublishPort", many: true, flag: "publish", read: readPort},
 	{name: "Network", flag: "network", read: readNetwork},
 	{name: "Pull", flag: "pull", read: oneOf(pulls)},
@@ -151,6 +153,14 @@ func readWords(e entry) ([]string, error) {
 		return nil, fmt.Errorf("%s=%s: write names of members, separated by spaces", e.key, e.value)
 	}
 	return strings.Fields(e.value), nil
+}
+
+// readLocked reads true, false or the path of a lockfile.
+func readLocked(e entry) ([]string, error) {
+	if e.value == "true" || e.value == "false" {
+		return []string{e.value}, nil
+	}
+	return readPath(e)
 }
 
 func readPath(e entry) ([]string, error) {
