@@ -269,3 +269,6 @@ func namesOf(fields []member) (names []string) {
 	}
 	return names
 }
+
+// Position returns the line and the column of the value, which count from 1.
+func (p Place) Position() (line, column int) { return p.node.Line, p.node.Col }
