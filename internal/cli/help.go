@@ -17,7 +17,7 @@ var commandGroups = []commandGroup{
 	{"Run tasks", []string{"run", "stop", "kill", "restart", "pause", "unpause", "update", "wait", "rm"}},
 	{"Look at tasks", []string{"ps", "top", "ui", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
 	{"Work in containers", []string{"exec", "cp"}},
-	{"Task definitions", []string{"init", "validate", "plan", "lock", "pull", "taskdef", "schema"}},
+	{"Task definitions", []string{"init", "validate", "plan", "lock", "pull", "test", "taskdef", "schema"}},
 	{"Services and systemd", []string{"service", "unit", "import", "generate", "auto-update", "agent", "aws", "kubelet"}},
 	{"This host", []string{"image", "doctor", "info", "config", "gc", "drain", "completion", "version"}},
 }

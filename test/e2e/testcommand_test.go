@@ -44,7 +44,7 @@ tests:
   - exit: {container: job}
   - http: {container: app, port: 8080, path: /env/GREETING, body: {equals: "${GREETING}"}}
   - http: {container: app, port: 8080, path: /nothing-here, status: 404}
-  - grpc: {container: app, port: 8080}
+  - grpc: {container: app, port: 8080, service: /tmp/f}
   - log: {container: app, matches: ^ready$}
   - file: {container: app, path: /tmp/f, equals: hello}
   - file: {container: app, path: /tmp/none, absent: true}
@@ -115,7 +115,7 @@ tests:
 		`expected: status 200, a body that contains "goodbye"`, `got:      status 200, the body "hi"`, "GET http://127.0.0.1:",
 		`held before: a line of job that contains "migrated"`, "app is RUNNING", "last lines of app:", "  | ready",
 		"step after the test, run farewell", "got:      exit code 4",
-		"expected: exit code 0", "app is RUNNING and has not ended; not within 1s", "podtask test --keep --run '^never ends'",
+		"expected: exit code 0", "and has not ended; not within 1s", "podtask test --keep --run '^never ends'",
 		"2 tests, 2 failed", "::error file=" + file + ",line=9,col=5,title=podtask::says goodbye",
 	} {
 		if !strings.Contains(r.out, want) {

@@ -4,6 +4,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/define/lockfile"
+	"github.com/podtask/podtask/internal/define/testfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -13,7 +14,7 @@ func SchemaCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "schema",
 		Usage:     "print a JSON Schema of task definitions and other files",
-		ArgsUsage: "[definition|override|lock]",
+		ArgsUsage: "[definition|override|lock|test]",
 		Description: `The JSON Schema (2020-12) is for editors and other programs. It has every member with its
 type, values and range. Only podtask validate checks rules across members.
 
@@ -23,7 +24,7 @@ Examples:
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "strict", Usage: "members that the ECS model does not have are errors"}},
 		Action: func(c *cli.Context) error {
 			if n := c.Args().Len(); n > 1 {
-				return command.Usagef("schema", "schema takes definition, override or lock, not %d arguments", n)
+				return command.Usagef("schema", "schema takes definition, override, lock or test, not %d arguments", n)
 			}
 			switch c.Args().First() {
 			case "", "definition":
@@ -32,8 +33,10 @@ Examples:
 				return console.WriteJSON(p.Stdout, taskdef.OverrideSchema(c.Bool("strict")))
 			case "lock":
 				return console.WriteJSON(p.Stdout, lockfile.Schema())
+			case "test":
+				return console.WriteJSON(p.Stdout, testfile.Schema())
 			}
-			return command.Usagef("schema", "no schema of %q: it is definition, override or lock", c.Args().First())
+			return command.Usagef("schema", "no schema of %q: it is definition, override, lock or test", c.Args().First())
 		},
 	}
 }

@@ -99,7 +99,7 @@ func (r *runner) expect(ctx context.Context, run *running, c testfile.Check, num
 		case <-time.After(pollEvery):
 		case <-change:
 		case <-ctx.Done():
-			f.Got += fmt.Sprintf("; %v, after %d looks", context.Cause(ctx), tries)
+			f.Got += fmt.Sprintf("; %v, after %d tries", context.Cause(ctx), tries)
 			return f
 		}
 	}

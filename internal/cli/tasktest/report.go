@@ -84,40 +84,40 @@ func (r Result) writeText(w io.Writer, colors console.Colors) {
 // details returns what is known of a failure, each line after an indent.
 func (r Result) details(indent string) string {
 	var b strings.Builder
-	line := func(format string, args ...any) {
-		b.WriteString(indent + term.Line(fmt.Sprintf(format, args...)) + "\n")
+	line := func(head, format string, args ...any) {
+		b.WriteString(indent + head + term.Line(fmt.Sprintf(format, args...)) + "\n")
 	}
 	for _, f := range r.Failures {
-		line("%s:%d: %s", r.File, f.Line, f.What)
-		line("  expected: %s", f.Expected)
-		line("  got:      %s", f.Got)
+		line("", "%s:%d: %s", r.File, f.Line, f.What)
+		line("  expected: ", "%s", f.Expected)
+		line("  got:      ", "%s", f.Got)
 		for _, e := range f.Evidence {
-			line("    | %s", e)
+			line("    | ", "%s", e)
 		}
 	}
 	if len(r.Passed) > 0 {
-		line("held before: %s", strings.Join(r.Passed, ", "))
+		line("held before: ", "%s", strings.Join(r.Passed, ", "))
 	}
 	for i, c := range r.Containers {
 		head := "containers:  "
 		if i > 0 {
 			head = "             "
 		}
-		line("%s%s", head, c)
+		line(head, "%s", c)
 	}
 	if r.Why != "" {
-		line("the task:    %s", r.Why)
+		line("the task:    ", "%s", r.Why)
 	}
 	for _, l := range r.Logs {
-		line("last lines of %s:", l.Container)
+		line("", "last lines of %s:", l.Container)
 		for _, text := range l.Lines {
-			line("  | %s", text)
+			line("  | ", "%s", text)
 		}
 	}
 	if r.Kept != "" {
-		line("it is kept:  %s", r.Kept)
+		line("it is kept:  ", "%s", r.Kept)
 	} else {
-		line("to look at it: podtask test --keep --run '^%s' %s", r.Name, r.File)
+		line("look at it:  ", "podtask test --keep --run '^%s' %s", r.Name, r.File)
 	}
 	return b.String()
 }

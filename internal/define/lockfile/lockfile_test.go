@@ -1,7 +1,10 @@
 package lockfile_test
 
 import (
+	"bytes"
+	"encoding/json"
 	"errors"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -92,6 +95,25 @@ func TestDifferencesOfTwoLocks(t *testing.T) {
 	}
 	if diff := cmp.Diff(want, lines); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// The schema is a file of the documentation, which editors fetch.
+func TestTheDocumentationHasTheSchema(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join("..", "..", "..", "docs", filepath.Base(lockfile.SchemaID))
+	want, err := json.MarshalIndent(lockfile.Schema(), "", "    ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not the schema: %v; UPDATE_GOLDEN=1 writes it", file, err)
 	}
 }
 
