@@ -12,6 +12,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/define/testfile"
 	"github.com/podtask/podtask/internal/unit/taskunit"
 	"github.com/urfave/cli/v2"
 )
@@ -142,6 +143,12 @@ func TestExampleFilesAreValid(t *testing.T) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			return err
+		}
+		if testfile.IsTestFile(path) {
+			if _, err := testfile.Parse(path, text); err != nil {
+				t.Error(err)
+			}
+			return nil
 		}
 		if filepath.Ext(path) == taskunit.Extension {
 			source := taskunit.Source{Name: filepath.Base(path), File: taskunit.Read(path, string(text))}

@@ -50,7 +50,7 @@ type runner struct {
 }
 
 // expression finds ${{ ... }}.
-var expression = regexp.MustCompile(`\$\{\{ *([a-z.-]+) *\}\}`)
+var expression = regexp.MustCompile(`\$\{\{ *([a-z._-]+) *\}\}`)
 
 func (r *runner) expand(text string) string {
 	return expression.ReplaceAllStringFunc(text, func(whole string) string {

@@ -38,6 +38,26 @@ func change(t taskdef.Task, c testfile.Case) (taskdef.Task, []string) {
 	return t, wrong
 }
 
+// replaceSources returns the task with other sources of secrets, by the source that the definition names.
+func replaceSources(t taskdef.Task, sources map[string]string) taskdef.Task {
+	t.Containers = slices.Clone(t.Containers)
+	for i := range t.Containers {
+		c := &t.Containers[i]
+		c.Secrets, c.Extensions.SecretFiles = slices.Clone(c.Secrets), slices.Clone(c.Extensions.SecretFiles)
+		for j, s := range c.Secrets {
+			if source, ok := sources[s.Source]; ok {
+				c.Secrets[j].Source = source
+			}
+		}
+		for j, s := range c.Extensions.SecretFiles {
+			if source, ok := sources[s.Source]; ok {
+				c.Extensions.SecretFiles[j].Source = source
+			}
+		}
+	}
+	return t
+}
+
 // unknownNames reports the containers and volumes that a test names and the task does not have.
 func unknownNames(t taskdef.Task, c testfile.Case) (wrong []string) {
 	var containers, volumes []string

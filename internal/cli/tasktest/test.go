@@ -214,7 +214,7 @@ func (o testOptions) read(c *cli.Context, file string, f testfile.File, test tes
 	d.Changes.Environment = variables(test.Environment)
 	d.Changes.Options = map[string]string{"limits": c.String("limits"), "pull": c.String("pull")}
 	d.Changes.Adjustments.LeaveOut = slices.Concat(test.LeaveOut, c.StringSlice("leave-out"))
-	rules, problems := references(filepath.Dir(file), test)
+	rules, direct, problems := references(filepath.Dir(file), test)
 	d.Changes.References = slices.Concat(rules, d.Changes.References)
 	task, finding, err := d.Read()
 	if err != nil {
@@ -227,7 +227,7 @@ func (o testOptions) read(c *cli.Context, file string, f testfile.File, test tes
 		return j, problems, nil
 	}
 	j.defined = finding.Definition
-	j.task, wrong = change(task, test)
+	j.task, wrong = change(replaceSources(task, direct), test)
 	for _, step := range slices.Concat(test.Before, test.After, stepsOf(test)) {
 		if _, err := stepTask(step, nil); err != nil {
 			wrong = append(wrong, err.Error())
@@ -251,8 +251,10 @@ func stepsOf(c testfile.Case) (steps []testfile.Step) {
 	return steps
 }
 
-// references returns where secrets and volumes of a test come from. Paths start in the directory of its file.
-func references(dir string, test testfile.Case) (table refs.Table, wrong []string) {
+// references returns where secrets and volumes of a test come from: rules for what the definition names on AWS, and
+// sources by the source that the definition names itself. Paths start in the directory of the file.
+func references(dir string, test testfile.Case) (table refs.Table, direct map[string]string, wrong []string) {
+	direct = make(map[string]string)
 	add := func(match, source, what string) {
 		kind, path, named := strings.Cut(source, ":")
 		if !named && what == "volumes" {
@@ -264,6 +266,10 @@ func references(dir string, test testfile.Case) (table refs.Table, wrong []strin
 				wrong = append(wrong, err.Error())
 			}
 			path = abs
+		}
+		if isSource(match) {
+			direct[match] = kind + ":" + path
+			return
 		}
 		rule, err := define.NewReference(match, kind+":"+path, what+" of the test")
 		if err != nil {
@@ -279,7 +285,13 @@ func references(dir string, test testfile.Case) (table refs.Table, wrong []strin
 		add("volume:"+name, source, "volumes")
 	}
 	slices.SortStableFunc(table, func(a, b refs.Rule) int { return cmp.Or(len(b.Match)-len(a.Match), strings.Compare(a.Match, b.Match)) })
-	return table, wrong
+	return table, direct, wrong
+}
+
+// isSource reports whether a definition names a secret by its source on this host, and not on AWS.
+func isSource(name string) bool {
+	kind, _, named := strings.Cut(name, ":")
+	return named && slices.Contains([]string{"podman", "file", "env", "credential", "command", "tree"}, kind)
 }
 
 // runAll runs the tests side by side and reports them.

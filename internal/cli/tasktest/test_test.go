@@ -359,3 +359,19 @@ func TestADeadlineIsNamed(t *testing.T) {
 		t.Errorf("%+v", f)
 	}
 }
+
+// A source that the definition names itself is replaced, with its path below the directory of the test file.
+func TestSecretsComeFromWhereTheTestSays(t *testing.T) {
+	t.Parallel()
+	rules, direct, wrong := references("/tests", testfile.Case{Test: testfile.Test{Settings: testfile.Settings{
+		Secrets: map[string]string{"podman:db": "file:password", "arn:aws:ssm:eu-west-1:1:parameter/a": "env:A"}, Volumes: map[string]string{"data": "dir"},
+	}}})
+	if len(wrong) > 0 || len(rules) != 2 || rules[0].Match != "arn:aws:ssm:eu-west-1:1:parameter/a" || rules[1].Text() != "file:/tests/dir" {
+		t.Errorf("%v %v", rules, wrong)
+	}
+	task := taskdef.Task{Containers: []taskdef.Container{{Secrets: []taskdef.Secret{{Name: "A", SecretValue: taskdef.SecretValue{Source: "podman:db"}}, {Name: "B", SecretValue: taskdef.SecretValue{Source: "podman:other"}}}}}}
+	got := replaceSources(task, direct).Containers[0].Secrets
+	if got[0].Source != "file:/tests/password" || got[1].Source != "podman:other" || task.Containers[0].Secrets[0].Source != "podman:db" {
+		t.Errorf("%v; the task itself %v", got, task.Containers[0].Secrets)
+	}
+}
