@@ -29,12 +29,14 @@ type action struct {
 	Outputs map[string]struct{ Value string }
 	Runs    struct {
 		Using string
-		Steps []struct {
-			ID, Name, If, Shell, Uses, Run string
-			WorkingDirectory               string `yaml:"working-directory"`
-			Env, With                      map[string]string
-		}
+		Steps []step
 	}
+}
+
+type step struct {
+	ID, Name, If, Shell, Uses, Run string
+	WorkingDirectory               string `yaml:"working-directory"`
+	Env, With                      map[string]string
 }
 
 // runner does what a runner of GitHub does with a composite action.
@@ -47,6 +49,7 @@ type runner struct {
 	did      []string // names of steps
 	said     string
 	uploaded string // path of the artifact; empty for none
+	search   string // PATH of the next step
 }
 
 // expression finds ${{ ... }}.
@@ -59,7 +62,7 @@ func (r *runner) expand(text string) string {
 		case name == "github.action_path":
 			return r.path
 		case name == "runner.temp":
-			return filepath.Join(r.b.dir, "temp")
+			return r.temp("")
 		case strings.HasPrefix(name, "inputs."):
 			value, ok := r.inputs[strings.TrimPrefix(name, "inputs.")]
 			if !ok {
@@ -74,33 +77,35 @@ func (r *runner) expand(text string) string {
 	})
 }
 
-// act runs the action with inputs, which are in place of their defaults.
-func (b *box) act(inputs map[string]string) *runner {
+// readAction reads the project's action and returns it with its directory.
+func (b *box) readAction() (a action, root string) {
 	b.t.Helper()
-	root := filepath.Dir(os.Getenv("PODTASK_EXAMPLES"))
+	root = filepath.Dir(os.Getenv("PODTASK_EXAMPLES"))
 	text, err := os.ReadFile(filepath.Join(root, "action.yml"))
-	var a action
 	if err == nil {
 		err = yaml.Unmarshal(text, &a)
 	}
 	if err != nil || a.Runs.Using != "composite" {
 		b.t.Fatalf("%v: %+v", err, a)
 	}
-	r := &runner{b: b, path: root, inputs: map[string]string{}, outputs: map[string]string{}}
+	return a, root
+}
+
+// act runs the action with inputs, which are in place of their defaults.
+func (b *box) act(inputs map[string]string) *runner {
+	b.t.Helper()
+	a, root := b.readAction()
+	r := &runner{b: b, path: root, inputs: map[string]string{}, outputs: map[string]string{}, search: os.Getenv("PATH")}
 	for name, input := range a.Inputs {
 		r.inputs[name] = input.Default
 	}
 	maps.Copy(r.inputs, inputs)
-	temp := filepath.Join(b.dir, "temp")
-	if err := os.MkdirAll(temp, 0o700); err != nil {
+	if err := os.MkdirAll(r.temp(""), 0o700); err != nil {
 		b.t.Fatal(err)
 	}
-	path := "PATH=" + os.Getenv("PATH")
 	for _, s := range a.Runs.Steps {
-		if always := strings.Contains(s.If, "always()"); r.failed && !always {
-			continue
-		}
-		if strings.Contains(s.If, "inputs.artifact != 'none'") && r.inputs["artifact"] == "none" {
+		skipped := strings.Contains(s.If, "inputs.artifact != 'none'") && r.inputs["artifact"] == "none"
+		if skipped || r.failed && !strings.Contains(s.If, "always()") {
 			continue
 		}
 		r.did = append(r.did, s.Name)
@@ -108,40 +113,45 @@ func (b *box) act(inputs map[string]string) *runner {
 			r.uploaded = r.expand(s.With["path"])
 			continue
 		}
-		files := map[string]string{}
-		for _, name := range []string{"GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_ENV"} {
-			files[name] = filepath.Join(temp, name)
-			if err := os.WriteFile(files[name], nil, 0o600); err != nil {
-				b.t.Fatal(err)
-			}
-		}
-		cmd := exec.Command(s.Shell, "--noprofile", "--norc", "-eo", "pipefail", "-c", r.expand(s.Run))
-		cmd.Env = append(slices.Clone(b.env), path, "CI=true", "GITHUB_ACTIONS=true", "RUNNER_TEMP="+temp, "GITHUB_STEP_SUMMARY="+filepath.Join(temp, "summary.md"))
-		for name, file := range files {
-			cmd.Env = append(cmd.Env, name+"="+file)
-		}
-		for name, value := range s.Env {
-			cmd.Env = append(cmd.Env, name+"="+r.expand(value))
-		}
-		cmd.Dir = filepath.Join(b.dir, r.expand(s.WorkingDirectory))
-		out, err := cmd.CombinedOutput()
-		r.said += string(out)
-		r.failed = r.failed || err != nil
-		added, _ := os.ReadFile(files["GITHUB_PATH"])
-		for line := range strings.Lines(string(added)) {
-			path = "PATH=" + strings.TrimSpace(line) + ":" + strings.TrimPrefix(path, "PATH=")
-		}
-		set, _ := os.ReadFile(files["GITHUB_OUTPUT"])
-		for line := range strings.Lines(string(set)) {
-			if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && s.ID == "run" {
-				r.outputs[name] = value
-			}
-		}
+		r.run(s)
 	}
 	for name, o := range a.Outputs {
 		r.outputs["action "+name] = r.expand(o.Value)
 	}
 	return r
+}
+
+// temp is a file in the runner's directory for temporary files.
+func (r *runner) temp(name string) string { return filepath.Join(r.b.dir, "temp", name) }
+
+// run runs a step of a shell, and reads the files in which it leaves what later steps get.
+func (r *runner) run(s step) {
+	r.b.t.Helper()
+	cmd := exec.Command(s.Shell, "--noprofile", "--norc", "-eo", "pipefail", "-c", r.expand(s.Run))
+	cmd.Env = append(slices.Clone(r.b.env), "PATH="+r.search, "CI=true", "GITHUB_ACTIONS=true", "RUNNER_TEMP="+r.temp(""), "GITHUB_STEP_SUMMARY="+r.temp("summary.md"))
+	for _, name := range []string{"GITHUB_PATH", "GITHUB_OUTPUT", "GITHUB_ENV"} {
+		if err := os.WriteFile(r.temp(name), nil, 0o600); err != nil {
+			r.b.t.Fatal(err)
+		}
+		cmd.Env = append(cmd.Env, name+"="+r.temp(name))
+	}
+	for name, value := range s.Env {
+		cmd.Env = append(cmd.Env, name+"="+r.expand(value))
+	}
+	cmd.Dir = filepath.Join(r.b.dir, r.expand(s.WorkingDirectory))
+	out, err := cmd.CombinedOutput()
+	r.said += string(out)
+	r.failed = r.failed || err != nil
+	added, _ := os.ReadFile(r.temp("GITHUB_PATH"))
+	for line := range strings.Lines(string(added)) {
+		r.search = strings.TrimSpace(line) + ":" + r.search
+	}
+	set, _ := os.ReadFile(r.temp("GITHUB_OUTPUT"))
+	for line := range strings.Lines(string(set)) {
+		if name, value, ok := strings.Cut(strings.TrimSpace(line), "="); ok && s.ID == "run" {
+			r.outputs[name] = value
+		}
+	}
 }
 
 // release makes a release with this podtask, as podtask's own have it, and returns its address.

@@ -116,3 +116,33 @@ func TestPullBringsAllImagesAtOnce(t *testing.T) {
 		t.Errorf("it printed %q", r.out)
 	}
 }
+
+// A service whose definition is locked runs the images of the lock, whatever the tag points to.
+func TestServiceRunsLockedImages(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.agent()
+	ref, first := b.push("app:1", b.freshImage("first"))
+	c := copyOf("one")
+	c.Image = ref
+	definition := b.define(c)
+	b.want(0, "lock", definition)
+	_, second := b.push("app:1", b.freshImage("second"))
+	digest := func() string { return b.inspect(b.well()[0]).Containers[0].ImageDigest }
+	b.want(0, "service", "create", b.family, definition, "--locked", "--wait", "--timeout=4m")
+	if got := digest(); got != first {
+		t.Errorf("the copy has %s, the lock %s", got, first)
+	}
+	b.want(0, "service", "update", b.family, definition, "--wait", "--timeout=4m", "--force")
+	if got := digest(); got != second {
+		t.Errorf("without the lock the copy has %s, the tag %s", got, second)
+	}
+	b.want(0, "service", "update", b.family, definition, "--locked", "--wait", "--timeout=4m")
+	if got := digest(); got != first {
+		t.Errorf("with the lock again the copy has %s, the lock %s", got, first)
+	}
+	if r := b.want(125, "service", "update", b.family, b.define(copyOf("two")), "--locked="+strings.TrimSuffix(definition, filepath.Ext(definition))+".lock"); !strings.Contains(r.err, "is not the lock of") {
+		t.Errorf("another definition: %s", r.err)
+	}
+	b.removeService()
+}

@@ -171,3 +171,32 @@ tests:
 	}
 	b.want(0, "rm", "-f", name)
 }
+
+// Ctrl-C ends the tests, and removes their tasks; the check of what is left is newBox's.
+func TestTestsThatAreInterruptedLeaveNothing(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	file := b.tested(`
+definition: DEFINITION
+vars: {GREETING: hi}
+leaveOut: [agent]
+matrix: {GREETING: [a, b]}
+tests:
+- name: waits
+  expect:
+  - log: {contains: nothing of the kind}
+    within: 10m
+  timeout: 10m
+`)
+	run := b.start("test", file)
+	eventually(t, "both tasks run", func() bool {
+		return strings.Count(b.podtask("ps", "-q", "--filter", "status=running").out, "\n") == 2
+	})
+	run.interrupt()
+	if r := run.want(130); !strings.Contains(r.out, "2 tests, 2 failed") {
+		t.Errorf("it printed\n%s%s", r.out, r.err)
+	}
+	if left := b.want(0, "ps", "-aq").out; left != "" {
+		t.Errorf("left: %s", left)
+	}
+}

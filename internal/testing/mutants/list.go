@@ -235,5 +235,8 @@ var mutants = []mutant{
 	{"limits are read back from the kernel", "internal/engine/limits NotApplied", always, "bad Process", "", engine("limits", "TestLimitsOfAContainerAreReadBack")},
 	{"components share a connection to Podman", "internal/engine/conn Lazy.Get", always, "podman nil", "", engine("conn", "TestPodmanIsConnectedOnce")},
 	{"pulls at a time are limited", "internal pullSlot", value, "PullsAtOnce", "100", pulls},
+	{"a locked run refuses another definition", "internal/define/lockfile Apply", never, "Definition Digest digest", "", check{pkg: "internal/define/lockfile", tests: "^TestApplyPinsOrShowsBoth$"}},
+	{"an image that is not for this platform is no lock", "internal/define/lockfile Apply", never, "has want", "", check{pkg: "internal/define/lockfile", tests: "^TestApplyPinsOrShowsBoth$"}},
+	{"the volumes of a test are its own", "internal/cli/tasktest change", never, "VolumeShared KeepVolumes", "", check{pkg: "internal/cli/tasktest", tests: "^TestTheTaskOfATestIsFresh$"}},
 	{"only images that podtask pulled are pruned", "internal endPull", always, "before", "", pulls},
 }
