@@ -15,7 +15,7 @@ const kubeletTable = "kubelet"
 
 // kubeletKeys are the keys of the table.
 var kubeletKeys = []string{
-	"client-ca-file", "eviction-hard", "kubeconfig", "max-pods", "node-ip", "node-labels", "node-name", "port",
+	"allowed-unsafe-sysctls", "client-ca-file", "eviction-hard", "kubeconfig", "max-pods", "node-ip", "node-labels", "node-name", "port",
 	"register-with-taints", "server-for-pods", "shutdown-grace-period", "sync-frequency", "tls-cert-file", "tls-private-key-file",
 }
 

@@ -32,6 +32,7 @@ import (
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/kube/kubenode"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/cgroups"
 )
 
 // Main runs the program with the streams and the environment of this process, and returns the exit code.
@@ -110,15 +111,23 @@ type registration struct{ labels, taints string }
 type work struct {
 	pods           int64
 	sync, shutdown time.Duration
-	evict          string
+	evict, sysctls string
 }
 
-// check reads the thresholds and checks the rest. All problems are in the error.
-func (w work) check() ([]kubenode.Threshold, error) {
+// limits are the checked values of work.
+type limits struct {
+	thresholds []kubenode.Threshold
+	sysctls    []string
+}
+
+// check reads the thresholds and the sysctls, and checks the rest. All problems are in the error.
+func (w work) check() (out limits, err error) {
 	var errs []error
-	thresholds, err := kubenode.ParseThresholds(w.evict)
-	if err != nil {
+	if out.thresholds, err = kubenode.ParseThresholds(w.evict); err != nil {
 		errs = append(errs, fmt.Errorf("--eviction-hard: %w", err))
+	}
+	if out.sysctls, err = kubenode.ParseSysctls(w.sysctls); err != nil {
+		errs = append(errs, fmt.Errorf("--allowed-unsafe-sysctls: %w", err))
 	}
 	if w.sync < time.Second {
 		errs = append(errs, fmt.Errorf("--sync-frequency %s: one second is the least", w.sync))
@@ -129,7 +138,7 @@ func (w work) check() ([]kubenode.Threshold, error) {
 	if w.pods < 1 {
 		errs = append(errs, fmt.Errorf("--max-pods %d: a node takes at least one Pod", w.pods))
 	}
-	return thresholds, errors.Join(errs...)
+	return out, errors.Join(errs...)
 }
 
 // options has the flags.
@@ -164,6 +173,7 @@ func newOptions(stderr io.Writer, getenv func(string) string) *options {
 	f.DurationVar(&o.work.sync, "sync-frequency", kubenode.DefaultPace.Refresh, "how often ConfigMaps and Secrets are read whose content is in files of containers")
 	f.DurationVar(&o.work.shutdown, "shutdown-grace-period", time.Minute, "how long Pods have to end when the host shuts down; a quarter of it is for critical ones alone")
 	f.StringVar(&o.work.evict, "eviction-hard", kubenode.DefaultThresholds, "`SIGNAL<AMOUNT,...`, what the host must have left; below that Pods are evicted")
+	f.StringVar(&o.work.sysctls, "allowed-unsafe-sysctls", "", "`NAME,PREFIX*,...`, sysctls that Pods may set beside the safe ones of Kubernetes")
 	f.IntVar(&o.endpoint.port, "port", 10250, "the `PORT` at which the API server reaches this node for logs and exec; 0 for a free one")
 	f.StringVar(&o.endpoint.clientCAs, "client-ca-file", "", "the `FILE` with the authorities of certificates of callers (default: that of the kubeconfig)")
 	f.StringVar(&o.endpoint.certFile, "tls-cert-file", "", "the `FILE` with the certificate of the endpoint (default: the cluster is asked for one)")
@@ -202,7 +212,7 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if o.flags.NArg() > 0 {
 		errs = append(errs, fmt.Errorf("%q: podtask kubelet takes flags only", o.flags.Arg(0)))
 	}
-	id := kubenode.Identity{Name: o.name, Version: o.version, Pods: o.work.pods}
+	id := kubenode.Identity{Name: o.name, Version: o.version, Pods: o.work.pods, UserNamespace: os.Geteuid() != 0}
 	if id.Name == "" {
 		if id.Name, err = os.Hostname(); err != nil {
 			errs = append(errs, fmt.Errorf("%w: give --node-name", err))
@@ -218,7 +228,7 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if id.Address, err = o.hostAddress(); err != nil {
 		errs = append(errs, err)
 	}
-	thresholds, err := o.work.check()
+	checked, err := o.work.check()
 	if err != nil {
 		errs = append(errs, err)
 	}
@@ -252,7 +262,8 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	}
 	agent, often := kubenode.NewSocket(socket), kubenode.DefaultPace
 	often.Refresh = o.work.sync
-	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: often, Server: server, Dir: dir, Serve: serve, Thresholds: thresholds, Use: pods.use,
+	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: often, Server: server, Dir: dir, Serve: serve, Thresholds: checked.thresholds, Sysctls: checked.sysctls, Use: pods.use,
+		NoLimits: func() string { return cgroups.Detect(os.DirFS("/"), os.Geteuid(), o.getenv).Reason },
 		Shutdown: kubenode.Shutdown{Begun: pods.shuttingDown, Limit: o.work.shutdown}}, errors.Join(errs...)
 }
 

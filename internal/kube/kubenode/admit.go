@@ -182,7 +182,14 @@ func portsMeet(a, b *corev1.Pod) bool {
 
 // refuse returns why the node has no place for the Pod; empty where it has.
 func (w *podWorker) refuse() (reason, message string) {
-	return load{w.pods.Node, w.pods.Room(), earlier(w.pods, w), w.pods.Pressures()}.refusal(w.latest())
+	pod := w.latest()
+	if reason, message = (load{w.pods.Node, w.pods.Room(), earlier(w.pods, w), w.pods.Pressures()}).refusal(pod); reason != "" {
+		return reason, message
+	}
+	if forbidden := forbiddenSysctl(pod, w.pods.Sysctls); forbidden != "" {
+		return reasonSysctl, forbidden
+	}
+	return "", ""
 }
 
 // earlier are the Pods that have come before one and have not ended: those that came later

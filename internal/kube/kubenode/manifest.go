@@ -18,6 +18,8 @@ import (
 type manifests struct {
 	node, address string
 	server        [2]string
+	// services returns the Services of a namespace; nil if Pods have no variables of them.
+	services func(ctx context.Context, namespace string) ([]*corev1.Service, error)
 }
 
 // of returns a v1 List of the Pod and the objects it refers to, each fetched by its name.
@@ -37,6 +39,15 @@ func (m manifests) of(ctx context.Context, pod *corev1.Pod, v *volumes, restarts
 		objects = append(objects, t)
 	}
 	configs, secrets := references(pod)
+	if m.services != nil && linksServices(pod) {
+		all, err := m.services(ctx, pod.Namespace)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		if c := linkServices(pod, all); c != nil {
+			objects = append(objects, c)
+		}
+	}
 	for _, name := range slices.Sorted(maps.Keys(configs)) {
 		c, err := from.ConfigMap(ctx, name)
 		if err == nil {

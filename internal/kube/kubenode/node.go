@@ -32,10 +32,16 @@ type Identity struct {
 	Version string
 	// Pods is how many Pods the node takes.
 	Pods int64
+	// UserNamespace: root in a container is not root on the host.
+	UserNamespace bool
 }
 
 // KubernetesVersion is the version of Kubernetes whose API the node speaks.
 const KubernetesVersion = "v1.35.4"
+
+// LabelUserNamespace is the label of a node whose containers run in a user namespace. The member
+// runningInUserNamespace of Kubernetes 1.37 says the same, but selectors only know labels.
+const LabelUserNamespace = "podtask/running-in-user-namespace"
 
 // TaintNoNetwork is the taint of a node that registers with no others.
 const TaintNoNetwork = "podtask/no-pod-network"
@@ -48,6 +54,8 @@ type node struct {
 	log      *slog.Logger
 	every    time.Duration // between two looks at the host
 	pressure *pressures
+	// noLimits returns why limits cannot be applied, with the fix; nil if nobody knows.
+	noLimits func() string
 
 	mu     sync.Mutex
 	object *corev1.Node // as last made
@@ -84,7 +92,7 @@ func (n *node) room() corev1.ResourceList {
 	return n.object.Status.Allocatable
 }
 
-// pressures are the conditions that are true, apart from Ready.
+// pressures are the conditions that keep Pods away.
 func (n *node) pressures() (out []corev1.NodeConditionType) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -92,7 +100,7 @@ func (n *node) pressures() (out []corev1.NodeConditionType) {
 		return nil
 	}
 	for _, c := range n.object.Status.Conditions {
-		if c.Type != corev1.NodeReady && c.Status == corev1.ConditionTrue {
+		if c.Type != corev1.NodeReady && c.Type != ConditionNoLimits && c.Status == corev1.ConditionTrue {
 			out = append(out, c.Type)
 		}
 	}
@@ -173,6 +181,9 @@ func (n *node) make(b api.Budget, v api.Version, failed error, before *corev1.No
 			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeHostName, Address: id.Name}},
 		},
 	}
+	if id.UserNamespace {
+		out.Labels[LabelUserNamespace] = "true"
+	}
 	maps.Copy(out.Labels, id.Labels)
 	if id.Address.IsValid() {
 		out.Status.Addresses = append([]corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: id.Address.String()}}, out.Status.Addresses...)
@@ -188,7 +199,11 @@ func (n *node) make(b api.Budget, v api.Version, failed error, before *corev1.No
 	if n.ending {
 		failed = errShutdown
 	}
-	out.Status.Conditions = conditions(pressed, b, failed, known)
+	now := conditions(pressed, b, failed)
+	if n.noLimits != nil {
+		now = append(now, limitsCondition(n.noLimits()))
+	}
+	out.Status.Conditions = withTimes(now, known, metav1.Now())
 	return out
 }
 
@@ -218,10 +233,8 @@ func versionWord(v string) string {
 	return string(out)
 }
 
-// conditions are those of the kubelet. A time of change is that of before where nothing
-// has changed.
-func conditions(pressed map[corev1.NodeConditionType]bool, b api.Budget, failed error, before []corev1.NodeCondition) []corev1.NodeCondition {
-	now := metav1.Now()
+// conditions are those of the kubelet, without times.
+func conditions(pressed map[corev1.NodeConditionType]bool, b api.Budget, failed error) []corev1.NodeCondition {
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "podtask runs Pods"}
 	switch {
 	case errors.Is(failed, errShutdown):
@@ -231,12 +244,29 @@ func conditions(pressed map[corev1.NodeConditionType]bool, b api.Budget, failed 
 	case b.Draining:
 		ready.Status, ready.Reason, ready.Message = corev1.ConditionFalse, "KubeletNotReady", "podtask is drained: `podtask drain --undo` ends that"
 	}
-	out := []corev1.NodeCondition{
+	return []corev1.NodeCondition{
 		ready,
 		pressureOf(corev1.NodeMemoryPressure, pressed[corev1.NodeMemoryPressure], "KubeletHasInsufficientMemory", "KubeletHasSufficientMemory", "memory"),
 		pressureOf(corev1.NodeDiskPressure, pressed[corev1.NodeDiskPressure], "KubeletHasDiskPressure", "KubeletHasNoDiskPressure", "disk space"),
 		pressureOf(corev1.NodePIDPressure, pressed[corev1.NodePIDPressure], "KubeletHasInsufficientPID", "KubeletHasSufficientPID", "process IDs"),
 	}
+}
+
+// ConditionNoLimits is the condition of a node that is true if limits of Pods cannot be applied on its
+// host. Without it, each Pod with a limit would have to say so.
+const ConditionNoLimits corev1.NodeConditionType = "podtask/LimitsUnavailable"
+
+// limitsCondition says whether limits can be applied; why is empty if they can.
+func limitsCondition(why string) corev1.NodeCondition {
+	if why == "" {
+		return corev1.NodeCondition{Type: ConditionNoLimits, Status: corev1.ConditionFalse, Reason: "CgroupsDelegated", Message: "limits of CPU, memory and processes are applied"}
+	}
+	return corev1.NodeCondition{Type: ConditionNoLimits, Status: corev1.ConditionTrue, Reason: "CgroupsNotDelegated",
+		Message: "Pods with limits do not start, or run without them if podtask.toml has limits = \"best-effort\": " + why}
+}
+
+// withTimes gives conditions their times: that of a change is that of before where nothing has changed.
+func withTimes(out, before []corev1.NodeCondition, now metav1.Time) []corev1.NodeCondition {
 	same := len(before) == len(out)
 	for i := range out {
 		out[i].LastTransitionTime = now

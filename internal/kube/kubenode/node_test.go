@@ -5,6 +5,7 @@ import (
 	"errors"
 	"log/slog"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -110,7 +111,7 @@ func FuzzParseTaints(f *testing.F) {
 // TestHeartbeatsAreRare: each is a request, and the lease says that the node is there.
 func TestHeartbeatsAreRare(t *testing.T) {
 	t.Parallel()
-	first := conditions(nil, api.Budget{}, nil, nil)
+	first := withTimes(conditions(nil, api.Budget{}, nil), nil, metav1.Now())
 	if first[0].LastHeartbeatTime.IsZero() {
 		t.Error("a condition has no heartbeat")
 	}
@@ -120,10 +121,40 @@ func TestHeartbeatsAreRare(t *testing.T) {
 		for i := range before {
 			before[i].LastHeartbeatTime = at
 		}
-		now := conditions(nil, b, nil, before)
+		now := withTimes(conditions(nil, b, nil), before, metav1.Now())
 		return slices.ContainsFunc(now, func(c corev1.NodeCondition) bool { return c.LastHeartbeatTime != at })
 	}
 	if beats(time.Minute, api.Budget{}) || !beats(time.Minute, api.Budget{Draining: true}) || !beats(heartbeatEvery, api.Budget{}) {
 		t.Error("heartbeats come at other times")
+	}
+}
+
+// A host without limits is no reason to keep Pods away, as pressure is.
+func TestNodeSaysThatLimitsCannotBeApplied(t *testing.T) {
+	t.Parallel()
+	why := "cgroup controllers cpu are not delegated"
+	n := &node{identity: Identity{Name: "edge", UserNamespace: true}, host: &hostStub{}, figures: func(string) Figures { return Figures{} }, log: slog.New(slog.DiscardHandler),
+		pressure: newPressures(nil), noLimits: func() string { return why }}
+	condition := func(o *corev1.Node) (found corev1.NodeCondition) {
+		for _, c := range o.Status.Conditions {
+			if c.Type == ConditionNoLimits {
+				found = c
+			}
+		}
+		return found
+	}
+	seen := n.look(t.Context())
+	if c := condition(seen); c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, why) || c.LastTransitionTime.IsZero() {
+		t.Errorf("the condition is %+v", c)
+	}
+	if got := n.pressures(); len(got) != 0 {
+		t.Errorf("pressures %v", got)
+	}
+	if seen.Labels[LabelUserNamespace] != "true" {
+		t.Errorf("labels %v", seen.Labels)
+	}
+	why = ""
+	if c := condition(n.look(t.Context())); c.Status != corev1.ConditionFalse {
+		t.Errorf("the condition is %+v", c)
 	}
 }

@@ -43,6 +43,10 @@ type PodsConfig struct {
 	Server [2]string
 	// Dir has the files of Pods, which only this user may read.
 	Dir string
+	// Services returns the Services of a namespace; nil if Pods have no variables of them.
+	Services func(ctx context.Context, namespace string) ([]*corev1.Service, error)
+	// Sysctls are the unsafe sysctls that Pods may set, and patterns of them.
+	Sysctls []string
 }
 
 // Pods are the Pods of a node: the provider of Virtual Kubelet. Its methods are called
@@ -64,7 +68,7 @@ type Pods struct {
 // NewPods returns the Pods of a node. They are kept until ctx ends; then the caller waits
 // for them.
 func NewPods(ctx context.Context, c PodsConfig) *Pods {
-	return &Pods{PodsConfig: c, running: ctx, manifests: manifests{c.Node, c.Address, c.Server}}
+	return &Pods{PodsConfig: c, running: ctx, manifests: manifests{c.Node, c.Address, c.Server, c.Services}}
 }
 
 // Adopt finds the tasks that an earlier process left.
@@ -200,14 +204,16 @@ func (p *Pods) GetPodStatus(ctx context.Context, namespace, name string) (*corev
 }
 
 // GetPods implements node.PodLifecycleHandler.
-func (p *Pods) GetPods(context.Context) ([]*corev1.Pod, error) {
+func (p *Pods) GetPods(context.Context) ([]*corev1.Pod, error) { return p.All(), nil }
+
+// All returns the Pods of the node as last seen, each a copy.
+func (p *Pods) All() (out []*corev1.Pod) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	var out []*corev1.Pod
 	for _, k := range p.all {
 		out = append(out, k.latest())
 	}
-	return out, nil
+	return out
 }
 
 // NotifyPods implements node.PodNotifier. The workers of Pods push statuses, as patches that

@@ -39,6 +39,10 @@ type Config struct {
 	// Thresholds say how much the host must have left; Use is what Pods use.
 	Thresholds []Threshold
 	Use        func(context.Context) (map[types.UID]MemoryUse, error)
+	// Sysctls are the unsafe sysctls that Pods may set, and patterns of them.
+	Sysctls []string
+	// NoLimits returns why limits of Pods cannot be applied on this host, with the fix; empty if they can.
+	NoLimits func() string
 	// Shutdown is how the Pods end with their host.
 	Shutdown Shutdown
 	// Serve is called with the Pods before the node registers, and serves what the API
@@ -49,10 +53,13 @@ type Config struct {
 // Intervals of a node (kubelet: node-lease-duration, node-status-report-frequency). The
 // host is looked at more often; only changes are reported.
 const (
-	leaseSeconds = 40
-	reportEvery  = 5 * time.Minute
-	lookEvery    = 10 * time.Second
-	workers      = 8
+	// LeaseSeconds is how long the lease of a node lasts.
+	LeaseSeconds = 40
+	// ReportEvery is how often the status of a node is reported although nothing has changed.
+	ReportEvery = 5 * time.Minute
+
+	lookEvery = 10 * time.Second
+	workers   = 8
 )
 
 // Run is the node until asked ends. It waits for the agent and for the API server, now and
@@ -65,14 +72,16 @@ func Run(asked context.Context, c Config) error {
 	defer wg.Wait()
 	defer cancel(nil)
 
-	n := &node{identity: c.Identity, host: c.Host, figures: FiguresOf, log: c.Log, every: lookEvery, pressure: newPressures(c.Thresholds)}
+	n := &node{identity: c.Identity, host: c.Host, figures: FiguresOf, log: c.Log, every: lookEvery, pressure: newPressures(c.Thresholds), noLimits: c.NoLimits}
 	n.look(ctx)
 	informer := newPodInformer(c.Client, c.Identity.Name)
+	linked := newServices(c.Client)
 	events, stopEvents := newRecorder(c.Client, c.Identity.Name)
 	defer stopEvents()
 	pods := NewPods(ctx, PodsConfig{
 		Node: c.Identity.Name, Client: c.Client, Agent: c.Agent, Events: events, Log: c.Log, Pace: c.Pace,
 		Room: n.room, Pressures: n.pressures, Current: informer.current, Address: addressOf(c.Identity), Server: c.Server, Dir: c.Dir,
+		Services: linked.of, Sysctls: c.Sysctls,
 	})
 	defer pods.Wait()
 	defer cancel(nil) // before the wait
@@ -95,6 +104,11 @@ func Run(asked context.Context, c Config) error {
 		wg.Go(func() { cancel(fmt.Errorf("serve logs and exec: %w", c.Serve(ctx, pods))) })
 	}
 	informer.watch(ctx, pods, &wg)
+	linked.factory.Start(ctx.Done())
+	wg.Go(func() {
+		<-ctx.Done()
+		linked.factory.Shutdown()
+	})
 	wg.Go(func() { n.run(ctx, &evictor{short: n.pressure.shortages, use: c.Use, pods: pods}) })
 	wg.Go(func() { register(ctx, c, n) })
 	err = controller.Run(ctx, workers)
@@ -135,10 +149,19 @@ func register(ctx context.Context, c Config, n *node) {
 		object := n.look(ctx)
 		leases := c.Client.CoordinationV1().Leases(corev1.NamespaceNodeLease)
 		nodes := c.Client.CoreV1().Nodes()
-		controller, err := vk.NewNodeController(n, object, nodes, vk.WithNodeEnableLeaseV1(leases, leaseSeconds), vk.WithNodeStatusUpdateInterval(reportEvery),
-			vk.WithNodeStatusUpdateErrorHandler(func(ctx context.Context, err error) error { return recreate(ctx, nodes, n, err) }))
+		controller, err := vk.NewNodeController(n, object, nodes, vk.WithNodeEnableLeaseV1(leases, LeaseSeconds), vk.WithNodeStatusUpdateInterval(ReportEvery),
+			vk.WithNodeStatusUpdateErrorHandler(func(ctx context.Context, err error) error { return recreate(ctx, c, nodes, n, err) }))
 		if err == nil {
+			ended := make(chan struct{})
+			go func() {
+				select {
+				case <-controller.Ready():
+					tellUserNamespace(ctx, c, nodes)
+				case <-ended:
+				}
+			}()
 			err = controller.Run(ctx)
+			close(ended)
 		}
 		if ctx.Err() == nil {
 			c.Log.Warn("the node is not registered yet", "error", err)
@@ -148,12 +171,30 @@ func register(ctx context.Context, c Config, n *node) {
 }
 
 // recreate registers the node again after it was deleted.
-func recreate(ctx context.Context, nodes typedcore.NodeInterface, n *node, err error) error {
+func recreate(ctx context.Context, c Config, nodes typedcore.NodeInterface, n *node, err error) error {
 	if !apierrors.IsNotFound(err) {
 		return err
 	}
-	_, err = nodes.Create(ctx, n.look(ctx), metav1.CreateOptions{})
+	if _, err = nodes.Create(ctx, n.look(ctx), metav1.CreateOptions{}); err == nil {
+		tellUserNamespace(ctx, c, nodes)
+	}
 	return err
+}
+
+// inUserNamespace sets a member that the types of Kubernetes before 1.37 do not have. Older API
+// servers drop it.
+const inUserNamespace = `{"status":{"nodeInfo":{"runningInUserNamespace":true}}}`
+
+// tellUserNamespace tells the API server that containers run in a user namespace. What else changes the
+// status leaves it.
+func tellUserNamespace(ctx context.Context, c Config, nodes typedcore.NodeInterface) {
+	if !c.Identity.UserNamespace {
+		return
+	}
+	_, err := nodes.Patch(ctx, c.Identity.Name, types.MergePatchType, []byte(inUserNamespace), metav1.PatchOptions{FieldValidation: metav1.FieldValidationIgnore}, "status")
+	if err != nil && ctx.Err() == nil {
+		c.Log.Warn("the node does not say that it runs in a user namespace", "error", err)
+	}
 }
 
 // newController returns the controller of Virtual Kubelet. The informers of other objects

@@ -195,7 +195,7 @@ func TestContainersAreToldTheAddressOfTheNode(t *testing.T) {
 	for _, path := range []string{"status.hostIP", "status.hostIPs", "status.podIP"} {
 		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: path, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}})
 	}
-	got := manifests{"edge", "192.0.2.7", [2]string{}}.adapted(pod).Spec.Containers[0].Env
+	got := manifests{node: "edge", address: "192.0.2.7"}.adapted(pod).Spec.Containers[0].Env
 	if got[0].Value != "192.0.2.7" || got[1].Value != "192.0.2.7" || got[2].ValueFrom == nil {
 		t.Errorf("%+v", got)
 	}
