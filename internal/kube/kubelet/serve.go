@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"sync"
 
 	"k8s.io/apimachinery/pkg/types"
@@ -45,7 +46,7 @@ func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *ku
 		return nil, fmt.Errorf("--port %d: %w", e.port, err)
 	}
 	id.Port = int32(l.Addr().(*net.TCPAddr).Port)
-	return func(ctx context.Context, _ *kubenode.Pods) error {
+	return func(ctx context.Context, bound *kubenode.Pods) error {
 		defer l.Close()
 		access, err := pods.get()
 		if err != nil {
@@ -58,11 +59,28 @@ func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *ku
 			return err
 		}
 		server := kubeserve.New(kubeserve.Config{
-			Node: id.Name, Pods: access,
+			Node: id.Name, Pods: access, Bound: bound.All, Settings: o.settings(*id),
 			Client: client, ClientCAs: cas, Certificate: certificate, Log: pods.log,
 		})
 		return server.Serve(ctx, l)
 	}, nil
+}
+
+// settings are those of the node by their names in KubeletConfiguration.
+func (o *options) settings(id kubenode.Identity) map[string]any {
+	evict := make(map[string]string)
+	for part := range strings.SplitSeq(o.work.evict, ",") {
+		if signal, amount, ok := strings.Cut(strings.TrimSpace(part), "<"); ok {
+			evict[signal] = amount
+		}
+	}
+	checked, _ := o.work.check() // by now it has passed
+	return map[string]any{
+		"address": id.Address.String(), "port": id.Port, "readOnlyPort": 0, "maxPods": o.work.pods, "syncFrequency": o.work.sync.String(),
+		"evictionHard": evict, "allowedUnsafeSysctls": checked.sysctls, "registerWithTaints": id.Taints,
+		"shutdownGracePeriod": o.work.shutdown.String(), "shutdownGracePeriodCriticalPods": (o.work.shutdown / 4).String(),
+		"nodeLeaseDurationSeconds": kubenode.LeaseSeconds, "nodeStatusReportFrequency": kubenode.ReportEvery.String(), "cgroupDriver": "systemd",
+	}
 }
 
 // podAccess opens the engine when it is first needed, for access to the Pods of this node.

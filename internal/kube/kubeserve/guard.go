@@ -128,8 +128,8 @@ func access(r *http.Request) (verb string, subresources []string) {
 		return verb, []string{first}
 	case "logs":
 		return verb, []string{"log"}
-	case "healthz":
-		return verb, []string{"healthz", "proxy"}
+	case "healthz", "pods", "configz":
+		return verb, []string{first, "proxy"}
 	}
 	return verb, []string{"proxy"}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/gorilla/mux"
 	"github.com/podtask/podtask/pkg/api/connlimit"
 	"github.com/virtual-kubelet/virtual-kubelet/node/api"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/client-go/kubernetes"
 )
 
@@ -22,6 +23,10 @@ type Config struct {
 	// Node is the name of the node.
 	Node string
 	Pods Pods
+	// Bound returns the Pods that are bound to the node, each a copy.
+	Bound func() []*corev1.Pod
+	// Settings are the settings of the node by their names in KubeletConfiguration.
+	Settings map[string]any
 	// Client asks the API server who a caller is and what it may do, with the identity of the node.
 	Client kubernetes.Interface
 	// ClientCAs sign the certificates of callers; nil: callers need a token. A certificate says
@@ -109,6 +114,9 @@ func (s *Server) Handler() http.Handler {
 	routes.HandleFunc("/containerLogs/{namespace}/{pod}/{container}", s.serveLogs).Methods(http.MethodGet)
 	routes.HandleFunc("/stats/summary", s.serveSummary).Methods(http.MethodGet)
 	routes.HandleFunc("/metrics/resource", s.serveResource).Methods(http.MethodGet)
+	routes.HandleFunc("/metrics", s.serveMetrics).Methods(http.MethodGet)
+	routes.HandleFunc("/pods", s.servePods).Methods(http.MethodGet)
+	routes.HandleFunc("/configz", s.serveConfig).Methods(http.MethodGet)
 	routes.HandleFunc("/healthz", func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write([]byte("ok")) })
 	exec := api.HandleContainerExec(s.exec, api.WithExecStreamIdleTimeout(streamIdle), api.WithExecStreamCreationTimeout(streamCreation))
 	attach := api.HandleContainerAttach(s.attach, api.WithExecStreamIdleTimeout(streamIdle), api.WithExecStreamCreationTimeout(streamCreation))

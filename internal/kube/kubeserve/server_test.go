@@ -67,7 +67,7 @@ func newCluster(t *testing.T) *cluster {
 	cas := x509.NewCertPool()
 	cas.AddCert(c.ca)
 	server := kubeserve.New(kubeserve.Config{
-		Node: "edge", Pods: c.pods, Client: client, ClientCAs: cas, Log: slog.New(slog.DiscardHandler),
+		Node: "edge", Pods: c.pods, Bound: bound, Settings: map[string]any{"maxPods": 7}, Client: client, ClientCAs: cas, Log: slog.New(slog.DiscardHandler),
 		Certificate: func() (*tls.Certificate, error) { return &serving, nil },
 	})
 	l, err := net.Listen("tcp", "127.0.0.1:0")
