@@ -189,6 +189,13 @@ func (w *podWorker) refuse() (reason, message string) {
 	if forbidden := forbiddenSysctl(pod, w.pods.Sysctls); forbidden != "" {
 		return reasonSysctl, forbidden
 	}
+	refusal, ignored := unknownMembers(w.pods.Members.of(pod.UID))
+	if refusal != "" {
+		return reasonUnsupported, refusal
+	}
+	if len(ignored) > 0 {
+		w.pods.Events.Event(pod, corev1.EventTypeWarning, reasonUnknownMembers, "The Pod runs without "+strings.Join(ignored, ", ")+", which podtask-kubelet does not know")
+	}
 	return "", ""
 }
 

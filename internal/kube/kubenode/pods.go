@@ -45,6 +45,8 @@ type PodsConfig struct {
 	Dir string
 	// Services returns the Services of a namespace; nil if Pods have no variables of them.
 	Services func(ctx context.Context, namespace string) ([]*corev1.Service, error)
+	// Members are those of Pods that this program does not know.
+	Members *Members
 	// Sysctls are the unsafe sysctls that Pods may set, and patterns of them.
 	Sysctls []string
 }
@@ -154,6 +156,7 @@ func (p *Pods) forget(k *podWorker) {
 	for i, o := range p.all {
 		if o == k {
 			p.all = append(p.all[:i:i], p.all[i+1:]...)
+			p.Members.forget(k.report.uid)
 			return
 		}
 	}

@@ -160,6 +160,7 @@ func newWorld(t *testing.T, objects ...runtime.Object) *world {
 		Dir:  t.TempDir(),
 		Room: func() corev1.ResourceList { return w.room }, Pressures: func() []corev1.NodeConditionType { return nil }, Current: func(string, string) *corev1.Pod { return nil },
 		Address: "192.0.2.7", Server: [2]string{"192.0.2.1", "6443"},
+		Members: NewMembers(),
 	})
 	t.Cleanup(func() {
 		stop()

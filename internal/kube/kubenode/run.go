@@ -39,6 +39,10 @@ type Config struct {
 	// Thresholds say how much the host must have left; Use is what Pods use.
 	Thresholds []Threshold
 	Use        func(context.Context) (map[types.UID]MemoryUse, error)
+	// Source lists and watches the Pods of the node and notes in Members what is not known of them; nil
+	// for a typed watch with Client, which notes nothing.
+	Source  cache.ListerWatcher
+	Members *Members
 	// Sysctls are the unsafe sysctls that Pods may set, and patterns of them.
 	Sysctls []string
 	// NoLimits returns why limits of Pods cannot be applied on this host, with the fix; empty if they can.
@@ -74,14 +78,17 @@ func Run(asked context.Context, c Config) error {
 
 	n := &node{identity: c.Identity, host: c.Host, figures: FiguresOf, log: c.Log, every: lookEvery, pressure: newPressures(c.Thresholds), noLimits: c.NoLimits}
 	n.look(ctx)
-	informer := newPodInformer(c.Client, c.Identity.Name)
+	informer := newPodInformer(c.Client, c.Identity.Name, c.Source)
 	linked := newServices(c.Client)
 	events, stopEvents := newRecorder(c.Client, c.Identity.Name)
 	defer stopEvents()
+	if c.Members == nil {
+		c.Members = NewMembers()
+	}
 	pods := NewPods(ctx, PodsConfig{
 		Node: c.Identity.Name, Client: c.Client, Agent: c.Agent, Events: events, Log: c.Log, Pace: c.Pace,
 		Room: n.room, Pressures: n.pressures, Current: informer.current, Address: addressOf(c.Identity), Server: c.Server, Dir: c.Dir,
-		Services: linked.of, Sysctls: c.Sysctls,
+		Services: linked.of, Members: c.Members, Sysctls: c.Sysctls,
 	})
 	defer pods.Wait()
 	defer cancel(nil) // before the wait
@@ -222,17 +229,23 @@ type podInformer struct {
 	factory informers.SharedInformerFactory
 }
 
-func newPodInformer(client kubernetes.Interface, name string) podInformer {
-	return podInformer{informers.NewSharedInformerFactoryWithOptions(client, 0,
+func newPodInformer(client kubernetes.Interface, name string, source cache.ListerWatcher) podInformer {
+	transform := func(o any) (any, error) {
+		if p, ok := o.(*corev1.Pod); ok {
+			p.ManagedFields = nil
+		}
+		return o, nil
+	}
+	factory := informers.NewSharedInformerFactoryWithOptions(client, 0,
 		informers.WithTweakListOptions(func(o *metav1.ListOptions) {
 			o.FieldSelector = fields.OneTermEqualSelector("spec.nodeName", name).String()
-		}),
-		informers.WithTransform(func(o any) (any, error) {
-			if p, ok := o.(*corev1.Pod); ok {
-				p.ManagedFields = nil
-			}
-			return o, nil
-		}))}
+		}), informers.WithTransform(transform))
+	if source != nil { // the first informer of a type is that of all who ask for one
+		factory.InformerFor(&corev1.Pod{}, func(kubernetes.Interface, time.Duration) cache.SharedIndexInformer {
+			return cache.NewSharedIndexInformer(source, &corev1.Pod{}, 0, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
+		})
+	}
+	return podInformer{factory}
 }
 
 // current is the Pod of a name, as last seen; nil for none.
