@@ -2,7 +2,7 @@
 # install.sh installs the missing packages that a step needs, and says so.
 #
 #   hack/install.sh GROUP...     groups: go race plain systemd vm lint registry prometheus podman6
-#                                syslogs browser awsclients awssdk
+#                                syslogs browser awsclients awssdk busybox
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
 # the module proxy that GOPROXY names. Status 3: not possible for this user or
@@ -25,7 +25,7 @@ packages() {
 	awsclients) echo awscli python3-boto3 ansible jq curl ;;
 	browser) echo chromium fonts-dejavu-core ;;
 	podman6) echo gcc libc6-dev libseccomp-dev libsystemd-dev pkg-config ;;
-	*) die "no such group: $1 (go race plain systemd vm lint registry prometheus podman6 syslogs browser awsclients awssdk)" ;;
+	*) die "no such group: $1 (go race plain systemd vm lint registry prometheus podman6 syslogs browser awsclients awssdk busybox)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
 	plain:12) echo iptables ;; # for netavark
@@ -79,7 +79,7 @@ install_packages() {
 # unpack puts programs $2... of the Debian package $1 into the bed. The package is not
 # installed: that would start its service on this machine.
 unpack() {
-	local package=$1 dir
+	local package=$1 dir program
 	shift
 	[ ! -x "$BED/$1" ] || return 0
 	command -v apt-get >/dev/null || cannot "needs Debian's apt to fetch $package"
@@ -93,7 +93,9 @@ unpack() {
 		cannot "apt-get cannot fetch $package; the reason is above"
 	fi
 	make_bed
-	install -m 755 "${@/#/$dir/usr/bin/}" "$BED"
+	for program in "$@"; do # /bin is not everywhere /usr/bin
+		install -m 755 "$(find "$dir" -type f -path "*/bin/$program" -print -quit)" "$BED"
+	done
 	rm -rf "$dir"
 }
 
@@ -158,6 +160,7 @@ all=()
 for group in "$@"; do
 	case $group in
 	registry) unpack docker-registry docker-registry && continue ;;
+	busybox) unpack busybox-static busybox && continue ;;
 	podman6) build_podman6 && continue ;;
 	awssdk) install_awssdk && continue ;;
 	prometheus) unpack prometheus prometheus promtool && continue ;;

@@ -47,8 +47,8 @@ func newPlane(t *testing.T) *controlplane.Plane {
 }
 
 // newNode starts a node and waits until it is Ready. Nodes of tests that run side by side have
-// different names, as those of one host must.
-func newNode(t *testing.T, plane *controlplane.Plane, name string) *node {
+// different names, as those of one host must. The arguments are more flags of podtask-kubelet.
+func newNode(t *testing.T, plane *controlplane.Plane, name string, args ...string) *node {
 	t.Helper()
 	n := &node{box: newBox(t), name: name, plane: plane, whole: t}
 	var err error
@@ -56,7 +56,7 @@ func newNode(t *testing.T, plane *controlplane.Plane, name string) *node {
 		t.Fatal(err)
 	}
 	n.agent = n.box.agent()
-	n.startKubelet()
+	n.startKubelet(args...)
 	n.kubectl("wait", "--for=create", "node/"+name, "--timeout=5m")
 	n.kubectl("wait", "--for=condition=Ready", "node/"+name, "--timeout=5m")
 	t.Cleanup(func() { // before the box looks what is left

@@ -1,0 +1,387 @@
+//go:build e2e && conformance
+
+package e2e
+
+import (
+	"archive/tar"
+	"bytes"
+	"cmp"
+	"context"
+	"encoding/xml"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/testing/controlplane"
+)
+
+// batch is a part of Kubernetes' own end-to-end tests: those that match an expression, but for those
+// that match another one.
+type batch struct{ name, focus, skip string }
+
+// batches are those that decide about a node. Other tests are about the network between Pods, which
+// nodes of podtask do not have, or about the control plane.
+var batches = []batch{
+	{"node", `\[sig-node\].*\[Conformance\]`, `\[Serial\]|\[Disruptive\]`},
+	{"storage", `\[sig-storage\].*\[Conformance\]`, `\[Serial\]|\[Disruptive\]|PersistentVolume|CSI|VolumeAttachment|StorageClass|VolumeAttributesClass`},
+	{"apps", `\[sig-apps\].*\[Conformance\]`, `\[Serial\]|\[Disruptive\]`},
+	{"serial", `\[sig-apps\] (Daemon set|ControllerRevision).*\[Conformance\]|EmptyDir wrapper volumes.*\[Conformance\]`, `\[Disruptive\]`},
+	{"cli", `\[sig-cli\].*\[Conformance\]`, `\[Serial\]|\[Disruptive\]`},
+	{"auth", `\[sig-auth\].*\[Conformance\]`, `\[Serial\]|\[Disruptive\]`},
+	{"nodeconformance", `\[NodeConformance\]`, `\[Conformance\]|\[Serial\]|\[Disruptive\]|\[sig-network\]|\[Feature:|\[Alpha\]|\[FeatureGate:[^]]*\] \[Alpha\]`},
+}
+
+// TestConformance has Kubernetes' own end-to-end tests decide about two nodes. Each of them passes, unless
+// testdata/conformance.tsv says why it does not apply.
+//
+// CONFORMANCE_FOCUS is an expression for the tests to run instead of the batches; then those that do not
+// apply run, too. CONFORMANCE_PROCS says how many run at a time.
+func TestConformance(t *testing.T) {
+	tools := os.Getenv("PODTASK_CONFORMANCE")
+	importStandIns(t, tools)
+	plane := newPlane(t)
+	for _, name := range []string{"edge1", "edge2"} {
+		// The bed has no cgroup controllers, and an address that the API server may call.
+		newNode(t, plane, name, "--node-ip", "10.0.2.15", "--sync-frequency", "10s")
+	}
+	go approveAll(t.Context(), plane)
+	kubectl := filepath.Join(t.TempDir(), "kubectl")
+	script := fmt.Sprintf("#!/bin/sh\nexec %s kubectl \"$@\"\n", os.Getenv("PODTASK_CONTROLPLANE"))
+	if err := os.WriteFile(kubectl, []byte(script), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	suite := conformance{tools, plane, kubectl, inapplicable(t)}
+	if focus := os.Getenv("CONFORMANCE_FOCUS"); focus != "" {
+		suite.inapplicable = nil
+		suite.run(t, batch{name: "focus", focus: focus})
+		return
+	}
+	for _, b := range batches {
+		t.Run(b.name, func(t *testing.T) { suite.run(t, b) })
+	}
+}
+
+// conformance runs tests of Kubernetes.
+type conformance struct {
+	tools   string // the directory of e2e.test and ginkgo
+	plane   *controlplane.Plane
+	kubectl string
+	// inapplicable are the tests that do not apply to a node of podtask, with the reasons.
+	inapplicable map[string]string
+}
+
+// inapplicable reads the table of the tests that are left out: name, tab, reason.
+func inapplicable(t *testing.T) map[string]string {
+	t.Helper()
+	text, err := os.ReadFile("testdata/conformance.tsv")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := make(map[string]string)
+	for line := range strings.Lines(string(text)) {
+		name, reason, _ := strings.Cut(strings.TrimSpace(line), "\t")
+		if name == "" || name[0] == '#' {
+			continue
+		}
+		if reason == "" {
+			t.Errorf("testdata/conformance.tsv: no reason for %q", name)
+		}
+		out[name] = reason
+	}
+	return out
+}
+
+// run runs a batch; each test is a part of t.
+func (c conformance) run(t *testing.T, b batch) {
+	report := filepath.Join(os.Getenv("HOME"), "conformance", b.name)
+	if err := errors.Join(os.RemoveAll(report), os.MkdirAll(report, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	var skip []string
+	if b.skip != "" {
+		skip = append(skip, b.skip)
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.inapplicable)) {
+		skip = append(skip, regexp.QuoteMeta(name))
+	}
+	args := []string{
+		"--procs=" + cmp.Or(os.Getenv("CONFORMANCE_PROCS"), "4"), "--no-color", "--timeout=2h", "--keep-going",
+		"--junit-report=junit.xml", "--output-dir=" + report, "--focus=" + b.focus,
+	}
+	if len(skip) > 0 {
+		args = append(args, "--skip="+strings.Join(skip, "|"))
+	}
+	args = append(args, filepath.Join(c.tools, "e2e.test"), "--",
+		"--provider=skeleton", "--kubeconfig="+c.plane.Admin, "--kubectl-path="+c.kubectl, "--dump-logs-on-failure=false",
+		"--disable-log-dump=true", "--allowed-not-ready-nodes=0", "--report-dir="+report)
+	log, err := os.Create(filepath.Join(report, "log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	cmd := exec.CommandContext(t.Context(), filepath.Join(c.tools, "ginkgo"), args...)
+	cmd.Stdout, cmd.Stderr, cmd.Dir, cmd.Env = log, log, report, append(os.Environ(), "KUBECONFIG="+c.plane.Admin)
+	begin := time.Now()
+	failed := cmd.Run() // the report says more
+	results, err := readJUnit(filepath.Join(report, "junit.xml"))
+	if err != nil {
+		text, _ := os.ReadFile(log.Name())
+		t.Fatalf("%v, %v\n%s", failed, err, lastLines(string(text), 40))
+	}
+	count := make(map[string]int)
+	for _, r := range results {
+		count[r.state()]++
+		if r.state() != "skipped" {
+			t.Run(r.Name, r.judge)
+		}
+	}
+	if count["passed"]+count["failed"] == 0 {
+		t.Errorf("no test of the suite has run: %v", failed)
+	}
+	t.Logf("%s: %d passed, %d failed in %s; the log is in %s", b.name, count["passed"], count["failed"], time.Since(begin).Round(time.Second), report)
+}
+
+// junitCase is the result of one test.
+type junitCase struct {
+	Name    string     `xml:"name,attr"`
+	Failure *junitText `xml:"failure"`
+	Error   *junitText `xml:"error"`
+	Skipped *junitText `xml:"skipped"`
+}
+
+type junitText struct {
+	Message string `xml:"message,attr"`
+	Text    string `xml:",chardata"`
+}
+
+func (r junitCase) state() string {
+	switch {
+	case r.Failure != nil || r.Error != nil:
+		return "failed"
+	case r.Skipped != nil:
+		return "skipped"
+	}
+	return "passed"
+}
+
+func (r junitCase) judge(t *testing.T) {
+	why := r.Failure
+	if why == nil {
+		why = r.Error
+	}
+	if why != nil {
+		t.Errorf("%s\n%s", why.Message, lastLines(why.Text, 20))
+	}
+}
+
+// labels matches the labels at the end of a name, which are no part of it.
+var labels = regexp.MustCompile(` \[sig-[a-z-]+(, [^]]*)?\]$`)
+
+// readJUnit reads the results of all tests, in the order of their names.
+func readJUnit(name string) ([]junitCase, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var report struct {
+		Suites []struct {
+			Cases []junitCase `xml:"testcase"`
+		} `xml:"testsuite"`
+	}
+	if err := xml.Unmarshal(text, &report); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	var out []junitCase
+	for _, s := range report.Suites {
+		for _, c := range s.Cases {
+			var is bool // else it is a step before or after the tests
+			if c.Name, is = strings.CutPrefix(c.Name, "[It] "); is {
+				c.Name = labels.ReplaceAllString(c.Name, "")
+				out = append(out, c)
+			}
+		}
+	}
+	slices.SortFunc(out, func(a, b junitCase) int { return strings.Compare(a.Name, b.Name) })
+	return out, nil
+}
+
+// approveAll approves the certificates that nodes request, until ctx ends.
+func approveAll(ctx context.Context, plane *controlplane.Plane) {
+	const pending = `{range .items[?(@.spec.signerName=="kubernetes.io/kubelet-serving")]}{.metadata.name}{" "}{.status.conditions[*].type}{"\n"}{end}`
+	for {
+		out, _ := plane.Kubectl(ctx, "", "get", "csr", "-o", "jsonpath="+pending) // tried again
+		for line := range strings.Lines(out) {
+			if f := strings.Fields(line); len(f) == 1 {
+				_, _ = plane.Kubectl(ctx, "", "certificate", "approve", f[0])
+			}
+		}
+		select {
+		case <-time.After(2 * time.Second):
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// standIn is an image in place of one of Kubernetes' test images, which would need a registry. It has
+// busybox, unless it is bare, and the programs of the test images.
+type standIn struct {
+	bare     bool
+	programs map[string]string // paths in the image; the name of the program in the directory of tools
+	setUID   bool              // of the programs
+	files    map[string]string
+	changes  []string // as of podman import
+}
+
+// standIns are the images by the last part of their names.
+var standIns = map[string]standIn{
+	"busybox": {changes: []string{`CMD ["sh"]`}},
+	"nonroot": {changes: []string{"USER 1234"}},
+	"agnhost": {
+		programs: map[string]string{"agnhost": "agnhost", "agnhost-2": "agnhost"},
+		files: map[string]string{
+			"etc/passwd": passwd + "user-defined-in-image:x:1000:1000::/home/user-defined-in-image:/bin/sh\n",
+			"etc/group":  group + "user-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n",
+		},
+		changes: []string{`ENTRYPOINT ["/agnhost"]`, `CMD ["pause"]`},
+	},
+	"nginx": {
+		files:   map[string]string{"usr/share/nginx/html/index.html": "<h1>Welcome to nginx!</h1>\n"},
+		changes: []string{`CMD ["httpd","-f","-p","80","-h","/usr/share/nginx/html"]`},
+	},
+	"pause": {bare: true, programs: map[string]string{"agnhost": "agnhost"}, changes: []string{`ENTRYPOINT ["/agnhost","pause"]`}},
+	"nautilus": {
+		programs: map[string]string{"agnhost": "agnhost"},
+		files:    map[string]string{"data.json": `{"image":"nautilus.jpg"}`},
+		changes:  []string{`ENTRYPOINT ["/agnhost"]`, `CMD ["test-webserver"]`},
+	},
+	"nonewprivs": {programs: map[string]string{"usr/local/bin/nnp": "nonewprivs"}, setUID: true, changes: []string{`CMD ["nnp"]`}},
+}
+
+const (
+	passwd = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/home:/bin/false\n"
+	group  = "root:x:0:\nnogroup:x:65534:\n"
+)
+
+// importStandIns gives Podman the images of the suite for which there are stand-ins.
+func importStandIns(t *testing.T, tools string) {
+	t.Helper()
+	out, err := exec.Command(filepath.Join(tools, "e2e.test"), "--list-images").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	made := 0
+	for ref := range strings.FieldsSeq(string(out)) {
+		name, _, _ := strings.Cut(path.Base(ref), ":")
+		image, is := standIns[name]
+		if !is {
+			continue
+		}
+		args := []string{"import", "--quiet"}
+		for _, c := range image.changes {
+			args = append(args, "--change", c)
+		}
+		cmd := exec.Command("podman", append(args, "-", ref)...)
+		input, output := io.Pipe()
+		var said bytes.Buffer
+		cmd.Stdin, cmd.Stderr = input, &said
+		go func() { output.CloseWithError(image.write(tools, output)) }()
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("podman import %s: %v %s", ref, err, &said)
+		}
+		made++
+		t.Cleanup(func() {
+			if out, err := exec.Command("podman", "rmi", "--force", ref).CombinedOutput(); err != nil {
+				t.Errorf("podman rmi %s: %v %s", ref, err, out)
+			}
+		})
+	}
+	if made < len(standIns) {
+		t.Errorf("the suite names %d of %d images:\n%s", made, len(standIns), out)
+	}
+}
+
+// write writes the root file system of an image.
+func (i standIn) write(tools string, to io.Writer) error {
+	w := tar.NewWriter(to)
+	files := make(map[string]string)
+	if !i.bare {
+		if err := i.writeBusybox(tools, w); err != nil {
+			return err
+		}
+		files["etc/passwd"], files["etc/group"] = passwd, group
+	}
+	maps.Copy(files, i.files)
+	for _, name := range slices.Sorted(maps.Keys(files)) {
+		if err := addFile(w, name, 0o644, []byte(files[name])); err != nil {
+			return err
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(i.programs)) {
+		text, err := os.ReadFile(filepath.Join(tools, i.programs[name]))
+		if err != nil {
+			return err
+		}
+		mode := int64(0o755)
+		if i.setUID {
+			mode = 0o6755
+		}
+		if err := addFile(w, name, mode, text); err != nil {
+			return err
+		}
+	}
+	return w.Close()
+}
+
+func (i standIn) writeBusybox(tools string, w *tar.Writer) error {
+	for _, dir := range []string{"bin", "sbin", "usr/bin", "usr/sbin", "usr/local/bin", "etc", "home", "root", "var/run", "proc", "sys", "dev", "uploads", "tmp"} {
+		mode := int64(0o755)
+		if dir == "tmp" {
+			mode = 0o1777
+		}
+		if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeDir, Name: dir + "/", Mode: mode}); err != nil {
+			return err
+		}
+	}
+	busybox := filepath.Join(tools, "busybox")
+	text, err := os.ReadFile(busybox)
+	if err != nil {
+		return err
+	}
+	if err := addFile(w, "bin/busybox", 0o755, text); err != nil {
+		return err
+	}
+	names, err := exec.Command(busybox, "--list").Output()
+	if err != nil {
+		return err
+	}
+	for name := range strings.FieldsSeq(string(names)) {
+		if name == "busybox" {
+			continue
+		}
+		for _, dir := range []string{"bin", "usr/bin"} {
+			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: dir + "/" + name, Linkname: "/bin/busybox", Mode: 0o777}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+func addFile(w *tar.Writer, name string, mode int64, text []byte) error {
+	if err := w.WriteHeader(&tar.Header{Name: name, Mode: mode, Size: int64(len(text))}); err != nil {
+		return err
+	}
+	_, err := w.Write(text)
+	return err
+}
