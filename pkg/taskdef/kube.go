@@ -31,6 +31,8 @@ type Kube struct {
 	// MessagePath is the absolute path of the file in which the container leaves its
 	// termination message; empty for none.
 	MessagePath string `json:"messagePath,omitempty"`
+	// HostsFile: the container has the /etc/hosts that a node of Kubernetes gives.
+	HostsFile bool `json:"hostsFile,omitempty"`
 	// MessageFromLog: after a failure without a message the end of the log is the message.
 	MessageFromLog bool `json:"messageFromLog,omitempty"`
 }
@@ -70,6 +72,10 @@ const (
 	LabelPodName      = "io.kubernetes.pod.name"
 	LabelPodUID       = "io.kubernetes.pod.uid"
 )
+
+// AnnotationNode is the annotation of the Pods that a node of Kubernetes gives the agent: the name of the
+// node.
+const AnnotationNode = "podtask/node"
 
 // PodRef is what a Kubernetes Pod is found by.
 type PodRef struct {

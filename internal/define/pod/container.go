@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strconv"
 	"strings"
@@ -29,6 +30,7 @@ func (b *reader) container(i int) {
 	c.Restart = b.restartPolicy(i)
 	c.Labels = b.labels(c.Name)
 	b.message(i)
+	b.hostsFile(i)
 	b.requests(i)
 	b.environment(i)
 	b.security(i)
@@ -209,6 +211,15 @@ func (b *reader) message(i int) {
 		at.wrong("a file at "+doctree.Quote(k.MessagePath)+" would hide files of the kernel", "leave it out for "+messagePath)
 	}
 	k.MessageFromLog = v.at("terminationMessagePolicy").word("File", "File", messageFromLog) == messageFromLog
+}
+
+// hostsFile notes whether container i has the /etc/hosts of a node of Kubernetes, and none that it mounts.
+func (b *reader) hostsFile(i int) {
+	if b.texts("metadata.annotations")[taskdef.AnnotationNode] == "" {
+		return
+	}
+	mounts := b.containers[i].at("volumeMounts").items()
+	b.result.Task.Containers[i].Extensions.Kube.HostsFile = !slices.ContainsFunc(mounts, func(m value) bool { return path.Clean(m.at("mountPath").str()) == "/etc/hosts" })
 }
 
 // ports reads the ports of a container. Only those with a port of the host are published.

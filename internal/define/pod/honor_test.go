@@ -224,3 +224,20 @@ func TestStopSignals(t *testing.T) {
 		}
 	}
 }
+
+// A container with a hosts file of its own keeps it, and so do Pods that no cluster has sent.
+func TestPodsOfANodeHaveTheHostsFileOfAKubelet(t *testing.T) {
+	t.Parallel()
+	for annotation, want := range map[string][]bool{"podtask/node: edge": {true, false}, "other: x": {false, false}} {
+		r, _, err := Parse("f", []byte("---\n{apiVersion: v1, kind: Pod, metadata: {name: p, annotations: {"+annotation+"}}, spec: {containers: [{name: a, image: x}, "+
+			"{name: b, image: x, volumeMounts: [{name: h, mountPath: /etc/hosts}]}], volumes: [{name: h, hostPath: {path: /etc/hosts}}]}}"), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, c := range r.Task.Containers {
+			if c.Extensions.Kube.HostsFile != want[i] {
+				t.Errorf("%s: container %s: %v", annotation, c.Name, c.Extensions.Kube.HostsFile)
+			}
+		}
+	}
+}

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/podtask/podtask/internal/engine/hostsfile"
 	"github.com/podtask/podtask/internal/engine/messages"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
@@ -32,6 +33,9 @@ func (r *Interpreter) create(ctx context.Context, podman Podman, s lifecycle.Sta
 		return lifecycle.Result{}, err
 	}
 	if err := messages.In(r.StateDir).Mount(&spec, s, e.Index); err != nil {
+		return lifecycle.Result{}, err
+	}
+	if err := hostsfile.In(r.StateDir).Mount(&spec, s, e.Index); err != nil {
 		return lifecycle.Result{}, err
 	}
 	if s.Task.Containers[e.Index].Log.Remote() {
@@ -78,6 +82,9 @@ func (r *Interpreter) start(ctx context.Context, podman Podman, s lifecycle.Stat
 		r.Slices.ResetScope(ctx, s, e.Index)
 	}
 	if err := messages.In(r.StateDir).Begin(s, e.Index, e.Restart); err != nil {
+		return lifecycle.Result{}, err
+	}
+	if err := hostsfile.In(r.StateDir).Complete(s, e.Index); err != nil {
 		return lifecycle.Result{}, err
 	}
 	if files := logfiles.In(r.StateDir).Of(s.ID, e.Index); e.Restart > 0 && files.Placed() {

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/failpoint"
+	"github.com/podtask/podtask/internal/engine/hostsfile"
 	"github.com/podtask/podtask/internal/engine/messages"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
@@ -124,7 +125,7 @@ func (r *Interpreter) removeSandbox(ctx context.Context, podman Podman, s lifecy
 			return RetryRemoval(err)
 		}
 	}
-	return RetryRemoval(errors.Join(removeVolumes(ctx, podman, s), r.Secrets.Remove(ctx, s), os.RemoveAll(r.Metadata.FileDir(s.ID)), messages.In(r.StateDir).Remove(s.ID), logfiles.In(r.StateDir).Remove(s.ID)))
+	return RetryRemoval(errors.Join(removeVolumes(ctx, podman, s), r.Secrets.Remove(ctx, s), os.RemoveAll(r.Metadata.FileDir(s.ID)), messages.In(r.StateDir).Remove(s.ID), hostsfile.In(r.StateDir).Remove(s.ID), logfiles.In(r.StateDir).Remove(s.ID)))
 }
 
 // reservePodName creates an empty pod with the name of the task's pod. If an owner died while

@@ -32,7 +32,6 @@ import (
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/kube/kubenode"
 	"github.com/podtask/podtask/internal/state"
-	"github.com/podtask/podtask/pkg/cgroups"
 )
 
 // Main runs the program with the streams and the environment of this process, and returns the exit code.
@@ -252,11 +251,6 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	members := kubenode.NewMembers()
-	source, err := members.Source(access, id.Name)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err))
-	}
 	if len(errs) > 0 {
 		return c, errors.Join(errs...)
 	}
@@ -268,8 +262,7 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	agent, often := kubenode.NewSocket(socket), kubenode.DefaultPace
 	often.Refresh = o.work.sync
 	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: often, Server: server, Dir: dir, Serve: serve, Thresholds: checked.thresholds, Sysctls: checked.sysctls, Use: pods.use,
-		Source: source, Members: members,
-		NoLimits: func() string { return cgroups.Detect(os.DirFS("/"), os.Geteuid(), o.getenv).Reason },
+		Access: access, NoLimits: func() string { return kubenode.NoLimits(o.getenv) },
 		Shutdown: kubenode.Shutdown{Begun: pods.shuttingDown, Limit: o.work.shutdown}}, errors.Join(errs...)
 }
 

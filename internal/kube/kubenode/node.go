@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"maps"
 	"net/netip"
+	"os"
 	"runtime"
 	"sync"
 	"time"
@@ -16,6 +17,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/cgroups"
 )
 
 // Identity is what a node is called and how it can be reached.
@@ -255,6 +257,11 @@ func conditions(pressed map[corev1.NodeConditionType]bool, b api.Budget, failed 
 // ConditionNoLimits is the condition of a node that is true if limits of Pods cannot be applied on its
 // host. Without it, each Pod with a limit would have to say so.
 const ConditionNoLimits corev1.NodeConditionType = "podtask/LimitsUnavailable"
+
+// NoLimits returns why limits cannot be applied for the user on this host, with the fix; empty if they can.
+func NoLimits(getenv func(string) string) string {
+	return cgroups.Detect(os.DirFS("/"), os.Geteuid(), getenv).Reason
+}
 
 // limitsCondition says whether limits can be applied; why is empty if they can.
 func limitsCondition(why string) corev1.NodeCondition {

@@ -10,11 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
+
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // AnnotationNode is the annotation of the Pod documents of this node's tasks: the name of
 // the node. By it a process finds the tasks of the one before.
-const AnnotationNode = "podtask/node"
+const AnnotationNode = taskdef.AnnotationNode
 
 // key is what a Pod is called. One of another UID may follow under the same name.
 type key struct{ namespace, name string }

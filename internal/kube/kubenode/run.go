@@ -19,6 +19,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/kubernetes/scheme"
 	typedcore "k8s.io/client-go/kubernetes/typed/core/v1"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/tools/record"
 	"k8s.io/client-go/util/workqueue"
@@ -39,10 +40,9 @@ type Config struct {
 	// Thresholds say how much the host must have left; Use is what Pods use.
 	Thresholds []Threshold
 	Use        func(context.Context) (map[types.UID]MemoryUse, error)
-	// Source lists and watches the Pods of the node and notes in Members what is not known of them; nil
-	// for a typed watch with Client, which notes nothing.
-	Source  cache.ListerWatcher
-	Members *Members
+	// Access is how Client reaches the API server, for a watch of the Pods that sees which of their members
+	// are not known; nil for a watch with Client, which does not.
+	Access *rest.Config
 	// Sysctls are the unsafe sysctls that Pods may set, and patterns of them.
 	Sysctls []string
 	// NoLimits returns why limits of Pods cannot be applied on this host, with the fix; empty if they can.
@@ -78,17 +78,18 @@ func Run(asked context.Context, c Config) error {
 
 	n := &node{identity: c.Identity, host: c.Host, figures: FiguresOf, log: c.Log, every: lookEvery, pressure: newPressures(c.Thresholds), noLimits: c.NoLimits}
 	n.look(ctx)
-	informer := newPodInformer(c.Client, c.Identity.Name, c.Source)
+	members := NewMembers()
+	informer, err := c.informer(members)
+	if err != nil {
+		return err
+	}
 	linked := newServices(c.Client)
 	events, stopEvents := newRecorder(c.Client, c.Identity.Name)
 	defer stopEvents()
-	if c.Members == nil {
-		c.Members = NewMembers()
-	}
 	pods := NewPods(ctx, PodsConfig{
 		Node: c.Identity.Name, Client: c.Client, Agent: c.Agent, Events: events, Log: c.Log, Pace: c.Pace,
 		Room: n.room, Pressures: n.pressures, Current: informer.current, Address: addressOf(c.Identity), Server: c.Server, Dir: c.Dir,
-		Services: linked.of, Members: c.Members, Sysctls: c.Sysctls,
+		Services: linked.of, Members: members, Sysctls: c.Sysctls,
 	})
 	defer pods.Wait()
 	defer cancel(nil) // before the wait
@@ -100,7 +101,7 @@ func Run(asked context.Context, c Config) error {
 		case <-ctx.Done():
 		}
 	})
-	if err := adopt(ctx, c, pods); err != nil {
+	if err = adopt(ctx, c, pods); err != nil {
 		return err
 	}
 	controller, err := newController(c, pods, informer, events)
@@ -111,11 +112,7 @@ func Run(asked context.Context, c Config) error {
 		wg.Go(func() { cancel(fmt.Errorf("serve logs and exec: %w", c.Serve(ctx, pods))) })
 	}
 	informer.watch(ctx, pods, &wg)
-	linked.factory.Start(ctx.Done())
-	wg.Go(func() {
-		<-ctx.Done()
-		linked.factory.Shutdown()
-	})
+	linked.watch(ctx, &wg)
 	wg.Go(func() { n.run(ctx, &evictor{short: n.pressure.shortages, use: c.Use, pods: pods}) })
 	wg.Go(func() { register(ctx, c, n) })
 	err = controller.Run(ctx, workers)
@@ -126,6 +123,15 @@ func Run(asked context.Context, c Config) error {
 		return nil
 	}
 	return err
+}
+
+// informer returns the informer of the Pods, which notes what is not known of them.
+func (c Config) informer(members *Members) (podInformer, error) {
+	if c.Access == nil {
+		return newPodInformer(c.Client, c.Identity.Name, nil), nil
+	}
+	source, err := members.Source(c.Access, c.Identity.Name)
+	return newPodInformer(c.Client, c.Identity.Name, source), err
 }
 
 func addressOf(id Identity) string {

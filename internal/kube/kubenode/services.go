@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -36,6 +37,15 @@ func newServices(client kubernetes.Interface) services {
 	}))}
 	s.factory.Core().V1().Services().Informer() // so that Start starts it
 	return s
+}
+
+// watch watches until ctx ends.
+func (s services) watch(ctx context.Context, wg *sync.WaitGroup) {
+	s.factory.Start(ctx.Done())
+	wg.Go(func() {
+		<-ctx.Done()
+		s.factory.Shutdown()
+	})
 }
 
 // errServicesUnread has the words of the kubelet.
