@@ -160,7 +160,7 @@ all=()
 for group in "$@"; do
 	case $group in
 	registry) unpack docker-registry docker-registry && continue ;;
-	busybox) unpack busybox-static busybox && continue ;;
+	busybox) unpack busybox-static busybox && unpack bash-static bash-static && continue ;;
 	podman6) build_podman6 && continue ;;
 	awssdk) install_awssdk && continue ;;
 	prometheus) unpack prometheus prometheus promtool && continue ;;

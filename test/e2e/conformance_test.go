@@ -42,10 +42,10 @@ var batches = []batch{
 }
 
 // TestConformance has Kubernetes' own end-to-end tests decide about two nodes. Each of them passes, unless
-// testdata/conformance.tsv says why it does not apply.
+// testdata/conformance.tsv says why it is left out.
 //
-// CONFORMANCE_FOCUS is an expression for the tests to run instead of the batches; then those that do not
-// apply run, too. CONFORMANCE_PROCS says how many run at a time.
+// CONFORMANCE_FOCUS is an expression for the tests to run instead of the batches; then no test is left
+// out. CONFORMANCE_PROCS says how many run at a time.
 func TestConformance(t *testing.T) {
 	tools := os.Getenv("PODTASK_CONFORMANCE")
 	importStandIns(t, tools)
@@ -61,9 +61,9 @@ func TestConformance(t *testing.T) {
 	if err := os.WriteFile(kubectl, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	suite := conformance{tools, plane, kubectl, inapplicable(t)}
+	suite := conformance{tools, plane, kubectl, leftOutTests(t)}
 	if focus := os.Getenv("CONFORMANCE_FOCUS"); focus != "" {
-		suite.inapplicable = nil
+		suite.left = nil
 		suite.run(t, batch{name: "focus", focus: focus})
 		return
 	}
@@ -77,27 +77,37 @@ type conformance struct {
 	tools   string // the directory of e2e.test and ginkgo
 	plane   *controlplane.Plane
 	kubectl string
-	// inapplicable are the tests that do not apply to a node of podtask, with the reasons.
-	inapplicable map[string]string
+	// left are the tests that are left out, with the reasons.
+	left map[string]leftOut
 }
 
-// inapplicable reads the table of the tests that are left out: name, tab, reason.
-func inapplicable(t *testing.T) map[string]string {
+// leftOut is why a test is left out.
+type leftOut struct {
+	// missing: podtask does not have what is tested, so the test counts as failed. Else it does not
+	// apply to a node of podtask, or to this bed.
+	missing bool
+	reason  string
+}
+
+// leftOutTests reads the table of the tests that are left out: missing or inapplicable, the name and the
+// reason, with tabs between them.
+func leftOutTests(t *testing.T) map[string]leftOut {
 	t.Helper()
 	text, err := os.ReadFile("testdata/conformance.tsv")
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := make(map[string]string)
+	out := make(map[string]leftOut)
 	for line := range strings.Lines(string(text)) {
-		name, reason, _ := strings.Cut(strings.TrimSpace(line), "\t")
-		if name == "" || name[0] == '#' {
+		if line = strings.TrimSpace(line); line == "" || line[0] == '#' {
 			continue
 		}
-		if reason == "" {
-			t.Errorf("testdata/conformance.tsv: no reason for %q", name)
+		f := strings.Split(line, "\t")
+		if len(f) != 3 || f[0] != "missing" && f[0] != "inapplicable" || f[2] == "" {
+			t.Errorf("testdata/conformance.tsv: %q is not missing or inapplicable, a name and a reason, with tabs", line)
+			continue
 		}
-		out[name] = reason
+		out[f[1]] = leftOut{f[0] == "missing", f[2]}
 	}
 	return out
 }
@@ -112,7 +122,7 @@ func (c conformance) run(t *testing.T, b batch) {
 	if b.skip != "" {
 		skip = append(skip, b.skip)
 	}
-	for _, name := range slices.Sorted(maps.Keys(c.inapplicable)) {
+	for _, name := range slices.Sorted(maps.Keys(c.left)) {
 		skip = append(skip, regexp.QuoteMeta(name))
 	}
 	args := []string{
@@ -141,15 +151,27 @@ func (c conformance) run(t *testing.T, b batch) {
 	}
 	count := make(map[string]int)
 	for _, r := range results {
-		count[r.state()]++
-		if r.state() != "skipped" {
+		left, is := c.left[r.Name]
+		switch {
+		case is && left.missing && b.has(r.Name):
+			count["missing"]++
+		case is && b.has(r.Name):
+			count["inapplicable"]++
+		case r.state() != "skipped":
+			count[r.state()]++
 			t.Run(r.Name, r.judge)
 		}
 	}
 	if count["passed"]+count["failed"] == 0 {
 		t.Errorf("no test of the suite has run: %v", failed)
 	}
-	t.Logf("%s: %d passed, %d failed in %s; the log is in %s", b.name, count["passed"], count["failed"], time.Since(begin).Round(time.Second), report)
+	t.Logf("%s: %d passed, %d failed, %d test what is missing, %d do not apply; in %s; the log is in %s",
+		b.name, count["passed"], count["failed"], count["missing"], count["inapplicable"], time.Since(begin).Round(time.Second), report)
+}
+
+// has reports whether a test belongs to the batch.
+func (b batch) has(name string) bool {
+	return regexp.MustCompile(b.focus).MatchString(name) && (b.skip == "" || !regexp.MustCompile(b.skip).MatchString(name))
 }
 
 // junitCase is the result of one test.
@@ -235,7 +257,7 @@ func approveAll(ctx context.Context, plane *controlplane.Plane) {
 }
 
 // standIn is an image in place of one of Kubernetes' test images, which would need a registry. It has
-// busybox, unless it is bare, and the programs of the test images.
+// busybox and bash, unless it is bare, and the programs of the test images.
 type standIn struct {
 	bare     bool
 	programs map[string]string // paths in the image; the name of the program in the directory of tools
@@ -362,16 +384,27 @@ func (i standIn) writeBusybox(tools string, w *tar.Writer) error {
 	if err := addFile(w, "bin/busybox", 0o755, text); err != nil {
 		return err
 	}
+	// Debian's busybox as a shell drops variables whose names are not those of shells, as data-1.
+	if text, err = os.ReadFile(filepath.Join(tools, "bash-static")); err != nil {
+		return err
+	}
+	if err := addFile(w, "bin/bash", 0o755, text); err != nil {
+		return err
+	}
 	names, err := exec.Command(busybox, "--list").Output()
 	if err != nil {
 		return err
 	}
 	for name := range strings.FieldsSeq(string(names)) {
-		if name == "busybox" {
+		program := "/bin/busybox"
+		switch name {
+		case "busybox", "bash":
 			continue
+		case "sh":
+			program = "/bin/bash"
 		}
 		for _, dir := range []string{"bin", "usr/bin"} {
-			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: dir + "/" + name, Linkname: "/bin/busybox", Mode: 0o777}); err != nil {
+			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: dir + "/" + name, Linkname: program, Mode: 0o777}); err != nil {
 				return err
 			}
 		}

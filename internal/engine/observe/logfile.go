@@ -155,7 +155,7 @@ func (s *selection) release() error {
 }
 
 func (s *selection) emit(e logroute.Entry) error {
-	line := libpod.LogLine{Stream: libpod.Stdout, Text: e.Text}
+	line := libpod.LogLine{Stream: libpod.Stdout, Text: e.Text, Unended: e.Unended}
 	if e.Stream == logroute.Stderr {
 		line.Stream = libpod.Stderr
 	}

@@ -42,6 +42,8 @@ type LogLine struct {
 	Container, Stream string
 	Time              time.Time
 	Text              string
+	// Unended: the container ended without a newline after the text.
+	Unended bool
 }
 
 // Read calls fn, never concurrently, for the lines of one container, or of all
@@ -81,7 +83,7 @@ func (l *Logs) Read(ctx context.Context, s lifecycle.State, container string, o 
 			err := l.copyOne(ctx, s, i, o, func(l libpod.LogLine) error {
 				mu.Lock()
 				defer mu.Unlock()
-				return fn(LogLine{Container: c.Name, Stream: string(l.Stream), Time: l.Time, Text: l.Text})
+				return fn(LogLine{Container: c.Name, Stream: string(l.Stream), Time: l.Time, Text: l.Text, Unended: l.Unended})
 			})
 			var lost *IncompleteError
 			switch {
@@ -118,7 +120,7 @@ func (l *Logs) readMerged(ctx context.Context, s lifecycle.State, o LogOptions, 
 			defer close(lines)
 			err := l.copyOne(ctx, s, i, stamped, func(l libpod.LogLine) error {
 				select {
-				case lines <- LogLine{Container: c.Name, Stream: string(l.Stream), Time: l.Time, Text: l.Text}:
+				case lines <- LogLine{Container: c.Name, Stream: string(l.Stream), Time: l.Time, Text: l.Text, Unended: l.Unended}:
 					return nil
 				case <-ctx.Done():
 					return context.Cause(ctx)

@@ -35,6 +35,8 @@ type LogLine struct {
 	// Text has at most maxLine bytes and no line feed. With a terminal it ends in a
 	// carriage return, which the kernel adds before each line feed.
 	Text string
+	// Unended: the container ended without a line feed after the text.
+	Unended bool
 }
 
 // LogOptions select what Logs reads.
@@ -252,7 +254,8 @@ func (s *splitter) emit() {
 // flush emits a last line without a line feed.
 func (s *splitter) flush() {
 	if s.pending.Len() > 0 {
-		s.emit()
+		s.fn(LogLine{Stream: s.stream, Time: s.at, Text: s.pending.String(), Unended: true})
+		s.pending.Reset()
 	}
 }
 

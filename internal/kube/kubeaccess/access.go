@@ -89,7 +89,7 @@ func (a *Access) Logs(ctx context.Context, ref kubeserve.Ref, q kubeserve.LogQue
 	}
 	o.Until = until
 	err = a.agent.Logs.Read(ctx, s, ref.Container, o, func(l observe.LogLine) error {
-		return fn(kubeserve.Line{Time: l.Time, Text: l.Text})
+		return fn(kubeserve.Line{Time: l.Time, Text: l.Text, Unended: l.Unended})
 	})
 	return observe.Complete(err)
 }

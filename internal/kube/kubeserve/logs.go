@@ -113,7 +113,10 @@ func (o *logWriter) begin() {
 
 func (o *logWriter) write(l Line) error {
 	o.begin()
-	text := l.Text + "\n"
+	text := l.Text
+	if !l.Unended {
+		text += "\n"
+	}
 	if o.timestamps {
 		text = l.Time.UTC().Format(time.RFC3339Nano) + " " + text
 	}

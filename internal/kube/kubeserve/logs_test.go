@@ -111,3 +111,13 @@ func readAll(r io.Reader) (string, error) {
 	text, err := io.ReadAll(r)
 	return string(text), err
 }
+
+// TestALineWithoutAnEndStaysSo: what the container wrote is what kubectl logs prints.
+func TestALineWithoutAnEndStaysSo(t *testing.T) {
+	t.Parallel()
+	c := newCluster(t)
+	c.pods.lines = []kubeserve.Line{{Text: "one"}, {Text: "DONE", Unended: true}}
+	if status, body := c.get(c.server(), "/containerLogs/default/web/main"); status != 200 || body != "one\nDONE" {
+		t.Errorf("%d %q", status, body)
+	}
+}

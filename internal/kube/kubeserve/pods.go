@@ -48,6 +48,8 @@ type LogQuery struct {
 type Line struct {
 	Time time.Time
 	Text string
+	// Unended: it has no line feed, because the container ended there.
+	Unended bool
 }
 
 // Streams connect a process in a container with its user. Stdin is nil if the process gets no

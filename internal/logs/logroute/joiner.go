@@ -39,6 +39,8 @@ type Entry struct {
 	Stream Stream
 	// Text has no newline.
 	Text string
+	// Unended: the container ended without a newline after the text.
+	Unended bool
 	// More: the next entry of the stream has more of the line.
 	More bool
 	// Next is where to continue once this entry and all before it have been passed on.
@@ -110,7 +112,9 @@ func (j *Joiner) Add(p Piece, at Mark, next int64) []Entry {
 func (j *Joiner) Flush() (entries []Entry) {
 	for s := range j.open {
 		if j.open[s].begun {
-			entries = append(entries, j.cut(Stream(s), j.here, false))
+			e := j.cut(Stream(s), j.here, false)
+			e.Unended = true
+			entries = append(entries, e)
 		}
 	}
 	return entries

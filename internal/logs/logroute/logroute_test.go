@@ -2,6 +2,7 @@ package logroute
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -208,5 +209,24 @@ func BenchmarkJoiner(b *testing.B) {
 	for at := int64(0); b.Loop(); at += int64(len(line)) {
 		p, _ := ParsePiece(line)
 		j.Add(p, Mark{Segment: 1, Offset: at}, at+int64(len(line)))
+	}
+}
+
+// TestALineWithoutAnEndIsKnown: termination messages and kubectl logs have what the container wrote.
+func TestALineWithoutAnEndIsKnown(t *testing.T) {
+	t.Parallel()
+	j := NewJoiner(Position{}, 100)
+	for i, l := range []struct {
+		line    string
+		unended bool
+	}{{"2026-01-02T03:04:05Z stdout F whole", false}, {"2026-01-02T03:04:05Z stdout P DONE", true}} {
+		p, ok := ParsePiece([]byte(l.line))
+		if !ok {
+			t.Fatal(l.line)
+		}
+		entries := append(slices.Clone(j.Add(p, Mark{Segment: 1, Offset: int64(i * 100)}, int64(i*100+100))), j.Flush()...)
+		if len(entries) != 1 || entries[0].Unended != l.unended {
+			t.Errorf("%s: %+v", l.line, entries)
+		}
 	}
 }

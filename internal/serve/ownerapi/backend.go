@@ -54,7 +54,9 @@ func (h History) Logs(ctx context.Context, id string, q api.LogQuery, fn func(ap
 		return Failure(err)
 	}
 	opts := observe.LogOptions{Follow: q.Follow, Since: q.Since, Until: q.Until, Tail: q.Tail, Timestamps: true}
-	return observe.Complete(h.from.Logs.Read(ctx, s, q.Container, opts, func(l observe.LogLine) error { return fn(api.LogLine(l)) }))
+	return observe.Complete(h.from.Logs.Read(ctx, s, q.Container, opts, func(l observe.LogLine) error {
+		return fn(api.LogLine{Container: l.Container, Stream: l.Stream, Time: l.Time, Text: l.Text})
+	}))
 }
 
 // Pulls implements api.PullWatcher.

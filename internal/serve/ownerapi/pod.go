@@ -58,7 +58,10 @@ func endOfLog(ctx context.Context, a *engine.Engine, s lifecycle.State, i int) s
 	var text strings.Builder
 	opts := observe.LogOptions{Tail: messageLines, Since: endBefore(s.Containers[i])}
 	err := a.Logs.Read(ctx, s, s.Task.Containers[i].Name, opts, func(l observe.LogLine) error {
-		text.WriteString(l.Text + "\n")
+		text.WriteString(l.Text)
+		if !l.Unended {
+			text.WriteByte('\n')
+		}
 		return nil
 	})
 	if err != nil {
