@@ -46,6 +46,11 @@ func engine(pkg, tests string) check {
 	return check{pkg: "internal/engine/" + pkg, tests: "^(" + tests + ")$"}
 }
 
+// node are tests of a node of Kubernetes.
+func node(tests string) check {
+	return check{pkg: "internal/kube/kubenode", tests: "^(" + tests + ")$"}
+}
+
 // mutants has one for each property. The place may be in any package below the
 // directory.
 var mutants = []mutant{
@@ -239,4 +244,9 @@ var mutants = []mutant{
 	{"an image that is not for this platform is no lock", "internal/define/lockfile Apply", never, "has want", "", check{pkg: "internal/define/lockfile", tests: "^TestApplyPinsOrShowsBoth$"}},
 	{"the volumes of a test are its own", "internal/cli/tasktest change", never, "VolumeShared KeepVolumes", "", check{pkg: "internal/cli/tasktest", tests: "^TestTheTaskOfATestIsFresh$"}},
 	{"only images that podtask pulled are pruned", "internal endPull", always, "before", "", pulls},
+
+	// A node of Kubernetes.
+	{"a Pod runs with all that protects it or not at all", "internal/kube/kubenode unknownMembers", never, "protective", "", node("TestAPodRunsWithAllThatProtectsItOrNotAtAll")},
+	{"unsafe sysctls are forbidden", "internal/kube/kubenode forbiddenSysctl", never, "safeSysctls allowed", "", node("TestUnsafeSysctlsAreForbidden")},
+	{"a host without limits keeps no Pod away", "internal/kube/kubenode pressures", always, "ConditionNoLimits", "", node("TestNodeSaysThatLimitsCannotBeApplied")},
 }
