@@ -26,7 +26,7 @@ func TestLogs(t *testing.T) {
 		{name: "everything wrong at once", query: "follow=maybe&tailLines=-1&limitBytes=0&sinceTime=now", status: 400, want: "follow is true or false|tailLines is a number|limitBytes is a number|sinceTime is a time"},
 		{name: "two beginnings", query: "sinceSeconds=5&sinceTime=2026-01-02T03:04:05Z", status: 400, want: "exclude each other"},
 		{name: "no Pod", err: fmt.Errorf("pod web: %w", kubeserve.ErrNotFound), status: 404, want: "pod web", called: true},
-		{name: "no previous run", query: "previous=true", err: fmt.Errorf("no previous run: %w", kubeserve.ErrRefused), status: 400, want: "no previous run", called: true},
+		{name: "no previous run", query: "previous=true", err: fmt.Errorf("no previous run: %w", kubeserve.ErrRefused), status: 400, want: "no previous run\n", called: true},
 		{name: "all lines", status: 200, want: "one\ntwo\n", called: true},
 		{name: "times", query: "timestamps=true", status: 200, want: "2026-01-02T03:04:05.000000006Z one\n", called: true},
 		{name: "so many bytes", query: "limitBytes=6", status: 200, want: "one\ntw", called: true},

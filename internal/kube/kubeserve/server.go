@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
@@ -152,7 +153,8 @@ func fail(w http.ResponseWriter, err error) {
 	case errors.Is(err, ErrRefused):
 		status = http.StatusBadRequest
 	}
-	http.Error(w, err.Error(), status)
+	// The status says that it is refused.
+	http.Error(w, strings.TrimSuffix(err.Error(), ": "+ErrRefused.Error()), status)
 }
 
 // connections are those on which a request is served. Streams take theirs over from the HTTP
