@@ -384,7 +384,6 @@ func (i standIn) writeBusybox(tools string, w *tar.Writer) error {
 	if err := addFile(w, "bin/busybox", 0o755, text); err != nil {
 		return err
 	}
-	// Debian's busybox as a shell drops variables whose names are not those of shells, as data-1.
 	if text, err = os.ReadFile(filepath.Join(tools, "bash-static")); err != nil {
 		return err
 	}
@@ -396,15 +395,11 @@ func (i standIn) writeBusybox(tools string, w *tar.Writer) error {
 		return err
 	}
 	for name := range strings.FieldsSeq(string(names)) {
-		program := "/bin/busybox"
-		switch name {
-		case "busybox", "bash":
+		if name == "busybox" || name == "bash" {
 			continue
-		case "sh":
-			program = "/bin/bash"
 		}
 		for _, dir := range []string{"bin", "usr/bin"} {
-			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: dir + "/" + name, Linkname: program, Mode: 0o777}); err != nil {
+			if err := w.WriteHeader(&tar.Header{Typeflag: tar.TypeSymlink, Name: dir + "/" + name, Linkname: "/bin/busybox", Mode: 0o777}); err != nil {
 				return err
 			}
 		}
