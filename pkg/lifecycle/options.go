@@ -107,10 +107,15 @@ func (q Quota) Over(t taskdef.Task) Quota {
 
 // Need is what the task takes of the host while it is in, as its limits are wanted now.
 // Where they are off, its cpu and memory are not counted either.
-func (s State) Need() admission.Need {
+func (s State) Need() admission.Need { return s.need(s.Options.Limits != LimitsOff) }
+
+// Asked is what the task asks for: its Need, with cpu and memory also where limits are off.
+func (s State) Asked() admission.Need { return s.need(true) }
+
+func (s State) need(limited bool) admission.Need {
 	t, q := s.Task, s.Quota()
 	t.CPU, t.Memory = q.CPU, q.Memory
-	n := admission.NeedOf(t, s.Options.Limits != LimitsOff)
+	n := admission.NeedOf(t, limited)
 	if q.CountContainers {
 		n.Containers, n.NoInfra = int64(len(t.Containers)), s.Sandbox.NoInfra
 	}

@@ -30,6 +30,8 @@ func decodeTask(c cursor) Task {
 		CPU:     decodeVcpu(c.at("cpu")),
 		Memory:  decodeMemory(c.at("memory")),
 
+		EphemeralStorage: decodeStorage(c.at("ephemeralStorage")),
+
 		PIDMode:    PIDMode(c.at("pidMode").str()),
 		IPCMode:    IPCMode(c.at("ipcMode").str()),
 		Platform:   decodePlatform(c.at("runtimePlatform")),

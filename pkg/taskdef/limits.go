@@ -44,15 +44,24 @@ func warnUnused(c cursor) {
 	checkIsolation(c.at("trustedExecutionConfiguration"))
 	requireAtMost(c.at("placementConstraints"), maxConstraints, "placement constraints")
 	checkTags(c)
-	storage := c.at("ephemeralStorage").at("sizeInGiB")
-	if size := storage.integer(0, minStorage); size < minStorage || size > maxStorage {
-		storage.wrong(fmt.Sprintf("sizeInGiB is out of range: it must be %d to %d GiB", minStorage, maxStorage), "")
-	}
 	for _, u := range unusedWords {
 		forEach(c, strings.Split(u.path, "."), func(word cursor) { warnUnusedWord(word, u.words) })
 	}
 	forEach(c, strings.Split(linux+"swappiness", "."), checkSwappiness)
 	warnLaunchedVolumes(c)
+}
+
+// decodeStorage decodes the ephemeral storage of a task, in GiB; 0 for none.
+func decodeStorage(c cursor) int64 {
+	storage := c.at("sizeInGiB")
+	size := storage.integer(0, minStorage)
+	if size < minStorage || size > maxStorage {
+		storage.wrong(fmt.Sprintf("sizeInGiB is out of range: it must be %d to %d GiB", minStorage, maxStorage), "")
+	}
+	if !storage.filled() || storage.failed() {
+		return 0
+	}
+	return size
 }
 
 // checkIsolation accepts the isolation that every task has here: none beyond that of containers.

@@ -13,6 +13,8 @@ import (
 type Override struct {
 	cpu    *float64 // vCPU; nil leaves the task's
 	memory *int64   // bytes; nil leaves the task's
+	// storage is in GiB; 0 leaves the task's.
+	storage int64
 	// taskRole and executionRole are ARNs; empty leaves the task's.
 	taskRole, executionRole string
 	containers              []containerOverride
@@ -98,6 +100,7 @@ func decodeOverride(c cursor) Override {
 		v := decodeMemory(memory)
 		o.memory = &v
 	}
+	o.storage = decodeStorage(c.at("ephemeralStorage"))
 	o.taskRole, o.executionRole = c.at("taskRoleArn").str(), c.at("executionRoleArn").str()
 	const fix = `write a list of {"name": ...}`
 	all := c.at("containerOverrides")
@@ -171,6 +174,7 @@ func (p *parser) override(t *Task) {
 	}
 	t.CPU = orElse(o.cpu, t.CPU)
 	t.Memory = orElse(o.memory, t.Memory)
+	t.EphemeralStorage = cmp.Or(o.storage, t.EphemeralStorage)
 	t.Identity.TaskRoleARN = cmp.Or(o.taskRole, t.Identity.TaskRoleARN)
 	t.Identity.ExecutionRoleARN = cmp.Or(o.executionRole, t.Identity.ExecutionRoleARN)
 	for _, co := range o.containers {

@@ -104,8 +104,9 @@ func TestInvalidOverridesGiveAllTheirMessages(t *testing.T) {
 			"/containerOverrides/0", "/containerOverrides/1/memory", "/containerOverrides/1/environment/0/name", "/containerOverrides/2/name",
 		},
 		`{"containerOverrides": [{"name": "a", "resourceRequirements": [{"type": "GPU", "value": "0"}]}]}`: {"/containerOverrides/0/resourceRequirements/0/value"},
-		`{"cpu": "1 GB", "cpu": "1"}`: {"/cpu", "/cpu"},
-		`{"containerOverride": []}`:   {"/containerOverride"},
+		`{"cpu": "1 GB", "cpu": "1"}`:                                            {"/cpu", "/cpu"},
+		`{"containerOverride": []}`:                                              {"/containerOverride"},
+		`{"ephemeralStorage": {"sizeInGiB": 20}}`:                                {"/ephemeralStorage/sizeInGiB"},
 		`{"family": "f", "containerDefinitions": [{"name": "c", "image": "i"}]}`: {""},
 		`{"taskDefinition": {}, "tags": []}`:                                     {""},
 	} {
@@ -122,6 +123,15 @@ func TestInvalidOverridesGiveAllTheirMessages(t *testing.T) {
 	_, report, err := Settings{Lenient: true}.ParseOverride("o", []byte(`{"ephemeralStorage": {"sizeInGiB": 21}, "containerOverride": []}`))
 	if err != nil || len(report.Warnings) != 2 || report.Warnings[1].Fix != `did you mean "containerOverrides"?` {
 		t.Errorf("%v %v", report.Warnings, err)
+	}
+}
+
+func TestOverrideOfStorage(t *testing.T) {
+	t.Parallel()
+	for override, want := range map[string]int64{`{}`: 0, `{"ephemeralStorage": {"sizeInGiB": 21}}`: 21} {
+		if task, _, err := apply(t, Settings{}, override); err != nil || task.EphemeralStorage != want {
+			t.Errorf("%s: %d GiB, want %d: %v", override, task.EphemeralStorage, want, err)
+		}
 	}
 }
 

@@ -26,6 +26,9 @@ type Task struct {
 	CPU float64 `json:"cpu,omitempty"`
 	// Memory is the hard limit of the whole task in bytes; 0 means none.
 	Memory int64 `json:"memory,omitempty"`
+	// EphemeralStorage is the disk space that was asked for, in GiB; 0 if none was. Nothing sets
+	// it aside: clients of ECS are told what they asked for.
+	EphemeralStorage int64 `json:"ephemeralStorage,omitempty"`
 	// PIDMode and IPCMode say with whom the containers share these namespaces;
 	// empty means that each has its own.
 	PIDMode PIDMode `json:"pidMode,omitempty"`

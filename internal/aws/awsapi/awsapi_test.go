@@ -184,7 +184,15 @@ func (h *host) Run(_ context.Context, n awsapi.NewTask) (lifecycle.State, error)
 	if h.refuse != nil {
 		return lifecycle.State{}, &awsapi.RefusedError{Cause: h.refuse}
 	}
-	task, _, err := taskdef.Parse("x", n.Definition.Source)
+	var settings taskdef.Settings
+	if len(n.Overrides) > 0 {
+		override, _, err := settings.ParseOverride("overrides", n.Overrides)
+		if err != nil {
+			return lifecycle.State{}, err
+		}
+		settings.Override = override
+	}
+	task, _, err := settings.Parse("x", n.Definition.Source)
 	if err != nil {
 		return lifecycle.State{}, err
 	}
@@ -407,6 +415,48 @@ func TestRunTaskGivesTheCapacityProviderBack(t *testing.T) {
 		}
 		if len(task.Attributes) != 1 || *task.Attributes[0].Name != "ecs.cpu-architecture" || *task.Attributes[0].Value == "" {
 			t.Errorf("%+v", task.Attributes)
+		}
+	}
+}
+
+// As on ECS, a task of Fargate has an operating system and ephemeral storage, which others have not. It is in no
+// availability zone. Its size is the one that was asked for, also where the host applies no limits.
+func TestTaskHasTheMembersOfItsLaunchType(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const containers = `"containerDefinitions": [{"name": "app", "image": "i", "memory": 64}]`
+	for _, definition := range []string{
+		`{"family": "plain", "cpu": "256", "memory": "512", ` + containers + `}`,
+		`{"family": "large", "cpu": "256", "memory": "512", "ephemeralStorage": {"sizeInGiB": 30}, ` + containers + `}`,
+	} {
+		if status, answer := w.post("RegisterTaskDefinition", definition); status != http.StatusOK {
+			t.Fatal(answer)
+		}
+	}
+	for _, c := range []struct {
+		in      ecs.RunTaskInput
+		storage int32 // 0 for none
+	}{
+		{ecs.RunTaskInput{TaskDefinition: aws.String("plain"), LaunchType: types.LaunchTypeFargate}, 20},
+		{ecs.RunTaskInput{TaskDefinition: aws.String("plain"), CapacityProviderStrategy: []types.CapacityProviderStrategyItem{{CapacityProvider: aws.String("FARGATE_SPOT"), Weight: 1}}}, 20},
+		{ecs.RunTaskInput{TaskDefinition: aws.String("large"), LaunchType: types.LaunchTypeFargate}, 30},
+		{ecs.RunTaskInput{TaskDefinition: aws.String("large"), LaunchType: types.LaunchTypeFargate, Overrides: &types.TaskOverride{EphemeralStorage: &types.EphemeralStorage{SizeInGiB: 40}}}, 40},
+		{ecs.RunTaskInput{TaskDefinition: aws.String("plain"), LaunchType: types.LaunchTypeExternal}, 0},
+		{ecs.RunTaskInput{TaskDefinition: aws.String("large")}, 0},
+	} {
+		run := must[*ecs.RunTaskOutput](t)(w.client.RunTask(t.Context(), &c.in))
+		id := *run.Tasks[0].TaskArn
+		w.change(id[strings.LastIndexByte(id, '/')+1:], func(s *lifecycle.State) { s.Options.Limits = lifecycle.LimitsOff })
+		task := must[*ecs.DescribeTasksOutput](t)(w.client.DescribeTasks(t.Context(), &ecs.DescribeTasksInput{Tasks: []string{id}})).Tasks[0]
+		family, size := "", int32(0)
+		if c.storage > 0 {
+			family = "Linux"
+		}
+		if task.EphemeralStorage != nil {
+			size = task.EphemeralStorage.SizeInGiB
+		}
+		if aws.ToString(task.PlatformFamily) != family || size != c.storage || task.AvailabilityZone != nil || *task.Cpu != "256" || *task.Memory != "512" {
+			t.Errorf("%s %s: platform %v, storage %d, zone %v, cpu %s, memory %s", *c.in.TaskDefinition, task.LaunchType, aws.ToString(task.PlatformFamily), size, task.AvailabilityZone, *task.Cpu, *task.Memory)
 		}
 	}
 }

@@ -65,6 +65,8 @@ type serviceDoc struct {
 	RunningCount      int                 `json:"runningCount"`
 	PendingCount      int                 `json:"pendingCount"`
 	LaunchType        string              `json:"launchType,omitempty"`
+	Family            string              `json:"platformFamily,omitempty"`
+	Platform          string              `json:"platformVersion,omitempty"`
 	Definition        string              `json:"taskDefinition"`
 	Deployment        deploymentConfigDoc `json:"deploymentConfiguration"`
 	Controller        map[string]string   `json:"deploymentController"`
@@ -105,6 +107,8 @@ type deploymentDoc struct {
 	CreatedAt     moment `json:"createdAt"`
 	UpdatedAt     moment `json:"updatedAt"`
 	LaunchType    string `json:"launchType,omitempty"`
+	Family        string `json:"platformFamily,omitempty"`
+	Platform      string `json:"platformVersion,omitempty"`
 	Rollout       string `json:"rolloutState"`
 	RolloutReason string `json:"rolloutStateReason"`
 }
@@ -124,6 +128,7 @@ func (o *serviceBook) document(s service.State, tags bool) (any, error) {
 		Scheduling: schedulingOf(c), Exec: c.Exec, ManagedTags: string(c.Kept["enableECSManagedTags"]) == "true", PropagateTags: cmp.Or(c.PropagateTags, "NONE"),
 		LoadBalancers: []struct{}{}, Registries: []struct{}{}, Constraints: []struct{}{}, PlacementStrategy: []struct{}{}, TaskSets: []struct{}{},
 	}
+	doc.Family, doc.Platform = platformOf(c.Kept)
 	if doc.Deployment.Alarms == nil { // as they were sent, also if they are off
 		doc.Deployment.Alarms = c.Kept[keptAlarms]
 	}
@@ -152,6 +157,18 @@ func (o *serviceBook) document(s service.State, tags bool) (any, error) {
 	return over{doc, kept}, nil
 }
 
+// latest is the platform version of a service of Fargate that names none.
+const latest = "LATEST"
+
+// platformOf are the operating system and the platform version of a service, which as on ECS only one of
+// Fargate has.
+func platformOf(kept fields) (family, version string) {
+	if launchTypeOfTask(client{Kept: kept}) != fargate {
+		return "", ""
+	}
+	return linux, latest
+}
+
 // graceOf is the grace period of health checks. As on ECS, a service without load balancers has none
 // unless it was given one: ecspresso refuses a definition with 0.
 func graceOf(c service.Config, kept fields) *int {
@@ -178,6 +195,7 @@ func deploymentOf(s service.State, d service.Deployment, sent fields) any {
 		FailedTasks: d.FailedTasks, CreatedAt: moment(d.CreatedAt), UpdatedAt: moment(d.UpdatedAt), LaunchType: launchTypeOf(client{Kept: sent}),
 		Rollout: string(d.Rollout), RolloutReason: d.Reason,
 	}
+	doc.Family, doc.Platform = platformOf(sent)
 	if doc.RolloutReason != "" && (d.Rollback || d.Rollout == service.Failed) && doc.RolloutReason != service.Aborted {
 		doc.RolloutReason = "ECS deployment circuit breaker: " + doc.RolloutReason
 	}

@@ -81,6 +81,15 @@ func serviceClientOf(c service.Config) (client serviceClient) {
 	return client
 }
 
+// valueOf is the value of a kept member. Without a platform version a service has the latest one: tools
+// that fill in ECS's default change nothing.
+func (c serviceClient) valueOf(name string) json.RawMessage {
+	if v := c.Kept[name]; v != nil || name != "platformVersion" {
+		return v
+	}
+	return json.RawMessage(`"` + latest + `"`)
+}
+
 // serviceIn are the members that both requests honor.
 type serviceIn struct {
 	Cluster        string `json:"cluster"`
@@ -234,6 +243,23 @@ func notes(kept fields) (all []string) {
 	return all
 }
 
+// noNetwork is what an event says of a definition with network mode awsvpc and a request without a network
+// configuration. ECS refuses that; here the network is the host's, which has no subnets to choose from.
+func (o *serviceOps) noNetwork(definition string, kept fields) ([]string, error) {
+	if given(kept, "networkConfiguration") {
+		return nil, nil
+	}
+	r, source, err := o.definitions.findToRun(definition)
+	if err != nil {
+		return nil, err
+	}
+	a, err := o.definitions.answer(r, source, false)
+	if err != nil || string(a.Definition["networkMode"]) != `"awsvpc"` {
+		return nil, err
+	}
+	return []string{"has no networkConfiguration, which this host does not need: ECS refuses a service without one when networkMode is awsvpc."}, nil
+}
+
 type createServiceIn struct {
 	serviceIn
 	ServiceName string `json:"serviceName"`
@@ -278,6 +304,10 @@ func (o *serviceOps) create(ctx context.Context, in createServiceIn, kept fields
 	if err != nil {
 		return nil, err
 	}
+	said, err := o.noNetwork(name, kept)
+	if err != nil {
+		return nil, err
+	}
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	client := serviceClient{Scheduling: in.Scheduling, Tags: in.Tags, Token: in.ClientToken}
@@ -301,7 +331,7 @@ func (o *serviceOps) create(ctx context.Context, in createServiceIn, kept fields
 	if err != nil {
 		return nil, err
 	}
-	if all := notes(kept); len(all) > 0 {
+	if all := append(notes(kept), said...); len(all) > 0 {
 		if s, err = o.services.Update(ctx, in.ServiceName, ServiceChange{Notes: all}); err != nil {
 			return nil, err
 		}
@@ -421,7 +451,7 @@ func (o *serviceOps) change(s service.State, in updateServiceIn, kept fields) (S
 		tags = found
 	}
 	for _, name := range redeploying {
-		if v := kept[name]; v != nil && !sameJSON(v, was.Kept[name]) {
+		if v := kept[name]; v != nil && !sameJSON(v, was.valueOf(name)) {
 			c.Force = true
 			c.Notes = notes(kept)
 		}
@@ -438,9 +468,15 @@ func (o *serviceOps) change(s service.State, in updateServiceIn, kept fields) (S
 	return c, nil
 }
 
-// sameJSON compares two values; an empty list or object is the same as none.
+// sameJSON compares two values; an empty list or object, or what is off, is the same as none.
 func sameJSON(a, b json.RawMessage) bool {
 	var x, y any
+	if disabled(a) {
+		a = nil
+	}
+	if disabled(b) {
+		b = nil
+	}
 	if len(a) > 0 && json.Unmarshal(a, &x) != nil || len(b) > 0 && json.Unmarshal(b, &y) != nil {
 		return false
 	}

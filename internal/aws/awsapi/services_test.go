@@ -2,6 +2,7 @@ package awsapi_test
 
 import (
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/pkg/service"
 )
 
 func (w *world) describe(name string) *ecs.DescribeServicesOutput {
@@ -59,6 +61,76 @@ func TestServiceComesBackAsItWasSent(t *testing.T) {
 	}
 	if w.keeper.all[0].Config.Bounds != nil {
 		t.Error("bounds that were not sent are set")
+	}
+}
+
+// Network mode awsvpc needs no network configuration here. ECS refuses a service without one, so an event says
+// it; with one there is nothing to say.
+func TestEventSaysThatECSWantsANetworkConfiguration(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	if status, answer := w.post("RegisterTaskDefinition", `{"family": "bridged", "containerDefinitions": [{"name": "app", "image": "i", "memory": 64}]}`); status != http.StatusOK {
+		t.Fatal(answer)
+	}
+	for _, c := range []struct {
+		name, definition, more string
+		told                   bool
+	}{
+		{"without", "web:1", "", true},
+		{"empty", "web:1", `, "networkConfiguration": {}`, true},
+		{"with", "web:1", `, "networkConfiguration": {"awsvpcConfiguration": {"subnets": ["subnet-1"]}}`, false},
+		{"bridge", "bridged:1", "", false},
+	} {
+		if status, answer := w.post("CreateService", fmt.Sprintf(`{"serviceName": %q, "taskDefinition": %q, "desiredCount": 1%s}`, c.name, c.definition, c.more)); status != http.StatusOK {
+			t.Fatal(answer)
+		}
+		told := slices.ContainsFunc(w.describe(c.name).Services[0].Events, func(e types.ServiceEvent) bool {
+			return strings.Contains(*e.Message, "has no networkConfiguration")
+		})
+		if told != c.told {
+			t.Errorf("%s: told %v, want %v", c.name, told, c.told)
+		}
+	}
+	run := must[*ecs.RunTaskOutput](t)(w.client.RunTask(t.Context(), &ecs.RunTaskInput{TaskDefinition: aws.String("web"), LaunchType: types.LaunchTypeFargate}))
+	if len(run.Tasks) != 1 || len(run.Failures) != 0 {
+		t.Errorf("%+v", run)
+	}
+}
+
+// ecspresso fills the platform version LATEST into a service of Fargate that names none, and compares. So it
+// is answered, with the operating system, and sending it begins no deployment; another version does.
+func TestServiceOfFargateHasThePlatformOfECS(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	create := func(name string, launch types.LaunchType, strategy ...types.CapacityProviderStrategyItem) types.Service {
+		return *must[*ecs.CreateServiceOutput](t)(w.client.CreateService(t.Context(), &ecs.CreateServiceInput{
+			ServiceName: &name, TaskDefinition: aws.String("web:1"), DesiredCount: aws.Int32(1), LaunchType: launch, CapacityProviderStrategy: strategy,
+		})).Service
+	}
+	for _, s := range []types.Service{
+		create("fargate", types.LaunchTypeFargate),
+		create("spot", "", types.CapacityProviderStrategyItem{CapacityProvider: aws.String("FARGATE_SPOT"), Weight: 1}),
+	} {
+		d := s.Deployments[0]
+		if aws.ToString(s.PlatformVersion) != "LATEST" || aws.ToString(s.PlatformFamily) != "Linux" || aws.ToString(d.PlatformVersion) != "LATEST" || aws.ToString(d.PlatformFamily) != "Linux" {
+			t.Errorf("%+v", s)
+		}
+	}
+	if s := create("external", ""); s.PlatformVersion != nil || s.PlatformFamily != nil || s.Deployments[0].PlatformVersion != nil {
+		t.Errorf("%+v", s)
+	}
+	w.keeper.run("fargate", func(service.Task) bool { return false })
+	first := *w.describe("fargate").Services[0].Deployments[0].Id
+	for _, c := range []struct {
+		version string
+		deploys bool
+	}{{"LATEST", false}, {"1.4.0", true}} {
+		must[*ecs.UpdateServiceOutput](t)(w.client.UpdateService(t.Context(), &ecs.UpdateServiceInput{Service: aws.String("fargate"), PlatformVersion: &c.version}))
+		if s := w.describe("fargate").Services[0]; (*s.Deployments[0].Id != first) != c.deploys || *s.PlatformVersion != c.version {
+			t.Errorf("%s: deployment %s after %s, version %s", c.version, *s.Deployments[0].Id, first, *s.PlatformVersion)
+		}
 	}
 }
 
@@ -132,6 +204,8 @@ func TestUpdateDeploysOnlyForAReason(t *testing.T) {
 	update("the same platform twice", true, ecs.UpdateServiceInput{PlatformVersion: aws.String("1.4.0")})
 	update("the same platform twice", false, ecs.UpdateServiceInput{PlatformVersion: aws.String("1.4.0")})
 	update("no registries", false, ecs.UpdateServiceInput{ServiceRegistries: []types.ServiceRegistry{}})
+	update("Service Connect that is off", false, ecs.UpdateServiceInput{ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: false}})
+	update("Service Connect", true, ecs.UpdateServiceInput{ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: true}})
 	update("forced", true, ecs.UpdateServiceInput{ForceNewDeployment: true})
 	s := w.describe("web").Services[0]
 	if d := s.DeploymentConfiguration; s.DesiredCount != 3 || *d.MinimumHealthyPercent != 50 || *d.MaximumPercent != 200 || !d.DeploymentCircuitBreaker.Rollback {

@@ -74,10 +74,33 @@ func launchTypeOfTask(c client) string {
 	switch provider := providerOf(c); provider {
 	case "":
 		return launchTypeOf(c)
-	case "FARGATE", "FARGATE_SPOT":
-		return "FARGATE"
+	case fargate, "FARGATE_SPOT":
+		return fargate
 	}
 	return "EC2"
+}
+
+// fargate is a launch type, and the capacity provider of the same name.
+const fargate = "FARGATE"
+
+// linux is the operating system of a task of Fargate, in ECS's spelling.
+const linux = "Linux"
+
+// defaultStorage is the ephemeral storage of a task of Fargate that asks for none, in GiB.
+const defaultStorage = 20
+
+// storageDoc is the ephemeral storage of a task in answers.
+type storageDoc struct {
+	Size int64 `json:"sizeInGiB"`
+}
+
+// onFargate are what only tasks of the launch type FARGATE have on ECS: the operating system, and the
+// storage that was asked for. Others have neither.
+func onFargate(s lifecycle.State, launch string) (platform string, storage *storageDoc) {
+	if launch != fargate {
+		return "", nil
+	}
+	return linux, &storageDoc{cmp.Or(s.Task.EphemeralStorage, defaultStorage)}
 }
 
 // architecture is the name that ECS gives the processor architecture of this host.
@@ -114,12 +137,14 @@ type taskDoc struct {
 	CreatedAt     moment          `json:"createdAt"`
 	DesiredStatus string          `json:"desiredStatus"`
 	Exec          bool            `json:"enableExecuteCommand"`
+	Storage       *storageDoc     `json:"ephemeralStorage,omitempty"`
 	Group         string          `json:"group"`
 	HealthStatus  string          `json:"healthStatus"`
 	LastStatus    string          `json:"lastStatus"`
 	LaunchType    string          `json:"launchType"`
 	Memory        string          `json:"memory"`
 	Overrides     json.RawMessage `json:"overrides"`
+	Family        string          `json:"platformFamily,omitempty"`
 	Platform      json.RawMessage `json:"platformVersion,omitempty"`
 	PullStartedAt moment          `json:"pullStartedAt,omitzero"`
 	PullStoppedAt moment          `json:"pullStoppedAt,omitzero"`
@@ -176,10 +201,10 @@ const mib = 1 << 20
 
 // document describes a task.
 func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
-	cluster, c, need := clusterOf(s), clientOf(s), s.Need()
+	cluster, c, asked := clusterOf(s), clientOf(s), s.Asked()
 	doc := taskDoc{
 		Attachments: []struct{}{}, Attributes: attributesOf(s), ClusterARN: arn.Cluster(cluster), Connectivity: "CONNECTED",
-		CPU: strconv.FormatInt(need.CPU, 10), Memory: strconv.FormatInt(need.Memory/mib, 10), CreatedAt: moment(s.CreatedAt),
+		CPU: strconv.FormatInt(asked.CPU, 10), Memory: strconv.FormatInt(asked.Memory/mib, 10), CreatedAt: moment(s.CreatedAt),
 		DesiredStatus: desiredOf(s), LastStatus: statusOf(s), HealthStatus: s.Health().String(), LaunchType: launchTypeOfTask(c), Provider: providerOf(c),
 		Exec: t.executable(s), Group: c.Group, StartedBy: c.StartedBy, Platform: c.Kept["platformVersion"],
 		StopCode: stopCodeOf(s), StoppedReason: stoppedReasonOf(s), ConnectedAt: moment(s.CreatedAt), ExecStoppedAt: moment(s.Stop.At), StoppingAt: moment(s.Stop.At), StoppedAt: moment(s.StoppedAt()), StartedAt: moment(startedAt(s)),
@@ -189,6 +214,7 @@ func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
 	if len(c.Overrides) > 0 && string(c.Overrides) != "null" {
 		doc.Overrides = c.Overrides
 	}
+	doc.Family, doc.Storage = onFargate(s, doc.LaunchType)
 	pulls := timesOfPulls(s)
 	doc.PullStartedAt, doc.PullStoppedAt = moment(pulls.started), moment(pulls.stopped)
 	doc.InstanceARN = arn.Instance(cluster, t.host.ID())
