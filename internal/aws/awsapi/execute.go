@@ -41,8 +41,9 @@ const (
 	targetSSM = "AmazonSSM."
 	// channelPath is where web sockets are, as in AWS.
 	channelPath = "/v1/data-channel/"
-	// longestCommand is in bytes.
-	longestCommand = 32 << 10
+	// longestCommand is in bytes. The program that `ecsta cp` sends in a command has 37 kB; Linux takes
+	// 128 KiB in one argument.
+	longestCommand = 64 << 10
 )
 
 func (e *execute) operations() []operation {

@@ -111,6 +111,19 @@ func (w *world) execTask(enabled bool) string {
 	return arn[strings.LastIndexByte(arn, '/')+1:]
 }
 
+// `ecsta cp` sends a program in its command, which is longer than what people type, and in lines.
+func TestACommandMayHoldAProgram(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	id := w.execTask(true)
+	w.change(id, runs)
+	script := "base64 -d <<EOF > /tmp/tncl\n" + strings.Repeat("f0VMRgIBAQAAAAAA", 2300) + "\nEOF\n\nchmod +x /tmp/tncl\n/tmp/tncl 127.0.0.1:12345 > \"/tmp/there.txt\"\n"
+	must[*ecs.ExecuteCommandOutput](t)(w.client.ExecuteCommand(t.Context(), &ecs.ExecuteCommandInput{Task: &id, Container: aws.String("app"), Interactive: true, Command: aws.String("sh -e -c '" + script + "'\n")}))
+	if diff := cmp.Diff([]string{fmt.Sprintf("%s 0 %q", id, []string{"sh", "-e", "-c", script})}, w.terminals.opened); diff != "" {
+		t.Error(diff)
+	}
+}
+
 func TestACommandGetsASession(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -192,7 +205,7 @@ func TestCommandsThatAreRefused(t *testing.T) {
 	refused(`{"task": "`+id+`", "container": "web", "command": "sh", "interactive": true}`, "InvalidParameterException", `no container`)
 	refused(`{"task": "`+id+`", "container": "app", "command": "sh", "interactive": false}`, "InvalidParameterException", "Interactive is the only mode")
 	refused(`{"task": "`+id+`", "container": "app", "command": "sh"}`, "InvalidParameterException", "interactive is required")
-	for _, command := range []string{"", "  ", "''", "sh -c 'x", `a\\`, `a\u0000b`, strings.Repeat("x", 33<<10), "# nothing"} {
+	for _, command := range []string{"", "  ", "''", "sh -c 'x", `a\\`, `a\u0000b`, strings.Repeat("x", 65<<10), "# nothing"} {
 		refused(`{"task": "`+id+`", "container": "app", "interactive": true, "command": "`+command+`"}`, "InvalidParameterException", "command")
 	}
 	if status, answer := w.post("ExecuteCommand", body(id, "")); status != 400 || !strings.Contains(answer, "aws-listen") {
