@@ -18,7 +18,7 @@ func (k serviceCall) lockedImages(ctx context.Context, args []string) (map[strin
 		name = args[1]
 	}
 	if name == "" {
-		return nil, command.Usagef(command.CommandPath(k.c), "--locked needs the definition that the lock is of: give a FILE or --family FAMILY[:REV]")
+		return nil, command.Usagef(command.Path(k.c), "--locked needs the definition that the lock is of: give a FILE or --family FAMILY[:REV]")
 	}
 	d, err := k.definition(k.c, name)
 	if err != nil {

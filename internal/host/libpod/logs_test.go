@@ -28,16 +28,16 @@ func TestSplitter(t *testing.T) {
 		frames  []string
 		want    []LogLine
 	}{
-		{"a frame is a line", false, []string{"a\n", "b\n"}, []LogLine{{Stderr, time.Time{}, "a"}, {Stderr, time.Time{}, "b"}}},
-		{"pieces of a line are joined", false, []string{"a", "b", "c\n"}, []LogLine{{Stderr, time.Time{}, "abc"}}},
-		{"an empty line is a line", false, []string{"\n"}, []LogLine{{Stderr, time.Time{}, ""}}},
-		{"the last line may lack its end", false, []string{"a\n", "b"}, []LogLine{{Stderr, time.Time{}, "a"}, {Stderr, time.Time{}, "b"}}},
-		{"a frame may hold several lines", false, []string{"a\nb\nc"}, []LogLine{{Stderr, time.Time{}, "a"}, {Stderr, time.Time{}, "b"}, {Stderr, time.Time{}, "c"}}},
-		{"a carriage return is what the program or its terminal wrote", false, []string{"10%\r20%\r\n"}, []LogLine{{Stderr, time.Time{}, "10%\r20%\r"}}},
-		{"every piece has its stamp and the first counts", true, []string{stamp + "a", later + "b\n"}, []LogLine{{Stderr, at, "ab"}}},
-		{"a time in the text is text", true, []string{stamp + stamp + "x\n"}, []LogLine{{Stderr, at, stamp + "x"}}},
-		{"a stamp that was not asked for is text", false, []string{stamp + "x\n"}, []LogLine{{Stderr, time.Time{}, stamp + "x"}}},
-		{"a stamped empty line", true, []string{stamp + "\n"}, []LogLine{{Stderr, at, ""}}},
+		{"a frame is a line", false, []string{"a\n", "b\n"}, []LogLine{{Stream: Stderr, Text: "a"}, {Stream: Stderr, Text: "b"}}},
+		{"pieces of a line are joined", false, []string{"a", "b", "c\n"}, []LogLine{{Stream: Stderr, Text: "abc"}}},
+		{"an empty line is a line", false, []string{"\n"}, []LogLine{{Stream: Stderr, Text: ""}}},
+		{"the last line may lack its end", false, []string{"a\n", "b"}, []LogLine{{Stream: Stderr, Text: "a"}, {Stream: Stderr, Text: "b", Unended: true}}},
+		{"a frame may hold several lines", false, []string{"a\nb\nc"}, []LogLine{{Stream: Stderr, Text: "a"}, {Stream: Stderr, Text: "b"}, {Stream: Stderr, Text: "c", Unended: true}}},
+		{"a carriage return is what the program or its terminal wrote", false, []string{"10%\r20%\r\n"}, []LogLine{{Stream: Stderr, Text: "10%\r20%\r"}}},
+		{"every piece has its stamp and the first counts", true, []string{stamp + "a", later + "b\n"}, []LogLine{{Stream: Stderr, Time: at, Text: "ab"}}},
+		{"a time in the text is text", true, []string{stamp + stamp + "x\n"}, []LogLine{{Stream: Stderr, Time: at, Text: stamp + "x"}}},
+		{"a stamp that was not asked for is text", false, []string{stamp + "x\n"}, []LogLine{{Stream: Stderr, Text: stamp + "x"}}},
+		{"a stamped empty line", true, []string{stamp + "\n"}, []LogLine{{Stream: Stderr, Time: at, Text: ""}}},
 	}
 	for _, c := range tests {
 		if got := split(c.stamped, c.frames...); !slices.Equal(got, c.want) {
