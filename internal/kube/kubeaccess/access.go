@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/internal/engine"
@@ -72,8 +73,7 @@ func (a *Access) container(ref kubeserve.Ref) (s lifecycle.State, i int, err err
 	return s, i, nil
 }
 
-// Logs implements kubeserve.Pods. Times of lines are to the second where Podman keeps the log, so
-// a run begins with all lines of its first second.
+// Logs implements kubeserve.Pods.
 func (a *Access) Logs(ctx context.Context, ref kubeserve.Ref, q kubeserve.LogQuery, fn func(kubeserve.Line) error) error {
 	s, i, err := a.container(ref)
 	if err != nil {
@@ -94,27 +94,38 @@ func (a *Access) Logs(ctx context.Context, ref kubeserve.Ref, q kubeserve.LogQue
 	return observe.Complete(err)
 }
 
-// period is the time of the run that is asked for; a zero end is now.
+// period is the time of the run that is asked for; a zero end is now. A run begins with the end of the one
+// before: a container may write before Podman notes its start, and is not started again before its end
+// is noted.
 func period(c lifecycle.Container, q kubeserve.LogQuery) (from, until time.Time, err error) {
 	switch {
 	case !q.Previous && c.StartedAt.IsZero() && !q.Follow:
 		return from, until, fmt.Errorf("it is waiting to start: %w", kubeserve.ErrRefused)
 	case !q.Previous:
-		return c.StartedAt.Truncate(time.Second), until, nil
+		return endOf(c.Runs, c.StartedAt), until, nil
 	case q.Follow:
 		return from, until, fmt.Errorf("a previous run has ended and cannot be followed: %w", kubeserve.ErrRefused)
 	case !c.RestartAt.IsZero(): // the latest run has ended, and the next one has not begun
-		return c.StartedAt.Truncate(time.Second), c.FinishedAt.Add(time.Second), nil
+		return endOf(c.Runs, c.StartedAt), c.FinishedAt.Add(time.Second), nil
 	case len(c.Runs) == 0:
 		return from, until, fmt.Errorf("previous terminated container not found: %w", kubeserve.ErrRefused)
 	}
 	last := c.Runs[len(c.Runs)-1]
-	from = last.StartedAt.Truncate(time.Second)
-	until = c.StartedAt.Truncate(time.Second)
-	if !until.After(from) { // both began in this second: some lines more are better than none
-		until = from.Add(time.Second)
+	until = c.StartedAt.Add(-time.Nanosecond)
+	if last.FinishedAt.After(last.StartedAt) && last.FinishedAt.Before(until) {
+		until = last.FinishedAt
 	}
-	return from, until.Add(-time.Nanosecond), nil
+	return endOf(c.Runs[:len(c.Runs)-1], last.StartedAt), until, nil
+}
+
+// endOf is when the latest of some runs ended that ended before a time; zero if there is none.
+func endOf(runs []lifecycle.Run, before time.Time) time.Time {
+	for _, r := range slices.Backward(runs) {
+		if r.FinishedAt.Before(before) {
+			return r.FinishedAt
+		}
+	}
+	return time.Time{}
 }
 
 // refused marks errors that are about the state of the container.

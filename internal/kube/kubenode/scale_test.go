@@ -210,6 +210,6 @@ func scaleNode(t *testing.T, plane *controlplane.Plane, name string, sum *counts
 	return Config{
 		Identity: Identity{Name: name, Address: netip.MustParseAddr("127.0.0.1"), Version: "v0", Pods: 110}, Client: client,
 		Agent: willing{newAgentStub()}, Host: &hostStub{budget: api.Budget{CPU: 8, Memory: 32 << 30}}, Log: slog.New(slog.DiscardHandler), Pace: DefaultPace,
-		Dir: t.TempDir(), Thresholds: thresholds, Use: func(context.Context) (map[types.UID]MemoryUse, error) { return nil, nil },
+		Dir: t.TempDir(), Access: access, Thresholds: thresholds, Use: func(context.Context) (map[types.UID]MemoryUse, error) { return nil, nil },
 	}
 }
