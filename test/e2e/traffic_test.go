@@ -48,7 +48,7 @@ type keptConn struct {
 	until time.Time
 }
 
-const keptFor = 5 * time.Second
+const keptFor = 3 * time.Second
 
 // startLoad begins to ask a port.
 func startLoad(t *testing.T, port, perSecond int) *openLoad {
@@ -214,7 +214,7 @@ func trafficShifts(t *testing.T, perSecond int, least time.Duration) {
 		t.Fatal(err)
 	}
 	s.wait(*made.Service.CurrentServiceDeployment, types.ServiceDeploymentStatusSuccessful)
-	b.want(0, "service", "update", b.family, fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at))
+	b.want(0, "service", "update", b.family, fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at), "--drain=12s")
 	b.wantAnswer(at, "one")
 	load := startLoad(t, at, perSecond)
 	s.shiftInSteps(two, calls)
