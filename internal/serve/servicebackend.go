@@ -57,7 +57,7 @@ func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (ap
 	if err != nil {
 		return api.Service{}, err
 	}
-	if err := n.DeploymentConfiguration.Check(); err != nil {
+	if err := n.DeploymentConfiguration.Check(""); err != nil {
 		return api.Service{}, err
 	}
 	config := configured(svc.Config{Breaker: svc.Breaker{Enable: true, Rollback: true}}, n.ServiceSettings)
@@ -81,7 +81,7 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 		}
 		c.Spec = &spec
 	}
-	if err := u.DeploymentConfiguration.Check(); err != nil {
+	if err := u.DeploymentConfiguration.Check(now.Config.Method.Strategy); err != nil {
 		return api.Service{}, err
 	}
 	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.TestListeners != nil || u.DrainSeconds != nil {

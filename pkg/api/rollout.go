@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"encoding/json"
 	"math"
 	"net/http"
@@ -152,15 +153,20 @@ func (d DeploymentMethod) Method(m service.Method) service.Method {
 	return m
 }
 
-// Check returns what is wrong with the members that a Method cannot have.
-func (d DeploymentMethod) Check() error {
+// Check returns what is wrong with the members that a Method cannot have. Present is the strategy of the
+// service; empty for ROLLING.
+func (d DeploymentMethod) Check(present service.Strategy) error {
+	strategy := service.Strategy(d.Strategy)
+	if strategy == "" {
+		strategy = cmp.Or(present, service.Rolling)
+	}
 	switch {
 	case d.Linear != nil && d.Canary != nil:
 		return Failed(BadRequest, "linear and canary: a deployment has one strategy, give one of them")
-	case d.Linear != nil && d.Strategy != "" && d.Strategy != string(service.Linear):
-		return Failed(BadRequest, "linear: the strategy is %s, which has no such steps", d.Strategy)
-	case d.Canary != nil && d.Strategy != "" && d.Strategy != string(service.Canary):
-		return Failed(BadRequest, "canary: the strategy is %s, which has no such step", d.Strategy)
+	case d.Linear != nil && strategy != service.Linear:
+		return Failed(BadRequest, "linear: the strategy is %s, which has no such steps: set the strategy LINEAR", strategy)
+	case d.Canary != nil && strategy != service.Canary:
+		return Failed(BadRequest, "canary: the strategy is %s, which has no such step: set the strategy CANARY", strategy)
 	}
 	for name, step := range map[string]*TrafficStep{"linear": d.Linear, "canary": d.Canary} {
 		if step != nil && step.Percent != nil && !tenths(*step.Percent) {

@@ -12,8 +12,9 @@
 //     succeeds.
 //   - Report with Seen how each task changes whose phase is Live or Stopping, and with
 //     Vanished that its record is gone.
-//   - Send TimerFired at Wake.
-//   - Forward connections to the listeners' addresses to the copies in Rotation of the saved
+//   - Answer CallHook with HookAnswered and CheckAlarms with AlarmsChecked.
+//   - Send TimerFired at Wake, and ClockChanged when the clock of the host was set.
+//   - Forward connections to the listeners' addresses to the copies in Groups of the saved
 //     state, before an effect of its step begins: a copy leaves the rotation, finishes its
 //     connections (DrainTask), and only then is told to stop.
 //
@@ -25,6 +26,13 @@
 // IN_PROGRESS, COMPLETED or FAILED. A task is healthy when its health check says so, or without
 // a health check has been RUNNING for five seconds. It has failed when it stopped without being asked to, or was
 // UNHEALTHY after the grace period.
+//
+// # Stages
+//
+// An attempt that is not Rolling, or has hooks, a bake time or alarms, goes through the lifecycle stages of
+// ECS: the tables in stages.go say what each does and waits for. Two sets of copies run beside each other,
+// blue and green. Connections are shared between them by weights, blue stops last, and the way back is the
+// same with the weights reversed.
 //
 // Values of this package are not safe for concurrent change.
 package service

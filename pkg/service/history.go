@@ -395,10 +395,41 @@ func checkHistory(s State) error {
 		case last && s.Status == Active && a.Ended() == (s.Primary().Rollout == InProgress):
 			return fmt.Errorf("attempt %d is %s, and its deployment %s", a.Number, a.Status, s.Primary().Rollout)
 		}
+		if err := checkProgress(s, a, i == len(s.History)-1); err != nil {
+			return err
+		}
 		for _, id := range append([]string{a.Target.Deployment, a.Aim()}, deployments(a.Sources)...) {
 			if !s.Revisions.has(id) {
 				return fmt.Errorf("attempt %d names deployment %s, of which there is no revision", a.Number, id)
 			}
+		}
+	}
+	return nil
+}
+
+// checkProgress returns what is wrong with the progress of an attempt, or of the last one.
+func checkProgress(s State, a Attempt, last bool) error {
+	p := a.Progress
+	if p == nil {
+		return nil
+	}
+	if _, i := a.row(); i < 0 && !a.Ended() {
+		return fmt.Errorf("attempt %d is in the stage %q, which it does not have", a.Number, p.Stage)
+	}
+	if p.Weight < 0 || p.Weight > Whole || p.TestWeight < 0 || p.TestWeight > Whole {
+		return fmt.Errorf("attempt %d has the weights %d and %d", a.Number, p.Weight, p.TestWeight)
+	}
+	if !last || a.Ended() {
+		return nil
+	}
+	for _, id := range []string{p.Blue, p.Green} {
+		if _, listed := s.Deployment(id); id != "" && !listed {
+			return fmt.Errorf("attempt %d shifts connections of deployment %s, which is not there", a.Number, id)
+		}
+	}
+	for _, c := range p.Calls {
+		if _, known := a.hook(c.Hook); !known || c.ID == "" {
+			return fmt.Errorf("attempt %d calls the hook %q, which it does not have", a.Number, c.Hook)
 		}
 	}
 	return nil

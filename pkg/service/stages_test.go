@@ -820,3 +820,96 @@ func TestAPauseIsAnsweredOnce(t *testing.T) {
 	waitForRest(w, t, time.Minute)
 	wantTale(t, w, "web/1 SUCCESSFUL, web/2 SUCCESSFUL")
 }
+
+func TestMethodsThatCannotBe(t *testing.T) {
+	t.Parallel()
+	pause := HookTarget{Kind: HookPause}
+	hook := func(h Hook) Method { return Method{Strategy: BlueGreen, Hooks: []Hook{h}} }
+	many := Method{Strategy: BlueGreen}
+	for i := range 11 {
+		many.Hooks = append(many.Hooks, Hook{Name: fmt.Sprint("p", i), Stages: []Stage{PreScaleUp}, Target: pause})
+	}
+	for want, m := range map[string]Method{
+		"the strategy is":              {Strategy: "RED_BLACK"},
+		"BLUE_GREEN has no steps":      {Strategy: BlueGreen, Step: LinearStep},
+		"ROLLING has no steps":         {Step: LinearStep},
+		"LINEAR is 3 to 100":           {Strategy: Linear, Step: Increment{Part: 29}},
+		"CANARY is 0.1 to 100":         {Strategy: Canary, Step: Increment{Part: 1001}},
+		"bake time of a step":          {Strategy: Canary, Step: Increment{Part: 1, Bake: 25 * time.Hour}},
+		"the bake time is up to":       {Strategy: BlueGreen, Bake: 25 * time.Hour},
+		"it has no stage":              hook(Hook{Name: "a", Target: pause}),
+		"not a stage with hooks":       hook(Hook{Name: "a", Stages: []Stage{Bake}, Target: pause}),
+		"a pause is not possible":      hook(Hook{Name: "a", Stages: []Stage{Production}, Target: pause}),
+		"is there twice":               hook(Hook{Name: "a", Stages: []Stage{PreScaleUp, PreScaleUp}, Target: pause}),
+		"neither a target nor a role":  hook(Hook{Name: "a", Stages: []Stage{PreScaleUp}, Target: pause, Role: "r"}),
+		"the target is missing":        hook(Hook{Name: "a", Stages: []Stage{PreScaleUp}, Target: HookTarget{Kind: HookLambda}}),
+		"not an http or https URL":     hook(Hook{Name: "a", Stages: []Stage{PreScaleUp}, Target: HookTarget{Kind: HookURL, Value: "ftp://a"}}),
+		"an absolute path":             hook(Hook{Name: "a", Stages: []Stage{PreScaleUp}, Target: HookTarget{Kind: HookCommand, Command: []string{"check"}}}),
+		"the kind of the target":       hook(Hook{Name: "a", Stages: []Stage{PreScaleUp}}),
+		"the timeout is up to 24h":     hook(Hook{Name: "a", Stages: []Stage{PreScaleUp}, Target: all.Target, Timeout: 25 * time.Hour}),
+		"the timeout is up to 336h":    hook(Hook{Name: "a", Stages: []Stage{PreScaleUp}, Target: pause, Timeout: 15 * 24 * time.Hour}),
+		"the action after":             hook(Hook{Name: "a", Stages: []Stage{PreScaleUp}, Target: pause, OnTimeout: "WAIT"}),
+		"the details are":              hook(Hook{Name: "a", Stages: []Stage{PreScaleUp}, Target: pause, Details: []byte("{")}),
+		"the name of the hook":         hook(Hook{Name: "a b", Stages: []Stage{PreScaleUp}, Target: pause}),
+		"at most 10":                   many,
+		"early success is for":         {Strategy: BlueGreen, Early: EarlySuccess{Enable: true, HealthyPercent: 100}},
+		"the healthy percent of early": {Early: EarlySuccess{Enable: true, HealthyPercent: 101}},
+		"at least the minimum healthy": {Early: EarlySuccess{Enable: true, HealthyPercent: 50}},
+		"alarms are enabled, and none": {Alarms: Alarms{Enable: true}},
+		"has no name, or the one of":   {Alarms: Alarms{Enable: true, Alarms: []Alarm{{Name: "a"}, {Name: "a"}}}},
+		"there are two hooks":          {Hooks: []Hook{{Name: "a", Stages: []Stage{PreScaleUp}, Target: pause}, {Name: "a", Stages: []Stage{PreScaleUp}, Target: pause}}},
+	} {
+		if err := Validate("web", spec(1), 2, Config{Method: m}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", m, err, want)
+		}
+	}
+	for want, threshold := range map[string]Threshold{"needs a type": {Value: 1}, "at least 1": {Type: ThresholdCount}, "1 to 100": {Type: BoundedPercent, Value: 101}, "not \"HALF\"": {Type: "HALF", Value: 1}} {
+		if err := Validate("web", spec(1), 2, Config{Breaker: Breaker{Threshold: threshold}}); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%+v: %v, want %q", threshold, err, want)
+		}
+	}
+	if err := Validate("web", spec(1, 80), 1, Config{Method: Method{Strategy: Canary, Step: CanaryStep}}); err == nil || !strings.Contains(err.Error(), "side by side") {
+		t.Errorf("with a fixed port: %v", err)
+	}
+	both := with(Method{Strategy: BlueGreen})
+	both.TestListeners = both.Listeners
+	if err := Validate("web", spec(1), 1, both); err == nil || !strings.Contains(err.Error(), "two listeners") {
+		t.Errorf("one address for both: %v", err)
+	}
+}
+
+func TestThresholds(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		Threshold
+		count, want int
+	}{
+		{Threshold{}, 1, 3}, {Threshold{}, 25, 13}, {Threshold{}, 400, 200}, {Threshold{}, 800, 200},
+		{Threshold{UnboundedPercent, 50}, 800, 400}, {Threshold{UnboundedPercent, 50}, 0, 1}, {Threshold{UnboundedPercent, 1}, 1, 1},
+		{Threshold{ThresholdCount, 7}, 1, 7}, {Threshold{BoundedPercent, 10}, 100, 10}, {Threshold{BoundedPercent, 100}, 2, 3},
+	} {
+		if got := tt.of(tt.count); got != tt.want {
+			t.Errorf("%+v of %d is %d, want %d", tt.Threshold, tt.count, got, tt.want)
+		}
+	}
+}
+
+func TestCheckNoticesProgressThatCannotBe(t *testing.T) {
+	t.Parallel()
+	for name, spoil := range map[string]func(*Progress){
+		"an odd stage":    func(p *Progress) { p.Stage = "ODD" },
+		"an odd weight":   func(p *Progress) { p.Weight = 1001 },
+		"no green":        func(p *Progress) { p.Green = "web/9" },
+		"a hook of none":  func(p *Progress) { p.Calls[0].Hook = "other" },
+		"a stage of none": func(p *Progress) { p.Back, p.Stage = true, PreScaleUp },
+	} {
+		w, _ := pauseAt(t, PostScaleUp, Method{Strategy: BlueGreen})
+		s := w.state.clone()
+		if err := Check(s); err != nil {
+			t.Fatal(err)
+		}
+		if spoil(s.History[1].Progress); Check(s) == nil {
+			t.Errorf("%s is not noticed", name)
+		}
+	}
+}
