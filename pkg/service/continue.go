@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// ErrNotPaused: the attempt does not wait at the pause.
+// ErrNotPaused says that the attempt does not wait at the pause.
 var ErrNotPaused = errors.New("the deployment does not wait at this pause")
 
 // ContinueAttempt returns the input that answers the pause of an id at which the attempt of a

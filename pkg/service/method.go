@@ -127,8 +127,9 @@ const (
 	DefaultHookTimeout = 24 * time.Hour
 	// DefaultCallBackDelay is the pause before a hook that is in progress is called again.
 	DefaultCallBackDelay = 30 * time.Second
-	// StageLimit is how long a stage may last, without its hooks, and AttemptLimit an attempt.
-	StageLimit   = 24 * time.Hour
+	// StageLimit is how long a stage may last, without its hooks.
+	StageLimit = 24 * time.Hour
+	// AttemptLimit is how long an attempt may last.
 	AttemptLimit = 30 * 24 * time.Hour
 )
 

@@ -44,7 +44,7 @@ func (l *runner) callTask(ctx context.Context, s service.State, r service.HookRe
 	default:
 		if in.Reason = taskFailure(last); in.Reason == "" {
 			in.Status = service.HookSucceeded
-			if err := l.remove(ctx, id, "service "+s.Name); err != nil && !errors.As(err, new(*record.NotFoundError)) {
+			if err := l.remove(ctx, id, "service "+s.Name); !errors.As(err, new(*record.NotFoundError)) {
 				l.all.Log.Warn("the task of a hook is not removed", "service", s.Name, "task", id, "error", err)
 			}
 		}
