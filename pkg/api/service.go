@@ -157,6 +157,8 @@ type PastDeployment struct {
 	// without hooks, bake time and alarms.
 	Strategy string              `json:"strategy"`
 	Progress *DeploymentProgress `json:"progress,omitempty"`
+	// FailedStage is the stage in which it was given up for another; absent without stages.
+	FailedStage string `json:"failedStage,omitempty"`
 	// RaisedAlarms are the alarms that ended it, or kept it from being watched.
 	RaisedAlarms []string `json:"raisedAlarms,omitempty"`
 }
@@ -324,7 +326,7 @@ func fromAttempt(s service.State, a service.Attempt) PastDeployment {
 		w.RaisedAlarms = a.Alarms.Raised
 	}
 	if a.Return != nil {
-		w.RolledBackTo = a.Return.Deployment
+		w.RolledBackTo, w.FailedStage = a.Return.Deployment, string(a.Return.Stage)
 	}
 	return w
 }

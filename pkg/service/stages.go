@@ -251,7 +251,7 @@ func (s *State) begin(at time.Time, a *Attempt, r row) {
 	if r.begin != nil {
 		r.begin(s, a)
 	}
-	if p.Weight != was || r.stage == Production {
+	if p.Weight != was {
 		s.say(at, "(deployment %s) gets %s of the connections.", p.Green, p.Weight)
 	}
 	s.callHooks(at, a)

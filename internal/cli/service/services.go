@@ -582,7 +582,7 @@ func (k serviceCall) history(ctx context.Context, names []string) error {
 			if d.Progress == nil {
 				return ""
 			}
-			return d.Progress.Stage
+			return cmp.Or(d.FailedStage, d.Progress.Stage)
 		}},
 		{Head: "STARTED", Cell: func(d past) string { return console.Ago(time.Now(), d.CreatedAt) }, Order: func(a, b past) int { return b.CreatedAt.Compare(a.CreatedAt) }},
 		{Head: "TOOK", Cell: func(d past) string { return console.Span(took(d)) }, Order: func(a, b past) int { return cmp.Compare(took(a), took(b)) }},
