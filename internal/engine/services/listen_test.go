@@ -195,6 +195,26 @@ func TestTestListeners(t *testing.T) {
 	}
 }
 
+// Connections are shared by the weights of the groups, with the tenth that the second has here.
+func TestConnectionsAreSharedByWeight(t *testing.T) {
+	t.Parallel()
+	l := &listeners{log: slog.New(slog.DiscardHandler), tasks: &record.Tasks{}}
+	defer l.Close()
+	l.targets = map[place]string{{"good", "app", 80}: echo(t, "good"), {"sick", "app", 80}: echo(t, "sick")}
+	at := service.Listener{Address: freeAddress(t), Container: "app", Port: 80}
+	if not := l.route([]service.Listener{at}, []service.Group{{Deployment: "web/1", Weight: 900, Copies: []string{"good"}}, {Deployment: "web/2", Weight: 100, Copies: []string{"sick"}}}); len(not) > 0 {
+		t.Fatalf("%+v", not)
+	}
+	got := map[string]int{}
+	for range 20 {
+		_, who := connect(t, at.Address)
+		got[who]++
+	}
+	if got["good"] != 18 || got["sick"] != 2 {
+		t.Errorf("%v, want 18 and 2", got)
+	}
+}
+
 // echo serves a name, then what it receives, and returns its address.
 func echo(t *testing.T, name string) string {
 	t.Helper()

@@ -1,8 +1,10 @@
 package services
 
 import (
+	"context"
 	"errors"
 	"testing"
+	"testing/synctest"
 
 	"github.com/podtask/podtask/pkg/service"
 )
@@ -55,4 +57,33 @@ func TestResolveAsksWhenItHasTo(t *testing.T) {
 	if err := a.resolve(t.Context(), now, &c); !errors.Is(err, gone) {
 		t.Errorf("another hook: %v", err)
 	}
+}
+
+// A second call of a hook begins when the first has ended, also if that was given up; a call of another hook does not wait.
+func TestAHookRunsOnceAtATime(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		var c calls
+		began, end := make(chan string, 4), make(chan struct{})
+		start := func(id, hook string) {
+			c.start(t.Context(), id, hook, func(context.Context) {
+				began <- id
+				<-end
+			})
+			synctest.Wait()
+		}
+		start("first", "smoke")
+		start("second", "smoke")
+		c.cancelEnded(service.State{}) // neither is open in it: the second never begins, the first runs until it notices
+		start("third", "smoke")
+		start("other", "other")
+		if len(began) != 2 || <-began != "first" || <-began != "other" {
+			t.Error("another call of the hook runs beside the first")
+		}
+		close(end)
+		c.jobs.Wait()
+		if len(began) != 1 || <-began != "third" {
+			t.Error("the third call did not begin after the first, alone")
+		}
+	})
 }

@@ -180,6 +180,11 @@ var mutants = []mutant{
 	{"blue has the connections of a green that dies", "pkg/service State.groups", never, "> blue green", "", copies},
 	{"the connections go back before green stops", "pkg/service shiftBack", skip, "Weight TestWeight", "", copies},
 	{"a rollback by hand wins", "pkg/service fold", skip, "prefer", "", copies},
+	{"a pause is answered once", "pkg/service ContinueAttempt", never, "HookAwaiting", "", check{pkg: "internal/aws/awsapi", tests: "^TestAPausedDeploymentIsContinued$"}},
+	{"a set has its weight of the connections", "internal/engine/forward choose", skip, "credit sum", "", engine("services", "TestConnectionsAreSharedByWeight")},
+	{"a hook without an answer on this host is refused", "internal/engine/hooks answer", never, "ok", "", engine("hooks", "TestResolve")},
+	{"only a known answer of a hook counts", "internal/engine/hooks ParseAnswer", value, "known status", "true", engine("hooks", "TestParseAnswer")},
+	{"a hook runs once at a time", "internal/engine/services calls.start", value, "make 1", "make(chan struct{}, 2)", engine("services", "TestAHookRunsOnceAtATime")},
 	{"a revision is known while something names it", "pkg/service pruneRevisions", value, "named Deployment", "true", copies},
 
 	// Sessions of execute-command.
