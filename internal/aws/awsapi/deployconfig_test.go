@@ -299,7 +299,7 @@ func TestACanaryIsRolledBackByAHook(t *testing.T) {
 	}
 	answer(service.HookFailed)
 	for range 3 {
-		d = w.stages()
+		w.stages()
 		answer(service.HookSucceeded) // on the way back
 	}
 	if d = w.stages(); d.Status != "ROLLBACK_SUCCESSFUL" || weightsOf(d) != "0/0 from 100/100" || d.Rollback == nil || !strings.Contains(*d.StatusReason, "PRODUCTION_TRAFFIC_SHIFT hooks failed: smoke: it answered FAILED; it wrote: too slow") {
