@@ -94,6 +94,11 @@ func TestABuiltImageIsLockedByItsID(t *testing.T) {
 		t.Errorf("it printed %q", r.out)
 	}
 	second := build("second")
+	// The first image has no name of its own now. Some versions of Podman still find it by its digest.
+	if r := b.podtask("run", "--rm", "--locked", definition); r.code == 0 && !strings.Contains(r.out, "first") || r.code != 0 && r.code != 125 {
+		t.Errorf("with the first image here it ended with %d:\n%s%s", r.code, r.out, r.err)
+	}
+	b.podman("rmi", "-f", first)
 	if r := b.want(125, "run", "--rm", "--locked", definition); !strings.Contains(r.err, first) || !strings.Contains(r.err, second) {
 		t.Errorf("the error does not show both IDs:\n%s", r.err)
 	}
