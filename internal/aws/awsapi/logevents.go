@@ -82,7 +82,7 @@ var errEnough = errors.New("enough events were read")
 // the log driver of Docker.
 func (l *logs) events(ctx context.Context, s LogStream, since time.Time, fn func(logEvent) error) error {
 	var last place
-	err := l.logs.Lines(ctx, s, since, func(line LogLine) error {
+	err := l.lines(ctx, s, since, func(line LogLine) error {
 		if line.Text == "" {
 			return nil
 		}

@@ -23,6 +23,8 @@ type logGroupRecord struct {
 	Kept fields `json:"kept,omitempty"`
 	// DeletedAt hides the streams of tasks that were made before: their group was deleted.
 	DeletedAt time.Time `json:"deletedAt,omitzero"`
+	// Streams are those that clients have created, the oldest first.
+	Streams []putStream `json:"streams,omitempty"`
 }
 
 // hides reports whether a stream was in the group when it was deleted.
@@ -45,7 +47,11 @@ func (l *logs) byGroup(ctx context.Context) (map[string]logGroup, error) {
 		if err != nil || json.Unmarshal(record.Data, &r) != nil || r.Kind != kindLogGroup {
 			continue // one that cannot be read does not hide the others
 		}
-		all[r.Name] = logGroup{record: r, createdAt: r.CreatedAt}
+		g := logGroup{record: r, createdAt: r.CreatedAt}
+		for _, s := range r.Streams {
+			g.streams = append(g.streams, LogStream{Group: r.Name, Name: s.Name, CreatedAt: s.CreatedAt, put: &s})
+		}
+		all[r.Name] = g
 	}
 	for _, s := range l.logs.Streams(ctx) {
 		g := all[s.Group]

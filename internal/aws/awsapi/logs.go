@@ -34,6 +34,8 @@ type LogStream struct {
 	// Task is an id, Container the name of one of its containers.
 	Task, Container string
 	CreatedAt       time.Time
+
+	put *putStream // of a stream that a client has created
 }
 
 // LogLine is a line of a container.
@@ -42,7 +44,7 @@ type LogLine struct {
 	Text string
 }
 
-// logs are the reading operations of CloudWatch Logs. There is no second store: the events are
+// logs are operations of CloudWatch Logs. There is no second store for the logs of tasks: the events are
 // the lines of the task's own log, and end with the task.
 type logs struct {
 	logs    Logs
@@ -76,6 +78,12 @@ func (l *logs) operations() []operation {
 		define("TagResource", members(honor("resourceArn!"), honor("tags!")), l.tag),
 		define("UntagResource", honor("resourceArn!", "tagKeys!"), l.untag),
 		define("ListTagsForResource", honor("resourceArn!"), l.listTags),
+		define("CreateLogStream", honor("logGroupName!", "logStreamName!"), l.createStream),
+		define("DeleteLogStream", honor("logGroupName!", "logStreamName!"), l.deleteStream),
+		define("PutLogEvents", members(
+			honor("logGroupName!", "logStreamName!", "logEvents!", "logEvents[].timestamp", "logEvents[].message"),
+			keep("the order of requests is not checked, as in AWS now", "sequenceToken:s"), keep(oneAccount, "entity:o"),
+		), l.putEvents),
 		define("DescribeLogGroups", members(
 			honor("logGroupNamePrefix", "logGroupNamePattern", "limit", "nextToken"),
 			keep(oneAccount, "includeLinkedAccounts:b", "logGroupClass:s"),
@@ -245,7 +253,7 @@ func (l *logs) streams(ctx context.Context, in describeLogStreamsIn, _ fields) (
 	for _, key := range some {
 		s := streams[key]
 		doc := logStreamDoc{ARN: groupARN(group) + ":log-stream:" + s.Name, Name: s.Name, CreatedAt: s.CreatedAt.UnixMilli()}
-		last, ok, err := l.logs.Last(ctx, s)
+		last, ok, err := l.last(ctx, s)
 		if err != nil {
 			return nil, err
 		}

@@ -228,7 +228,7 @@ func (s *Server) answer(ctx context.Context, r *http.Request, body []byte) (any,
 		return nil, failf(codeUnknown, "of Systems Manager podtask answers what the sessions of execute-command and port forwarding need, not %s", shortened(name))
 	}
 	if service+"." == targetLogs {
-		return nil, failf(codeUnknown, "of CloudWatch Logs podtask answers what reads a task's log, not %s", shortened(name))
+		return nil, failf(codeUnknown, "of CloudWatch Logs podtask answers what makes groups and streams and reads the log of a task, not %s", shortened(name))
 	}
 	return nil, failf(codeUnknown, "podtask answers operations of Amazon ECS, not %s", shortened(target))
 }
