@@ -306,3 +306,39 @@ func TestACanaryIsRolledBackByAHook(t *testing.T) {
 		t.Errorf("%s in %s, weights %s: %s", d.Status, d.LifecycleStage, weightsOf(d), aws.ToString(d.StatusReason))
 	}
 }
+
+// Requests as the example of ECS' guide and tools send them: with listener rules, with nulls and empty texts, and a second time.
+func TestRequestsOfTools(t *testing.T) {
+	t.Parallel()
+	const balancer = `"loadBalancers": [{"targetGroupArn": "arn:aws:elasticloadbalancing:us-west-2:123456789012:targetgroup/blue/54402ff563af1197", "containerName": "app", "containerPort": 80,
+		"advancedConfiguration": {"alternateTargetGroupArn": "arn:aws:elasticloadbalancing:us-west-2:123456789012:targetgroup/green/cad10a56f5843199",
+			"productionListenerRule": "arn:aws:elasticloadbalancing:us-west-2:123456789012:listener-rule/app/my-blue-green-demo/32e0e4f946c3c05b/9cfa8c482e204f7d/831dbaf72edb911",
+			"testListenerRule": "arn:aws:elasticloadbalancing:us-west-2:123456789012:listener-rule/app/my-blue-green-demo/32e0e4f946c3c05b/9cfa8c482e204f7d/831dbaf72edb912",
+			"roleArn": "arn:aws:iam::123456789012:role/LoadBalancerManagementforECS"}}]`
+	for name, config := range map[string]string{
+		"the guide": `{"strategy": "BLUE_GREEN", "maximumPercent": 200, "minimumHealthyPercent": 100, "bakeTimeInMinutes": 2, "alarms": {"alarmNames": ["myAlarm"], "rollback": true, "enable": true},
+			"lifecycleHooks": [{"hookTargetArn": "arn:aws:lambda:us-west-2:123456789012:function:checkExample", "roleArn": "arn:aws:iam::123456789012:role/ECSLifecycleHookInvoke", "lifecycleStages": ["PRE_SCALE_UP"]}]}`,
+		"ecspresso": `{"alarms": null, "bakeTimeInMinutes": 0, "canaryConfiguration": null, "deploymentCircuitBreaker": {"enable": false, "resetOnHealthyTask": null, "rollback": false, "thresholdConfiguration": null},
+			"earlySuccessCriteria": null, "lifecycleHooks": [{"hookTargetArn": null, "roleArn": null, "targetType": "PAUSE", "lifecycleStages": ["POST_SCALE_UP"], "hookDetails": null, "timeoutConfiguration": {"action": "ROLLBACK", "timeoutInMinutes": 60}}],
+			"linearConfiguration": {"stepBakeTimeInMinutes": 1, "stepPercent": 20}, "maximumPercent": 200, "minimumHealthyPercent": 100, "strategy": "LINEAR"}`,
+		"details in a text": `{"strategy": "CANARY", "canaryConfiguration": {"canaryPercent": 10.0, "canaryBakeTimeInMinutes": 5},
+			"lifecycleHooks": [{"targetType": "AWS_LAMBDA", "hookTargetArn": "arn:aws:lambda:us-west-2:123456789012:function:checkExample:live", "roleArn": "arn:aws:iam::123456789012:role/x", "lifecycleStages": ["POST_TEST_TRAFFIC_SHIFT", "PRODUCTION_TRAFFIC_SHIFT"], "hookDetails": "{\"a\": 1}"}]}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			w := newWorld(t)
+			w.register("web")
+			w.ok("CreateService", `{"serviceName": "web", "taskDefinition": "web", "desiredCount": 2, `+balancer+`, "deploymentConfiguration": `+config+`, "healthCheckGracePeriodSeconds": 0, "launchType": "FARGATE"}`)
+			first := w.config(`{}`)
+			for range 2 {
+				w.ok("UpdateService", `{"service": "web", "taskDefinition": "web", "forceNewDeployment": false, `+balancer+`, "deploymentConfiguration": `+config+`}`)
+			}
+			if again := w.config(first); again != first { // what was read back is sent again
+				t.Errorf("it was\n%s\nand is\n%s", first, again)
+			}
+			if n := w.keeper.all[0].LastDeployment; n != 1 {
+				t.Errorf("the same request began a deployment: %d", n)
+			}
+		})
+	}
+}
