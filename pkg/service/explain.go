@@ -128,8 +128,10 @@ func (s State) explainStage(at time.Time) (reasons []Reason) {
 		waits = fmt.Sprintf(waits, s.Count(s.Primary().ID).Healthy, s.DesiredCount)
 	}
 	r := Reason{Code: WhyStage, Text: where + " and waits " + waits, Until: a.deadline()}
-	if !r.Until.IsZero() {
+	if _, back := s.RollbackTarget(); !r.Until.IsZero() && back {
 		r.Then = "it is rolled back"
+	} else if !r.Until.IsZero() {
+		r.Then = "it is given up"
 	}
 	return []Reason{r}
 }

@@ -77,6 +77,8 @@ func shiftProduction(_ *State, a *Attempt) {
 	p := a.Progress
 	p.Steps++
 	switch m := a.Method; {
+	case p.Blue == "": // there is nothing to shift from
+		p.Weight = Whole
 	case m.Strategy == Linear:
 		p.Weight = min(Whole, p.Weight+m.Step.Part)
 	case m.Strategy == Canary && p.Steps == 1:
