@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
@@ -194,4 +195,34 @@ func (a *agent) migrations() (all []lifecycle.State) {
 		}
 	}
 	return all
+}
+
+// An alarm that is raised while a deployment bakes has it rolled back.
+func TestAnAlarmEndsADeployment(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, enginehost.New(t), state.OS{})
+	if _, err := a.services.Create(t.Context(), "web", copies(1, well...), 1, prudence); err != nil {
+		t.Fatal(err)
+	}
+	a.await("web", "its first deployment", ended)
+	fire := filepath.Join(t.TempDir(), "fire")
+	watched := blueGreen()
+	watched.Method.Bake = time.Hour
+	watched.Method.Alarms = service.Alarms{Enable: true, Rollback: true, Alarms: []service.Alarm{{Name: "errors", Target: service.HookTarget{Kind: service.HookCommand, Command: []string{"/bin/sh", "-c", "[ ! -e " + fire + " ]"}}}}}
+	next := copies(2, well...)
+	if _, err := a.services.Update(t.Context(), "web", services.Change{Spec: &next, Config: func(service.Config) service.Config { return watched }}); err != nil {
+		t.Fatal(err)
+	}
+	a.await("web", "the bake time with an alarm that is watched", func(s service.State) bool {
+		at := latest(s)
+		return at.Number == 2 && at.Progress.Stage == service.Bake && at.Alarms != nil && at.Alarms.Watched
+	})
+	if err := os.WriteFile(fire, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := a.await("web", "the end of its second deployment", func(s service.State) bool { return latest(s).Number == 2 && ended(s) })
+	if got := latest(s); got.Status != service.AttemptReturned || !strings.Contains(got.Reason, "the alarm errors was raised") {
+		t.Errorf("%s: %s", got.Status, got.Reason)
+	}
+	a.removed("web")
 }
