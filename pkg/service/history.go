@@ -250,6 +250,9 @@ func (s *State) returnTo(at time.Time, reason string, sources []Share) {
 	a.Return = &Return{Deployment: s.Primary().ID, StartedAt: at}
 	if p := a.Progress; p != nil {
 		a.Return.Stage = p.Stage
+		if p.Green == s.Primary().ID { // it was on its way back already
+			p.swap()
+		}
 		p.Regrow = p.Stage == CleanUp || p.Blue != s.Primary().ID
 		p.Back, p.Blue, p.Stage = true, s.Primary().ID, ScaleUp
 		s.beginStages(at)

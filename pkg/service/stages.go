@@ -211,8 +211,14 @@ func (s *State) plan(at time.Time, m Method, before *Attempt) *Progress {
 	case s.keptOf(green) > 0: // it returns to copies that are still there
 		p.Blue, p.Green, p.Back, p.Regrow, p.Stage = green, p.Blue, true, true, ScaleUp
 		p.Weight = Permille(1000 * s.Count(p.Green).Healthy / max(1, s.Count("").Healthy))
-		if before != nil && before.Progress != nil && before.Progress.Blue == p.Blue && before.Progress.Green == p.Green {
-			b := before.Progress
+		if before == nil {
+			break
+		}
+		b := *before.Progress
+		if b.Green == p.Blue {
+			b.swap()
+		}
+		if b.Blue == p.Blue && b.Green == p.Green {
 			p.Weight, p.TestWeight, p.TestBegun, p.Steps, p.Regrow = b.Weight, b.TestWeight, b.TestBegun, b.Steps, b.Stage == CleanUp
 		}
 	case slices.ContainsFunc(s.Deployments, func(d Deployment) bool {
@@ -221,6 +227,11 @@ func (s *State) plan(at time.Time, m Method, before *Attempt) *Progress {
 		p.Stage = Reconcile
 	}
 	return p
+}
+
+// swap exchanges blue and green, with their parts.
+func (p *Progress) swap() {
+	p.Blue, p.Green, p.Weight, p.TestWeight = p.Green, p.Blue, Whole-p.Weight, Whole-p.TestWeight
 }
 
 // proper is the deployment whose copies have the connections when a deployment begins: the last one that
