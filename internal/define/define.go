@@ -5,6 +5,7 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
 	"slices"
 	"strconv"
@@ -148,7 +149,8 @@ func (r Reader) Read(doc Document, c Changes) (Definition, error) {
 	d.Manifest, d.Task = loaded, loaded.Task
 	d.Task.Revision = doc.Revision
 	d.Warnings, d.Needs, d.References = append(d.Warnings, report.Warnings...), append(d.Needs, report.Needs...), report.References
-	d.Needs = slices.DeleteFunc(d.Needs, func(n taskdef.Problem) bool { return d.leftOut(n, c.Adjustments.LeaveOut) })
+	unneeded := slices.AppendSeq(slices.Clone(c.Adjustments.LeaveOut), maps.Keys(c.Adjustments.Replace))
+	d.Needs = slices.DeleteFunc(d.Needs, func(n taskdef.Problem) bool { return d.isOf(n, unneeded) })
 	if len(d.Problems) == 0 {
 		if err := d.addProblems(d.Task.CheckLeaveOut(c.Adjustments.LeaveOut)); err != nil {
 			return d, err
@@ -172,8 +174,8 @@ func (r Reader) Read(doc Document, c Changes) (Definition, error) {
 // definitionContainer finds the index of a container in a pointer into a task definition.
 var definitionContainer = regexp.MustCompile(`^(?:/taskDefinition)?/containerDefinitions/(\d+)/`)
 
-// leftOut reports whether a need is that of a container which the task does without.
-func (d *Definition) leftOut(need taskdef.Problem, names []string) bool {
+// isOf reports whether a need is that of one of these containers.
+func (d *Definition) isOf(need taskdef.Problem, names []string) bool {
 	found := definitionContainer.FindStringSubmatch(need.Pointer)
 	if found == nil {
 		return false

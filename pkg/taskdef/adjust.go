@@ -29,6 +29,10 @@ type Adjustments struct {
 	// LeaveOut are names of containers that the task does without, and with it the dependencies,
 	// links and shared volumes of others that name them.
 	LeaveOut []string
+	// Replace has containers by the names of those whose place they take. What is not about the
+	// place stays that of the task: the name, ports, links, dependencies, the stop timeout, and whether
+	// the container is essential.
+	Replace map[string]Container
 	// Secrets become variables of every container, in place of a variable or secret
 	// of the same name.
 	Secrets []Secret
@@ -43,6 +47,7 @@ func (t Task) Adjust(a Adjustments) (Task, error) {
 	if err := leaveOutContainers(&t, a.LeaveOut); err != nil {
 		return t, err
 	}
+	replaceContainers(t, a.Replace)
 	replaceImages(t, a.Images)
 	connectTo(&t, a.Network)
 	if t.Network == NetworkHost {

@@ -76,6 +76,33 @@ func leaveOutContainers(t *Task, names []string) error {
 	return nil
 }
 
+// replaceContainers replaces containers. Dependents wait for the start of one that has no health check, if they
+// waited for its health; those whose output a replaced log router would have routed keep it on this host. It
+// writes to t.Containers, which must be t's own.
+func replaceContainers(t Task, by map[string]Container) {
+	for i, was := range t.Containers {
+		c, ok := by[was.Name]
+		if !ok {
+			continue
+		}
+		c.Name, c.Essential, c.Ports, c.StopTimeout, c.DependsOn = was.Name, was.Essential, was.Ports, was.StopTimeout, was.DependsOn
+		c.Net.Hostname, c.Net.Links = was.Net.Hostname, was.Net.Links
+		t.Containers[i] = c
+		for j := range t.Containers {
+			other := &t.Containers[j]
+			other.DependsOn = slices.Clone(other.DependsOn)
+			for k, d := range other.DependsOn {
+				if d.Container == i && d.Condition == Healthy && !c.HasHealth() {
+					other.DependsOn[k].Condition = Start
+				}
+			}
+			if was.FireLens != nil && other.Log != nil && other.Log.Driver == logdriver.FireLens {
+				other.Log = nil
+			}
+		}
+	}
+}
+
 // moved returns the items whose container is kept, with its new index.
 func moved[T any](items []T, index []int, container func(*T) *int) []T {
 	var kept []T

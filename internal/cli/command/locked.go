@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/lockfile"
@@ -59,7 +60,12 @@ func (d Definition) lock(read define.Definition) (*Lock, error) {
 	if err != nil {
 		return nil, err
 	}
-	l.Images, err = l.File.Apply(path, d.Document, digest, read.Task, imagestore.Platform(read.Task))
+	task := read.Task // without what takes the place of a container, which the definition does not have
+	task.Containers = slices.DeleteFunc(slices.Clone(task.Containers), func(c taskdef.Container) bool {
+		_, replaced := d.Changes.Adjustments.Replace[c.Name]
+		return replaced
+	})
+	l.Images, err = l.File.Apply(path, d.Document, digest, task, imagestore.Platform(task))
 	return l, err
 }
 

@@ -11,16 +11,11 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
-// change returns the task as a test starts it: with stubs, with free ports of this host, with volumes of its own,
-// and with its output kept here. It returns all that the test names and the task does not have.
+// change returns the task as a test starts it: with free ports of this host, with volumes of its own, and with its
+// output kept here. It returns all that the test names and the task does not have.
 func change(t taskdef.Task, c testfile.Case) (taskdef.Task, []string) {
 	t.Containers = slices.Clone(t.Containers)
 	wrong := unknownNames(t, c)
-	for name, stub := range c.Stubs {
-		if i, ok := t.Index(name); ok {
-			replaceByStub(t, i, stub)
-		}
-	}
 	for i := range t.Containers {
 		keepOutput(&t.Containers[i])
 		freePorts(&t, i, c.Expect)
@@ -122,32 +117,17 @@ func portOf(c testfile.Check) *testfile.Endpoint {
 	return nil
 }
 
-// replaceByStub replaces container i by a stub, which keeps its name, its ports and whether it is essential.
-// Dependents wait for its start if they waited for a health that it does not have. It writes to t.Containers, which
-// must be the task's own.
-func replaceByStub(t taskdef.Task, i int, s testfile.Stub) {
-	was := t.Containers[i]
-	stub := taskdef.Container{
-		Name: was.Name, Image: s.Image, EntryPoint: s.EntryPoint, Command: s.Command, Environment: variables(s.Environment),
-		Essential: was.Essential, Ports: was.Ports, StopTimeout: was.StopTimeout, DependsOn: was.DependsOn,
-	}
-	stub.Net.Hostname, stub.Net.Links = was.Net.Hostname, was.Net.Links
-	if len(s.HealthCheck) > 0 {
-		stub.HealthCheck = &taskdef.HealthCheck{Command: s.HealthCheck, Interval: stubInterval, Timeout: stubInterval, Retries: stubRetries}
-	}
-	t.Containers[i] = stub
-	for j := range t.Containers {
-		other := &t.Containers[j]
-		other.DependsOn = slices.Clone(other.DependsOn)
-		for k, d := range other.DependsOn {
-			if d.Container == i && d.Condition == taskdef.Healthy && !stub.HasHealth() {
-				other.DependsOn[k].Condition = taskdef.Start
-			}
+// stubsOf returns the stubs of a test as containers.
+func stubsOf(c testfile.Case) map[string]taskdef.Container {
+	all := make(map[string]taskdef.Container)
+	for name, s := range c.Stubs {
+		stub := taskdef.Container{Image: s.Image, EntryPoint: s.EntryPoint, Command: s.Command, Environment: variables(s.Environment)}
+		if len(s.HealthCheck) > 0 {
+			stub.HealthCheck = &taskdef.HealthCheck{Command: s.HealthCheck, Interval: stubInterval, Timeout: stubInterval, Retries: stubRetries}
 		}
-		if was.FireLens != nil && other.Log != nil && other.Log.Driver == logdriver.FireLens {
-			other.Log = nil
-		}
+		all[name] = stub
 	}
+	return all
 }
 
 // keepOutput keeps the output of a container on this host, unless it goes to a router of the task.

@@ -214,6 +214,7 @@ func (o testOptions) read(c *cli.Context, file string, f testfile.File, test tes
 	d.Changes.Environment = variables(test.Environment)
 	d.Changes.Options = map[string]string{"limits": c.String("limits"), "pull": c.String("pull")}
 	d.Changes.Adjustments.LeaveOut = slices.Concat(test.LeaveOut, c.StringSlice("leave-out"))
+	d.Changes.Adjustments.Replace = stubsOf(test)
 	rules, direct, problems := references(filepath.Dir(file), test)
 	d.Changes.References = slices.Concat(rules, d.Changes.References)
 	task, finding, err := d.Read()

@@ -67,7 +67,11 @@ func TestTheTaskOfATestIsFresh(t *testing.T) {
 			{Metric: &testfile.Metric{Endpoint: testfile.Endpoint{Container: "web", Port: 9000}}},
 		},
 	}}
-	got, wrong := change(task, c)
+	replaced, err := task.Adjust(taskdef.Adjustments{Replace: stubsOf(c)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, wrong := change(replaced, c)
 	if len(wrong) > 0 {
 		t.Fatal(wrong)
 	}
