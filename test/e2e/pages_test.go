@@ -52,6 +52,7 @@ var pages = map[string]page{
 		},
 	},
 	"aws.md": {special: elsewhere("aws.md")}, // TestAWSCLIReadsTheLinesOfATask
+	"ci.md": {given: (*tutorial).pipeline},
 	"coming-from.md": {
 		given:   (*tutorial).fromElsewhere,
 		special: (*tutorial).importing,
@@ -108,12 +109,27 @@ var pages = map[string]page{
 			}
 		},
 	},
+	"testing.md": {special: elsewhere("testing.md")}, // TestAFailedTestIsReported
 	"units.md": {
 		given: func(u *tutorial) {
 			u.web("")
 			u.box.file("web.task", "[Task]\nDefinition=./web.json\n")
 		},
 	},
+}
+
+// pipeline writes what a pipeline tests: two definitions with their locks, and tests of one.
+func (u *tutorial) pipeline() {
+	const app = `{"name": "app", "image": "IMAGE", "command": ["print", "hello"]}`
+	for name, text := range map[string]string{
+		"web.yaml":      `{"family": "web", "containerDefinitions": [` + app + `]}`,
+		"batch.yaml":    `{"family": "batch", "containerDefinitions": [` + app + `, {"name": "datadog-agent", "image": "IMAGE", "essential": false, "command": ["sleep", "forever"]}]}`,
+		"web.test.yaml": "definition: web.yaml\ntests: [{name: says hello, expect: [{exit: {container: app}}, {log: {equals: hello}}]}]\n",
+	} {
+		u.box.file(name, strings.ReplaceAll(text, "IMAGE", u.image))
+	}
+	u.want(0, "lock", "web.yaml")
+	u.want(0, "lock", "batch.yaml")
 }
 
 // elsewhere says that other tests run the lines of a page.

@@ -11,6 +11,8 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/lint"
+	"github.com/podtask/podtask/internal/define/strictdoc"
+	"github.com/podtask/podtask/internal/define/testfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -23,7 +25,7 @@ func ValidateCommand(p *command.Program) *cli.Command {
 		ArgsUsage: "FILE|- ...",
 		Description: `All problems of a file are reported at once, with file and line. Settings that a file needs
 to run on this host are listed under "needs" with the flag that gives them; they do not
-make it invalid. The exit code is 0 if all files are valid, else 1.
+make it invalid. Files with tests, NAME.test.yaml, are checked as such. The exit code is 0 if all files are valid, else 1.
 
 Examples:
   podtask validate web.json
@@ -78,6 +80,9 @@ func (o validateOptions) run(c *cli.Context) error {
 
 // check reads and checks one file.
 func (o validateOptions) check(c *cli.Context, name string, target taskdef.Target) (command.Finding, error) {
+	if testfile.IsTestFile(name) {
+		return checkTests(name)
+	}
 	d, err := o.definition(c, name)
 	if err != nil {
 		return command.Finding{}, err
@@ -88,6 +93,20 @@ func (o validateOptions) check(c *cli.Context, name string, target taskdef.Targe
 		f.Logs = command.LogsOf(task, d.Logs())
 	}
 	return f, err
+}
+
+// checkTests reads a file with tests; its definition is a file of its own.
+func checkTests(name string) (command.Finding, error) {
+	f := command.Finding{File: name, Valid: true, Problems: []taskdef.Problem{}, Warnings: []taskdef.Problem{}, Needs: []taskdef.Problem{}}
+	src, err := command.ReadSmall(name)
+	if err != nil {
+		return f, err
+	}
+	var invalid *strictdoc.InvalidError
+	if _, err := testfile.Parse(name, src); errors.As(err, &invalid) {
+		f.Valid, f.Problems = false, invalid.Problems
+	}
+	return f, nil
 }
 
 // validateFormats lists the formats other than text.
