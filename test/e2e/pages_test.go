@@ -120,10 +120,10 @@ var pages = map[string]page{
 
 // pipeline writes what a pipeline tests: two definitions with their locks, and tests of one.
 func (u *tutorial) pipeline() {
-	const app = `{"name": "app", "image": "IMAGE", "command": ["print", "hello"]}`
+	const app = `{"name": "app", "image": "IMAGE", "command": ["/testbox", "print", "hello"]}`
 	for name, text := range map[string]string{
 		"web.yaml":      `{"family": "web", "containerDefinitions": [` + app + `]}`,
-		"batch.yaml":    `{"family": "batch", "containerDefinitions": [` + app + `, {"name": "datadog-agent", "image": "IMAGE", "essential": false, "command": ["sleep", "forever"]}]}`,
+		"batch.yaml":    `{"family": "batch", "containerDefinitions": [` + app + `, {"name": "datadog-agent", "image": "IMAGE", "essential": false, "command": ["/testbox", "sleep", "forever"]}]}`,
 		"web.test.yaml": "definition: web.yaml\ntests: [{name: says hello, expect: [{exit: {container: app}}, {log: {equals: hello}}]}]\n",
 	} {
 		u.box.file(name, strings.ReplaceAll(text, "IMAGE", u.image))

@@ -169,6 +169,9 @@ func lookExit(t api.Task, e testfile.Exit) finding {
 		if c.Name != e.Container {
 			continue
 		}
+		if c.ExitCode == nil && c.Status == lifecycle.StatusStopped.String() {
+			return finding{hopeless: true, got: "it never ran: " + cmp.Or(c.Reason, "the task has stopped")}
+		}
 		if c.ExitCode == nil || c.Status != lifecycle.StatusStopped.String() {
 			return finding{got: c.Name + " is " + c.Status + " and has not ended"}
 		}

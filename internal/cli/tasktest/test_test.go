@@ -217,6 +217,10 @@ func TestLookHealthyAndExit(t *testing.T) {
 	if f := lookExit(task, testfile.Exit{Container: "job", Code: 1}); f.ok || !f.hopeless || f.got != "exit code 0" {
 		t.Errorf("another code: %+v", f)
 	}
+	task.Containers = append(task.Containers, api.Container{Name: "lost", Status: "STOPPED", Reason: "no such program"})
+	if f := lookExit(task, testfile.Exit{Container: "lost"}); f.ok || !f.hopeless || f.got != "it never ran: no such program" {
+		t.Errorf("a container that never ran: %+v", f)
+	}
 	if f := lookExit(task, testfile.Exit{Container: "web"}); f.ok || f.hopeless {
 		t.Errorf("a container that runs: %+v", f)
 	}

@@ -133,7 +133,7 @@ func Path(definition string) string {
 // maxSize is more than the parser accepts.
 const maxSize = 2 << 20
 
-// ErrMissing: there is no lockfile at a path.
+// ErrMissing is the error for a path at which there is no lockfile.
 var ErrMissing = errors.New("there is no lockfile")
 
 // Load reads the lockfile at a path.
