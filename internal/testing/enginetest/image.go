@@ -233,6 +233,9 @@ func (r Registry) Resolve(ctx context.Context, name string, _ images.Login) (ima
 	if err := ctx.Err(); err != nil {
 		return images.Resolution{}, err
 	}
+	if ref.Pinned() {
+		return images.Resolution{Reference: ref.String(), Canonical: ref.At(ref.Digest()), Digest: ref.Digest(), Pinned: true}, nil
+	}
 	digest, found := r.f.Digest(ref)
 	if !found {
 		return images.Resolution{}, &images.Error{Class: images.NoSuchTag, Ref: name, Message: "no such tag"}
