@@ -149,5 +149,8 @@ func TestServiceRunsLockedImages(t *testing.T) {
 	if r := b.want(125, "service", "update", b.family, b.define(copyOf("two")), "--locked="+strings.TrimSuffix(definition, filepath.Ext(definition))+".lock"); !strings.Contains(r.err, "is not the lock of") {
 		t.Errorf("another definition: %s", r.err)
 	}
+	if r := b.want(0, "pull", "--service", b.family, "--format", "{{.Digest}}"); strings.TrimSpace(r.out) != second {
+		t.Errorf("pull --service brought %q, the tag names %s", r.out, second)
+	}
 	b.removeService()
 }

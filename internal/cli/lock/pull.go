@@ -39,7 +39,7 @@ Examples:
   podtask pull shop.json pod.yaml && podtask run --pull never shop.json`,
 		Flags: append([]cli.Flag{
 			command.LockedFlag(),
-			&cli.StringSliceFlag{Name: "service", Usage: "pull the images of the service `NAME`, as the agent runs it now"},
+			&cli.StringSliceFlag{Name: "service", Usage: "pull the images of the definition that the service `NAME` runs now"},
 			&cli.StringSliceFlag{Name: "leave-out", Usage: "do not pull the image of `CONTAINER`"},
 			&cli.StringFlag{Name: "progress", Value: "auto", Usage: "show pulls in `MODE` plain (lines), json (JSON Lines on stderr), none, or auto: bars on a terminal, else plain"},
 			command.QuietFlag("IDs of images"),

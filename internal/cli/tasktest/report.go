@@ -4,6 +4,7 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"regexp"
 	"strings"
 	"time"
 
@@ -117,7 +118,7 @@ func (r Result) details(indent string) string {
 	if r.Kept != "" {
 		line("it is kept:  ", "%s", r.Kept)
 	} else {
-		line("look at it:  ", "podtask test --keep --run '^%s' %s", r.Name, r.File)
+		line("look at it:  ", "podtask test --keep --run '^%s' %s", regexp.QuoteMeta(r.Name), r.File)
 	}
 	return b.String()
 }
