@@ -69,14 +69,21 @@ func TestMembersThatAreNotKnownAreSeen(t *testing.T) {
 	}
 }
 
-// TestAPodRunsWithAllThatProtectsItOrNotAtAll: and users are told of the rest.
-func TestAPodRunsWithAllThatProtectsItOrNotAtAll(t *testing.T) {
+func TestMembersThatMayProtectAPod(t *testing.T) {
 	t.Parallel()
 	for _, path := range []string{"spec.volumes[0].emptyDir.mode", "spec.containers[1].volumeMounts[0].bindMountOptions", "spec.securityContext.newer", "spec.containers[0].securityContext.newer.x"} {
 		if why, _ := unknownMembers([]string{path}); !strings.Contains(why, path) {
 			t.Errorf("%s: %q", path, why)
 		}
 	}
+	if why, ignored := unknownMembers([]string{"spec.schedulingGroup", "spec.containers[0].newer"}); why != "" || len(ignored) != 2 {
+		t.Errorf("%q, %q", why, ignored)
+	}
+}
+
+// TestAPodRunsWithAllThatProtectsItOrNotAtAll: and users are told of the rest.
+func TestAPodRunsWithAllThatProtectsItOrNotAtAll(t *testing.T) {
+	t.Parallel()
 	bare, told := aPod("bare", "u1"), aPod("told", "u2")
 	w := newWorld(t, bare, told)
 	events := make(chan string, 9)

@@ -251,7 +251,7 @@ var mutants = []mutant{
 	{"only images that podtask pulled are pruned", "internal endPull", always, "before", "", pulls},
 
 	// A node of Kubernetes.
-	{"a Pod runs with all that protects it or not at all", "internal/kube/kubenode unknownMembers", never, "protective", "", node("TestAPodRunsWithAllThatProtectsItOrNotAtAll")},
+	{"a Pod runs with all that protects it or not at all", "internal/kube/kubenode unknownMembers", never, "protective", "", node("TestMembersThatMayProtectAPod")},
 	{"unsafe sysctls are forbidden", "internal/kube/kubenode forbiddenSysctl", never, "safeSysctls allowed", "", node("TestUnsafeSysctlsAreForbidden")},
 	{"a host without limits keeps no Pod away", "internal/kube/kubenode pressures", always, "ConditionNoLimits", "", node("TestNodeSaysThatLimitsCannotBeApplied")},
 }
