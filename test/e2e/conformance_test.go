@@ -262,6 +262,7 @@ type standIn struct {
 	bare     bool
 	programs map[string]string // paths in the image; the name of the program in the directory of tools
 	setUID   bool              // of the programs
+	copies   []string          // files of the directory of tools
 	files    map[string]string
 	changes  []string // as of podman import
 }
@@ -272,6 +273,7 @@ var standIns = map[string]standIn{
 	"nonroot": {changes: []string{"USER 1234"}},
 	"agnhost": {
 		programs: map[string]string{"agnhost": "agnhost", "agnhost-2": "agnhost"},
+		copies:   []string{"localhost.crt", "localhost.key"},
 		files: map[string]string{
 			"etc/passwd": passwd + "user-defined-in-image:x:1000:1000::/home/user-defined-in-image:/bin/sh\n",
 			"etc/group":  group + "user-defined-in-image:x:1000:\ngroup-defined-in-image:x:50000:user-defined-in-image\n",
@@ -347,6 +349,15 @@ func (i standIn) write(tools string, to io.Writer) error {
 	maps.Copy(files, i.files)
 	for _, name := range slices.Sorted(maps.Keys(files)) {
 		if err := addFile(w, name, 0o644, []byte(files[name])); err != nil {
+			return err
+		}
+	}
+	for _, name := range i.copies {
+		text, err := os.ReadFile(filepath.Join(tools, name))
+		if err != nil {
+			return err
+		}
+		if err := addFile(w, name, 0o644, text); err != nil {
 			return err
 		}
 	}

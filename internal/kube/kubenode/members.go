@@ -32,7 +32,7 @@ func NewMembers() *Members { return &Members{unknown: make(map[types.UID][]strin
 
 // Source returns what lists and watches the Pods of a node in JSON, which shows the members that are not
 // known, and notes them. Protobuf, which clients prefer, has numbers in place of names.
-func (m *Members) Source(access *rest.Config, node string) (cache.ListerWatcher, error) {
+func (m *Members) Source(access *rest.Config, node string) (*cache.ListWatch, error) {
 	c := rest.CopyConfig(access)
 	c.APIPath, c.GroupVersion = "/api", &corev1.SchemeGroupVersion
 	c.AcceptContentTypes, c.ContentType = runtime.ContentTypeJSON, runtime.ContentTypeJSON

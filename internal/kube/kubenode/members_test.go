@@ -38,7 +38,7 @@ func TestMembersThatAreNotKnownAreSeen(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	list, err := source.List(metav1.ListOptions{})
+	list, err := source.ListWithContext(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -56,7 +56,7 @@ func TestMembersThatAreNotKnownAreSeen(t *testing.T) {
 	if got := m.of("u1"); len(got) != 0 {
 		t.Errorf("of a Pod without new members %q are unknown", got)
 	}
-	watch, err := source.Watch(metav1.ListOptions{})
+	watch, err := source.WatchWithContext(t.Context(), metav1.ListOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

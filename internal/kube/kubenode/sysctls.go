@@ -34,7 +34,7 @@ func ParseSysctls(text string) (out []string, err error) {
 		case !sysctlNames.MatchString(name):
 			errs = append(errs, fmt.Errorf("%q is neither the name of a sysctl nor a pattern as net.*", part))
 		case namespaceOf(name) == "":
-			errs = append(errs, fmt.Errorf("%q is a sysctl of the whole host: Pods can have those that begin with kernel.shm, kernel.msg, kernel.sem, fs.mqueue. or net.", part))
+			errs = append(errs, fmt.Errorf("%q is a sysctl of the whole host: Pods can have kernel.sem and those of kernel.shm*, kernel.msg*, fs.mqueue.* and net.*", part))
 		default:
 			out = append(out, name)
 		}
