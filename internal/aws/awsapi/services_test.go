@@ -205,6 +205,7 @@ func TestUpdateDeploysOnlyForAReason(t *testing.T) {
 	update("the same platform twice", false, ecs.UpdateServiceInput{PlatformVersion: aws.String("1.4.0")})
 	update("no registries", false, ecs.UpdateServiceInput{ServiceRegistries: []types.ServiceRegistry{}})
 	update("Service Connect that is off", false, ecs.UpdateServiceInput{ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: false}})
+	update("Service Connect that stays off", false, ecs.UpdateServiceInput{ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: false, Namespace: aws.String("n")}})
 	update("Service Connect", true, ecs.UpdateServiceInput{ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: true}})
 	update("forced", true, ecs.UpdateServiceInput{ForceNewDeployment: true})
 	s := w.describe("web").Services[0]

@@ -36,6 +36,11 @@ func frames(tests string) check {
 	return check{pkg: "internal/aws/datachannel", tests: "^(" + tests + ")$", flag: noFiles}
 }
 
+// awsCalls are tests of the API of Amazon ECS.
+func awsCalls(tests string) check {
+	return check{pkg: "internal/aws/awsapi", tests: "^(" + tests + ")$"}
+}
+
 // podman are tests of the client of Podman.
 func podman(tests string) check {
 	return check{pkg: "internal/host/libpod", tests: "^(" + tests + ")$"}
@@ -195,6 +200,9 @@ var mutants = []mutant{
 	{"a client that stays away has its program ended", "internal/aws/ecsexec session.lost", never, "told", "", sessions("TestAClientThatStaysAway")},
 	{"a record that is another file is read again", "internal/engine/record Cache.get", always, "ok entry identity", "", cached},
 	{"a record that was written just now is read again", "internal/engine/record Cache.get", always, "Unique", "", cached},
+	{"what is off is as what was never sent", "internal/aws/awsapi sameJSON", never, "disabled b", "", awsCalls("TestUpdateDeploysOnlyForAReason")},
+	{"only tasks of Fargate have its members", "internal/aws/awsapi onFargate", never, "launch fargate", "", awsCalls("TestTaskHasTheMembersOfItsLaunchType")},
+	{"events that clients put are bounded", "internal/aws/awsapi logs.putEvents", never, "size maxPutSize", "", awsCalls("TestWhatClientsPutIsBounded")},
 	{"connections of a forwarded port are bounded", "internal/aws/portforward Forwarder.accept", value, "make MaxConnections", "make(chan struct{}, 2*MaxConnections)", check{pkg: "internal/aws/portforward", tests: "^TestClientsAreLimited$"}},
 	{"output waits for a client", "internal/aws/datachannel Channel.Free", value, "max window waiting", "window", frames("TestOutputWaitsForAReaderThatStops")},
 	{"what the client had before is not sent for ever", "internal/aws/datachannel Channel.Pong", skip, "DeleteFunc", "", frames("TestNothingIsLostOrDoubled")},
