@@ -203,6 +203,8 @@ func TestTheActionRunsTests(t *testing.T) {
 	b.tested(strings.Replace(goodTests, "tests:\n", `tests:
 - name: fails
   expect:
+  - log: {container: app, contains: ready}
+    within: 2m
   - log: {contains: nothing of the kind}
     within: 1s
 `, 1))

@@ -52,7 +52,7 @@ var pages = map[string]page{
 		},
 	},
 	"aws.md": {special: elsewhere("aws.md")}, // TestAWSCLIReadsTheLinesOfATask
-	"ci.md": {given: (*tutorial).pipeline},
+	"ci.md":  {given: (*tutorial).pipeline},
 	"coming-from.md": {
 		given:   (*tutorial).fromElsewhere,
 		special: (*tutorial).importing,
