@@ -26,9 +26,8 @@ import (
 )
 
 // openLoad asks a port at a rate, whether or not the answers before have come: a fifth of the requests on
-// connections of their own, the others on kept ones, all with a body. With more new connections a minute
-// attempts to dial a copy time out: seen after 14,000 for each copy, half of the 28,000 ports that
-// connections from one address to another have, each of which waits for a minute.
+// connections of their own, the others on kept ones, all with a body. It needs a host with time for it:
+// requests pile up in a stall, and Podman's port forwarding does not answer for seconds then.
 type openLoad struct {
 	t     *testing.T
 	port  int
@@ -227,8 +226,8 @@ func trafficShifts(t *testing.T, perSecond int, least time.Duration) {
 	s.shiftInSteps(two, calls)
 	s.shiftAndBack(three)
 	eventually(t, "the time of the load", func() bool { return time.Since(load.begin) >= least })
-	if answers := load.none(); answers["one"] == 0 || answers["two"] == 0 || answers["three"] == 0 {
-		t.Errorf("answers by copies: %v, want some of each revision", answers)
+	if answers := load.none(); answers["one"] == 0 || answers["two"] == 0 { // three has connections for moments only
+		t.Errorf("answers by copies: %v, want some of both revisions that stayed", answers)
 	}
 	if t.Failed() {
 		var undialed []string
