@@ -71,7 +71,7 @@ func TestExampleOfAPodRuns(t *testing.T) {
 // `make demo`. The definition of units/blog.task is that of web/task.yaml.
 func TestExamplesAreAllRun(t *testing.T) {
 	t.Parallel()
-	run := regexp.MustCompile(`^(web/task\.yaml|batch/report\.task|registry/task\.yaml|units/hello\.task|service/web\.yaml|pod/pod\.yaml|shop/.*|units/blog\..*)$`)
+	run := regexp.MustCompile(`^(web/task\.yaml|batch/report\.task|registry/task\.yaml|units/hello\.task|service/web\.yaml|pod/pod\.yaml|(web/web|service/web|pod/pod)\.test\.yaml|shop/.*|units/blog\..*)$`)
 	root := os.Getenv("PODTASK_EXAMPLES")
 	for _, pattern := range []string{"*/*.yaml", "*/*.json", "*/*.task"} {
 		files, err := filepath.Glob(filepath.Join(root, pattern))
