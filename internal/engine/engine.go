@@ -26,6 +26,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/prober"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/schedule"
 	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
 	"github.com/podtask/podtask/internal/host/gpu"
@@ -107,6 +108,7 @@ type Engine struct {
 	Pauser    *observe.Pauser
 	Unowned   *observe.Unowned
 	Hooks     *hooks.Runner
+	Schedules *schedule.Store
 }
 
 // Open prepares the state directory. It does not connect to anything.
@@ -182,6 +184,9 @@ func (a *Engine) openState() (imagestore.Records, error) {
 		return none, fmt.Errorf("open event log in %s: %w", dir, err)
 	}
 	a.Events = &record.Events{Log: a.log, Store: events}
+	if a.Schedules, err = schedule.Open(dir, fsys); err != nil {
+		return none, err
+	}
 	shared, err := state.OpenLedger(dir, fsys)
 	if err != nil {
 		return none, err
@@ -246,7 +251,7 @@ func (a *Engine) assemble(records imagestore.Records) {
 		Metadata: a.Metadata, Runtime: a.Runtime, Leftover: left, Logs: a.Delivery, Sweep: a.Orphans.SweepAndLog, Prune: a.Pruner.Rounds,
 	}
 	a.Creator = &owner.Creator{Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Secrets: a.Secrets, Metadata: a.Metadata, Owners: a.Owners, LogSize: cfg.Settings.Tasks.LogSize, Logs: cfg.Settings.Tasks.Logs}
-	a.Expired = &cleanup.Expired{Log: a.log, StateDir: cfg.StateDir, Tasks: a.Tasks, Owners: a.Owners}
+	a.Expired = &cleanup.Expired{Log: a.log, StateDir: cfg.StateDir, Tasks: a.Tasks, Owners: a.Owners, Before: a.collectRuns}
 	a.Logs = &observe.Logs{Podman: conn.As[observe.LogReader](a.Podman), Files: logfiles.In(cfg.StateDir), Tasks: a.Tasks, Events: a.Events}
 	a.Stats = &observe.Stats{Root: cfg.Root, Podman: conn.As[observe.StatsReader](a.Podman)}
 	a.Exec = &observe.Exec{Podman: conn.As[observe.Execer](a.Podman), Containers: conn.As[observe.ContainerReader](a.Podman)}
@@ -289,6 +294,13 @@ func (a *Engine) override(o lifecycle.Options, given map[string]string) (lifecyc
 	tasks, err := a.cfg.Settings.Override(given)
 	o.Pull, o.Limits, o.Quota = tasks.Pull, tasks.Limits, tasks.Quota
 	return o, err
+}
+
+// collectRuns notes how the tasks of schedules ended.
+func (a *Engine) collectRuns() {
+	if err := a.Schedules.Collect(a.Tasks.Lookup); err != nil {
+		a.log.Info("the runs of schedules are not noted", "error", err)
+	}
 }
 
 // Close ends the connections. Owners must have been closed before.

@@ -20,6 +20,8 @@ type Expired struct {
 	StateDir string
 	Tasks    *record.Tasks
 	Owners   *owner.Owners
+	// Before is called before tasks are removed; nil for nothing.
+	Before func()
 }
 
 const (
@@ -41,6 +43,9 @@ const (
 func (c *Expired) Remove(ctx context.Context, now time.Time, keep time.Duration) {
 	if !c.due(now) {
 		return
+	}
+	if c.Before != nil {
+		c.Before()
 	}
 	var wg sync.WaitGroup
 	jobs := make(chan struct{}, cleanUpJobs)

@@ -284,3 +284,11 @@ func (t *Tasks) Watch(ctx context.Context, id string, fn func(lifecycle.State) b
 	}
 	return err
 }
+
+// Lookup returns a task as its record has it, and whether there is one. A record that cannot be read is one of a
+// task that has not ended.
+func (t *Tasks) Lookup(id string) (s lifecycle.State, found bool) {
+	s, err := t.Get(id)
+	var notFound *NotFoundError
+	return s, !errors.As(err, &notFound)
+}
