@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/define/calendar"
+	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/schedule"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -18,7 +20,7 @@ import (
 
 // create checks the definition and the times, and records the schedule before it makes the timer.
 func (o call) create(ctx context.Context, args []string) error {
-	s, err := o.times(ctx, args[0])
+	s, err := o.parse(args[0])
 	if err != nil {
 		return err
 	}
@@ -27,7 +29,11 @@ func (o call) create(ctx context.Context, args []string) error {
 		return fmt.Errorf("no schedule without systemd's user manager, whose timers wake it: %w", err)
 	}
 	defer manager.Close()
-	if err := o.define(ctx, args[1], &s); err != nil {
+	cron, err := o.define(ctx, args[1], &s)
+	if err != nil {
+		return err
+	}
+	if err := o.times(ctx, &s, cron); err != nil {
 		return err
 	}
 	unlock, err := o.store.Lock(ctx, s.Name)
@@ -47,6 +53,11 @@ func (o call) create(ctx context.Context, args []string) error {
 	if err := o.store.Put(s); err != nil {
 		return err
 	}
+	if s.Paused {
+		o.warn("the schedule is paused, as spec.suspend says: `podtask schedule resume %s` continues it", s.Name)
+		_, err := fmt.Fprintln(o.out, s.Name)
+		return err
+	}
 	if err := o.install(ctx, manager, s); err != nil {
 		return fmt.Errorf("the schedule is recorded, but has no timer: %w; `podtask schedule resume %s` tries again", err, s.Name)
 	}
@@ -55,61 +66,98 @@ func (o call) create(ctx context.Context, args []string) error {
 	return err
 }
 
-// times reads the name and the flags about times.
-func (o call) times(ctx context.Context, name string) (schedule.State, error) {
+// parse reads the name and the flags.
+func (o call) parse(name string) (schedule.State, error) {
 	path := command.Path(o.c)
 	now := time.Now().UTC()
-	s := schedule.State{
-		ID: record.NewID(), Name: name, Overlap: schedule.Overlap(o.c.String("overlap")), CatchUp: o.c.Bool("catch-up"),
-		Created: now, Decided: now, Source: strings.Join(o.c.StringSlice("at"), "; "),
-	}
+	s := schedule.State{ID: record.NewID(), Name: name, Overlap: schedule.Overlap(o.c.String("overlap")), CatchUp: o.c.Bool("catch-up"), Created: now, Decided: now}
 	if err := schedule.CheckName(name); err != nil {
 		return s, command.Usagef(path, "%v", err)
 	}
 	if !slices.Contains(schedule.Overlaps, s.Overlap) {
 		return s, command.Usagef(path, "--overlap is forbid, replace or allow, not %q", s.Overlap)
 	}
-	if len(o.c.StringSlice("at")) == 0 {
-		return s, command.Usagef(path, "--at is missing: when is it due? --at 'Mon..Fri 03:00'")
-	}
-	var errs []error
-	for _, at := range o.c.StringSlice("at") {
-		if zone := o.c.String("timezone"); zone != "" {
-			at += " " + zone
-		}
-		errs = append(errs, o.calendar.Check(ctx, at))
-		s.Calendar = append(s.Calendar, at)
-	}
-	return s, errors.Join(errs...)
+	return s, nil
 }
 
-// define reads the definition of a schedule.
-func (o call) define(ctx context.Context, name string, s *schedule.State) error {
+// times reads when a schedule is due: --at, or what the manifest of a CronJob says. All problems are reported at once.
+func (o call) times(ctx context.Context, s *schedule.State, cron *pod.CronJob) error {
+	given, zone := o.c.StringSlice("at"), o.c.String("timezone")
+	if cron != nil {
+		if !o.c.IsSet("overlap") {
+			s.Overlap = schedule.Overlap(strings.ToLower(cron.ConcurrencyPolicy))
+		}
+		s.Paused = cron.Suspend
+		if !o.c.IsSet("catch-up") { // Kubernetes makes up for the latest time
+			s.CatchUp, s.Within = true, cron.StartingDeadline
+		}
+	}
+	var errs []error
+	add := func(events []string, err error, zone string) {
+		errs = append(errs, err)
+		for _, e := range events {
+			if zone != "" {
+				e += " " + zone
+			}
+			errs = append(errs, o.calendar.Check(ctx, e))
+			s.Calendar = append(s.Calendar, e)
+		}
+	}
+	switch {
+	case len(given) > 0:
+		s.Source = strings.Join(given, "; ")
+		for _, at := range given {
+			if calendar.IsEventBridge(at) {
+				events, err := calendar.EventBridge(at)
+				add(events, err, cmp.Or(zone, "UTC"))
+				continue
+			}
+			add([]string{at}, nil, zone)
+		}
+	case cron != nil:
+		s.Source = cron.Schedule
+		events, err := calendar.Cron(cron.Schedule)
+		add(events, err, cmp.Or(zone, cron.TimeZone, "UTC"))
+	default:
+		return command.Usagef(command.Path(o.c), "--at is missing: when is it due? --at 'Mon..Fri 03:00'")
+	}
+	return errors.Join(errs...)
+}
+
+// define reads the definition of a schedule, and what it says about times if it is a CronJob.
+func (o call) define(ctx context.Context, name string, s *schedule.State) (*pod.CronJob, error) {
 	d, err := o.definition(o.c, name)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if d.Changes.Environment, err = command.ReadEnv(o.environ, command.Path(o.c), o.c.StringSlice("env-file"), o.c.StringSlice("env")); err != nil {
-		return err
+		return nil, err
 	}
 	_, f, err := d.Read()
 	if err != nil {
-		return err
+		return nil, err
+	}
+	cron := f.Definition.Manifest.CronJob
+	if cron != nil { // its warning is that podtask would run the Pod once
+		f.Warnings = slices.DeleteFunc(f.Warnings, func(w taskdef.Problem) bool { return w.Pointer == "/kind" })
 	}
 	if !f.Runnable(o.errOut) {
-		return command.ExitStatus(command.ExitOwnFailure)
+		return nil, command.ExitStatus(command.ExitOwnFailure)
+	}
+	if cron != nil && len(cron.Ignored) > 0 {
+		o.warn("no effect on a schedule: %s", strings.Join(cron.Ignored, ", "))
 	}
 	o.defaults(s)
 	if s.Task, s.Files, err = f.Definition.PrepareCopies(ctx, o.secrets); err != nil {
-		return err
+		return nil, err
 	}
 	if err := checkSources(s.Task, s.Files); err != nil {
-		return err
+		return nil, err
 	}
 	for _, w := range o.preflight.Warnings(ctx, s.Task) {
 		o.warn("%s", w)
 	}
-	return nil
+	return cron, nil
 }
 
 // checkSources refuses secrets that only this process can read: nobody is there when the schedule is due.

@@ -53,11 +53,11 @@ func (o call) run(ctx context.Context, args []string) error {
 // elapses meanwhile starts no second process, so it looks again until nothing is due.
 func (o call) runDue(ctx context.Context, s schedule.State) error {
 	for {
-		s, _, err := o.fold(ctx, s)
-		if err != nil {
+		var err, pending error
+		if s, _, err = o.fold(ctx, s); err != nil {
 			return err
 		}
-		s, pending := o.startPending(ctx, s)
+		s, pending = o.startPending(ctx, s)
 		_, _, active := schedule.Fold(s, o.tasks.Lookup)
 		now := time.Now().UTC()
 		due, err := o.calendar.Between(ctx, s.Calendar, s.Decided, now)

@@ -57,7 +57,8 @@ func verbs() []verb {
 	return []verb{
 		{
 			"create", "NAME FILE|-|FAMILY[:REV]", "create a schedule of a definition, which is read now",
-			`--at is a calendar event of systemd.time(7).
+			`--at is a calendar event of systemd.time(7), or rate(), cron() or at() of EventBridge, which
+are in UTC unless --timezone is given. A CronJob says itself when it is due.
 With --overlap forbid, a run is left out while an earlier one has not ended; replace stops
 the earlier one first. Times at which the host was off or asleep are left out, or with
 --catch-up made up for by one run.

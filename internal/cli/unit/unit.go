@@ -300,6 +300,9 @@ func stopService(ctx context.Context, manager *cgroups.User, s taskunit.Source, 
 	if strings.Contains(service, "@.") { // a template does not run
 		return nil
 	}
+	if err := manager.StopService(ctx, strings.TrimSuffix(service, ".service")+".timer"); err != nil { // of OnCalendar=
+		return err
+	}
 	state, err := manager.ActiveState(ctx, service)
 	if err != nil || state == "inactive" || state == "failed" {
 		return err

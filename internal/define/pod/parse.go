@@ -41,6 +41,8 @@ type Result struct {
 	Sensitive bool
 	// HostPaths are to be checked, or made, before the task runs.
 	HostPaths []HostPath
+	// CronJob says when the Pod runs; nil if the manifest is not a CronJob.
+	CronJob *CronJob
 }
 
 // HostPath is a path of the host and what Kubernetes wants to find there.
@@ -77,6 +79,9 @@ func parse(src taskdef.Source, o Options) (Result, taskdef.Report, error) {
 	var result Result
 	if m.spec.present() {
 		result = m.build(o)
+		if m.kind.name == "CronJob" {
+			result.CronJob = newCronJob(m.owner)
+		}
 		for _, doc := range m.secrets {
 			for _, c := range secretData(doc) {
 				result.Sensitive = result.Sensitive || len(c.bytes) > 0

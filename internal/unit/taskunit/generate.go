@@ -11,9 +11,9 @@ import (
 	"github.com/containers/podman/v5/pkg/systemd/parser"
 )
 
-// Service is a generated service.
+// Service is a generated service, or the timer that starts one.
 type Service struct {
-	// Name is the file's name: "web-task.service".
+	// Name is the file's name: "web-task.service" or "web-task.timer".
 	Name string
 	// Text is the file's content.
 	Text string
@@ -55,9 +55,9 @@ func Generate(sources []Source, o Options) ([]Service, []Problem) {
 			continue
 		}
 		c := conversion{generator: &g, source: s, out: parser.NewUnitFile()}
-		service := c.convert()
+		made := append([]Service{c.convert()}, c.timer()...)
 		if !slices.ContainsFunc(c.problems, func(p Problem) bool { return !p.Warning }) {
-			services = append(services, service)
+			services = append(services, made...)
 		}
 		problems = append(problems, c.problems...)
 	}
@@ -137,6 +137,37 @@ func (c *conversion) convert() Service {
 	links := c.links(name)
 	text, _ := c.out.ToString() // writing to memory does not fail
 	return Service{Name: name, Text: text, Links: links, Source: c.source.File.Path}
+}
+
+// timer returns the timer of a unit with OnCalendar=. It starts with the user manager, and the service with it.
+func (c *conversion) timer() []Service {
+	task := c.source.entries(taskSection)
+	times := all(task, "OnCalendar")
+	persistent, given := last(task, "Persistent")
+	switch {
+	case given && len(times) == 0:
+		c.wrong(persistent.place, "Persistent= makes up for times of OnCalendar=, which is missing")
+	case given && persistent.value != "true" && persistent.value != "false":
+		c.wrong(persistent.place, "Persistent=%s: it is true or false", persistent.value)
+	}
+	if len(times) == 0 {
+		return nil
+	}
+	if strings.Contains(c.source.service(), "@") {
+		c.wrong(times[0].place, "OnCalendar= is not for a template or an instance: write a timer for it, see systemd.timer(5)")
+	}
+	name := c.source.service() + ".timer"
+	out := conversion{generator: c.generator, source: c.source, out: parser.NewUnitFile()}
+	out.comment()
+	for _, e := range times {
+		out.out.Add("Timer", "OnCalendar", e.value)
+	}
+	out.out.Add("Timer", "AccuracySec", "1s")
+	if persistent.value == "true" {
+		out.out.Add("Timer", "Persistent", "true")
+	}
+	text, _ := out.out.ToString() // writing to memory does not fail
+	return []Service{{Name: name, Text: text, Links: []Link{{Path: "timers.target.wants/" + name, Target: "../" + name}}, Source: c.source.File.Path}}
 }
 
 func (c *conversion) comment() {

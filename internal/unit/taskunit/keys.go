@@ -66,6 +66,8 @@ var keys = []key{
 	{name: "CPUQuotaPeriodSec", flag: "cpu-period", read: readPeriod},
 	{name: "TasksMax", flag: "pids-limit", read: readCount},
 	{name: "StopTimeout", flag: "stop-timeout", read: readSeconds},
+	{name: "OnCalendar", many: true},
+	{name: "Persistent"},
 	{name: "RuntimeMaxSec", flag: "stop-after", read: readTimeSpan},
 }
 

@@ -252,13 +252,15 @@ func Sync(dir string, services []taskunit.Service) error {
 	}
 	err := writeAll(dir, services, writeOver)
 	stale, _ := filepath.Glob(filepath.Join(dir, "*.service"))
-	for _, path := range stale {
+	timers, _ := filepath.Glob(filepath.Join(dir, "*.timer"))
+	for _, path := range append(stale, timers...) {
 		if !wanted[filepath.Base(path)] && ours(path) {
 			err = errors.Join(err, os.Remove(path))
 		}
 	}
 	links, _ := filepath.Glob(filepath.Join(dir, "*.*", "*-task*.service"))
-	for _, path := range links {
+	timers, _ = filepath.Glob(filepath.Join(dir, "timers.target.wants", "*-task*.timer"))
+	for _, path := range append(links, timers...) {
 		if _, gone := os.Stat(path); errors.Is(gone, fs.ErrNotExist) && !wanted[filepath.Base(path)] {
 			err = errors.Join(err, os.Remove(path))
 		}
