@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/schedule"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -61,13 +62,14 @@ func completeCommand(p *command.Program) *cli.Command {
 
 // completionOptions is what `podtask __complete` uses.
 type completionOptions struct {
-	out    io.Writer
-	tasks  *record.Tasks
-	owners *connect.Connector
+	out       io.Writer
+	tasks     *record.Tasks
+	schedules *schedule.Store
+	owners    *connect.Connector
 }
 
 func newCompletion(m *command.Machine) completionOptions {
-	return completionOptions{out: m.Program.Stdout, tasks: m.Engine.Tasks, owners: m.Connector}
+	return completionOptions{out: m.Program.Stdout, tasks: m.Engine.Tasks, schedules: m.Engine.Schedules, owners: m.Connector}
 }
 
 // Run implements command.Runner.
@@ -109,10 +111,23 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 		if len(arguments) == 0 && cmd.Name != "create" && cmd.Name != "ls" {
 			candidates = o.serviceNames(cmd.Name)
 		}
+	case path[0].Name == "schedule":
+		if cmd.Name != "create" && cmd.Name != "ls" && (len(arguments) == 0 || strings.HasSuffix(cmd.ArgsUsage, "...")) {
+			candidates = o.scheduleNames()
+		}
 	case strings.HasPrefix(strings.TrimPrefix(cmd.ArgsUsage, "["), "TASK"):
 		candidates = o.taskArguments(cmd, arguments)
 	}
 	return slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, word) })
+}
+
+// scheduleNames returns the names of all schedules whose records can be read.
+func (o completionOptions) scheduleNames() (names []string) {
+	all, _ := o.schedules.All()
+	for _, s := range all {
+		names = append(names, s.Name)
+	}
+	return names
 }
 
 // fixedWords returns the literal alternatives of a usage such as "bash|zsh|fish"; words in
@@ -165,6 +180,8 @@ func valuesOf(f cli.Flag) []string {
 		}
 	}
 	switch f.Names()[0] {
+	case "overlap":
+		return []string{string(schedule.Forbid), string(schedule.Replace), string(schedule.Allow)}
 	case "condition":
 		return []string{string(connect.UntilRunning), string(connect.UntilHealthy), string(connect.UntilStopped)}
 	case "format":

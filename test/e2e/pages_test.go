@@ -84,6 +84,7 @@ var pages = map[string]page{
 		u.want(0, "run", "-d", "--wait=running", "--name", "one", "web.json")
 		u.want(0, "run", "-d", "--name", "two", "web.json")
 	}},
+	"schedules.md": {special: elsewhere("schedules.md")}, // TestSchedule
 	"services.md": {
 		given: func(u *tutorial) { u.agent(); u.web("") },
 		special: func(u *tutorial) map[string]func(string) {

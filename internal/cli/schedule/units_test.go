@@ -1,10 +1,12 @@
 package schedule
 
 import (
+	"os/exec"
 	"strings"
 	"testing"
 
 	"github.com/podtask/podtask/internal/engine/schedule"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 func TestUnits(t *testing.T) {
@@ -34,5 +36,34 @@ func TestUnitEnvironmentHasNoPasswords(t *testing.T) {
 	got := strings.Join(unitEnvironment([]string{"https_proxy=http://u:p@x", "PATH=/bin", "AWS_SECRET_ACCESS_KEY=s", "PODTASK_PULL=never", "XDG_STATE_HOME=/s"}), " ")
 	if got != "PATH=/bin PODTASK_PULL=never XDG_STATE_HOME=/s" {
 		t.Error(got)
+	}
+}
+
+func TestNamesAndTimesStayInTheirLines(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"", "../x", "a/b", "a b", "a\nb", "a%n", "-x", strings.Repeat("a", 101)} {
+		if schedule.CheckName(name) == nil {
+			t.Errorf("%q is taken for a name", name)
+		}
+	}
+	if _, err := exec.LookPath("systemd-analyze"); err != nil {
+		t.Skip("systemd-analyze is not installed")
+	}
+	c := schedule.SystemdCalendar{Path: "/usr/bin:/bin"}
+	for _, at := range []string{"daily\n[Service]", "daily\nOnActiveSec=1", "daily\r", "%h", "daily; hourly"} {
+		if c.Check(t.Context(), at) == nil {
+			t.Errorf("%q is taken for a time", at)
+		}
+	}
+}
+
+func TestSecretsOfTheShellAreRefused(t *testing.T) {
+	t.Parallel()
+	task := taskdef.Task{Containers: []taskdef.Container{{Name: "app", Secrets: []taskdef.Secret{
+		{Name: "A", SecretValue: taskdef.SecretValue{Source: "env:A"}}, {Name: "B", SecretValue: taskdef.SecretValue{Source: "podman:b"}}, {Name: "C", SecretValue: taskdef.SecretValue{Source: "env:file"}},
+	}}}}
+	err := checkSources(task, map[string][]byte{"file": nil})
+	if err == nil || !strings.Contains(err.Error(), "the secret A") || strings.Contains(err.Error(), "secret C") {
+		t.Error(err)
 	}
 }

@@ -126,6 +126,7 @@ var mutants = []mutant{
 	{"a log router gets the last lines before its stop", "pkg/lifecycle stopOp", never, "flushes", "", cases("a_log_router")},
 	{"a kill does not wait for a log router", "pkg/lifecycle cancelFlush", value, "Force", "false", cases("a_log_router")},
 	{"a log router starts before those that log to it", "pkg/taskdef withRouter", never, "RoutedBy waits", "", logs("pkg/taskdef", "TestARouterStartsFirst")},
+	{"a time of a schedule has one run", "internal/engine/schedule Decide", never, "ContainsFunc", "", engine("schedule", "TestDecide")},
 	{"a task stops at its deadline", "pkg/lifecycle settleDeadline", always, "Before", "", cases("deadline")},
 	{"a Pod runs until its last container has ended", "pkg/lifecycle awaitsLast", value, "UntilLast ContainsFunc", "false", cases("last")},
 	{"the first restart of a Pod does not wait", "pkg/lifecycle restartVerdict", never, "FirstAtOnce quick", "", scripts},
