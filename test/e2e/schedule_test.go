@@ -33,7 +33,9 @@ func (b *box) history(schedule string) (runs []scheduledRun) {
 func TestSchedule(t *testing.T) {
 	b := newBox(t)
 	name := b.family
-	b.want(0, "schedule", "create", name, b.define(ctr{Name: "job", Command: words("exit 3")}), "--at", "*:*:0/2", "--overlap=allow")
+	job := b.define(ctr{Name: "job", Command: words("exit 3")})
+	b.want(3, "run", "--rm", job) // starts Podman's service, which would keep the unit of an owner in memory
+	b.want(0, "schedule", "create", name, job, "--at", "*:*:0/2", "--overlap=allow")
 	t.Cleanup(func() {
 		b.podtask("schedule", "rm", "--force", name)
 	})

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"os/signal"
 	"syscall"
@@ -73,6 +74,10 @@ func (o ownerOptions) Run(ctx context.Context, c *cli.Context) error {
 		return err
 	}
 	defer task.Close()
+	// Whoever offered it may have been killed since.
+	if err := os.Remove(o.connector.OfferSocket(id)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
 	l, err := api.Listen(o.connector.Socket(id))
 	if err != nil {
 		return err
