@@ -78,3 +78,57 @@ func TestSchedule(t *testing.T) {
 		t.Errorf("units are left: %s", left)
 	}
 }
+
+// A schedule with the rule forbid runs no second task beside the first; with replace, the first one is stopped. Times that
+// passed while there was no timer are made up for by one run.
+func TestScheduleOverlapsAndCatchesUp(t *testing.T) {
+	b := newBox(t)
+	forbid, replace, late := b.family+"-forbid", b.family+"-replace", b.family+"-late"
+	t.Cleanup(func() { b.podtask("schedule", "rm", "--force", forbid, replace, late) })
+	b.want(3, "run", "--rm", b.define(ctr{Name: "job", Command: words("exit 3")})) // starts Podman's service
+	b.want(0, "schedule", "create", forbid, b.waiter(), "--at", "*-02-29 UTC")
+	b.want(0, "schedule", "create", replace, b.waiter(), "--at", "cron(0 0 29 FEB ? *)", "--overlap=replace")
+	run := func(name string) string { return strings.TrimSpace(b.want(0, "schedule", "run", name).out) }
+	first := run(forbid)
+	if r := b.want(125, "schedule", "run", forbid); !strings.Contains(r.err, "forbid") {
+		t.Errorf("a second run: %s", r.err)
+	}
+	if r := b.want(125, "schedule", "rm", forbid); !strings.Contains(r.err, "--force") {
+		t.Errorf("rm of what runs: %s", r.err)
+	}
+	old := run(replace)
+	fresh := run(replace)
+	if got := b.inspect(old); got.Status != "STOPPED" || !strings.Contains(got.StoppedReason, "next run of schedule") {
+		t.Errorf("the earlier run is %s: %s", got.Status, got.StoppedReason)
+	}
+	if runs := b.history(replace); len(runs) != 2 || runs[0].Task != fresh || runs[0].Status != "running" || runs[1].Status != "ended" {
+		t.Errorf("%+v", runs)
+	}
+	b.want(0, "schedule", "rm", "--force", forbid, replace)
+	if got := b.inspect(first).Status; got != "STOPPED" {
+		t.Errorf("after rm --force: %s", got)
+	}
+
+	b.want(0, "schedule", "create", late, b.define(ctr{Name: "job", Command: words("exit 0")}), "--at", "*:*:*", "--catch-up", "--overlap=allow")
+	timer := "podtask-schedule-" + late + ".timer"
+	systemctl := func(verb string) {
+		if out, err := exec.Command("systemctl", "--user", verb, timer).CombinedOutput(); err != nil {
+			t.Fatalf("systemctl %s: %v %s", verb, err, out)
+		}
+	}
+	systemctl("stop")
+	before := len(b.history(late))
+	eventually(t, "the next times pass", func() bool {
+		var rows []struct{ State string }
+		return json.Unmarshal([]byte(b.want(0, "schedule", "ls", "--format=json").out), &rows) == nil && len(rows) == 1 && rows[0].State == "no-timer"
+	})
+	b.want(0, "schedule", "resume", late)
+	eventually(t, "it catches up", func() bool { return len(b.history(late)) > before })
+	seen := map[string]bool{}
+	for _, r := range b.history(late) {
+		if seen[r.Due] {
+			t.Errorf("two runs for %s", r.Due)
+		}
+		seen[r.Due] = true
+	}
+}

@@ -48,7 +48,7 @@ func newRunRow(r schedule.Run, now time.Time) runRow {
 		end = now
 	}
 	if !end.IsZero() {
-		seconds := end.Sub(r.Begun).Seconds()
+		seconds := float64(end.Sub(r.Begun).Milliseconds()) / 1000
 		out.Seconds = &seconds
 	}
 	return out

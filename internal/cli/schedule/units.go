@@ -24,7 +24,7 @@ func timerName(schedule string) string { return "podtask-schedule-" + schedule +
 func serviceName(schedule string) string { return "podtask-schedule-" + schedule + ".service" }
 
 // timerText is the timer of a schedule. It wakes the service when it starts, too, because times may have passed
-// while the host was off.
+// while the host was off. A daemon-reload wakes it as well, which does no harm.
 func timerText(s schedule.State) string {
 	var b strings.Builder
 	b.WriteString(unitHead + "[Unit]\nDescription=podtask schedule " + s.Name + "\n\n[Timer]\nOnActiveSec=0\nAccuracySec=1s\n")
