@@ -72,11 +72,11 @@ func (o call) each(ctx context.Context, names []string, change func(*cgroups.Use
 }
 
 func (o call) one(ctx context.Context, name string, change func(schedule.State) error) error {
-	unlock, err := o.store.Lock(ctx, name)
+	lock, err := o.store.Lock(ctx, name)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer lock.Unlock()
 	s, err := o.store.Get(name)
 	if err != nil {
 		return err

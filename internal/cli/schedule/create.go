@@ -36,11 +36,11 @@ func (o call) create(ctx context.Context, args []string) error {
 	if err := o.times(ctx, &s, cron); err != nil {
 		return err
 	}
-	unlock, err := o.store.Lock(ctx, s.Name)
+	lock, err := o.store.Lock(ctx, s.Name)
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer lock.Unlock()
 	var none *schedule.NotFoundError
 	if _, err := o.store.Get(s.Name); !errors.As(err, &none) {
 		return errors.Join(fmt.Errorf("there is a schedule %s: `podtask schedule rm %s` removes it", s.Name, s.Name), err)

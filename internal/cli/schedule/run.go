@@ -15,11 +15,11 @@ import (
 
 // run runs a schedule now, or with --due if its time has come.
 func (o call) run(ctx context.Context, args []string) error {
-	unlock, err := o.store.Lock(ctx, args[0])
+	lock, err := o.store.Lock(ctx, args[0])
 	if err != nil {
 		return err
 	}
-	defer unlock()
+	defer lock.Unlock()
 	s, err := o.store.Get(args[0])
 	if errors.As(err, new(*schedule.NotFoundError)) && o.c.Bool("due") {
 		return nil // removed since the timer elapsed; a failure would start this again

@@ -47,12 +47,8 @@ func key(name string) string {
 }
 
 // Lock waits for the lock of a schedule. Its holder alone changes the record.
-func (t *Store) Lock(ctx context.Context, name string) (unlock func() error, err error) {
-	l, err := t.locks.LockWait(ctx, key(name))
-	if err != nil {
-		return nil, err
-	}
-	return l.Unlock, nil
+func (t *Store) Lock(ctx context.Context, name string) (*state.Lock, error) {
+	return t.locks.LockWait(ctx, key(name))
 }
 
 // Get returns a schedule; without one the error is a *NotFoundError.
