@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+
 )
 
 // Problem is one thing that is wrong with a request.
@@ -124,7 +127,7 @@ func (p *planner) name(i int) string {
 // prefer gives port i the host port that it prefers, if it is open and that is free.
 func (p *planner) prefer(i int) {
 	port := p.ports[i]
-	if port.HostPort != 0 || port.Preferred == 0 || port.Next || p.bad[i] || port.Preferred < p.host.UnprivilegedStart {
+	if port.HostPort != 0 || port.Preferred == 0 || port.AnyOf.Given() && (port.Preferred < port.AnyOf.First || port.Preferred > port.AnyOf.Last) || port.Next || p.bad[i] || port.Preferred < p.host.UnprivilegedStart {
 		return
 	}
 	if !p.host.Taken(port.Protocol, port.HostIP, port.Preferred) {
@@ -138,6 +141,10 @@ func (p *planner) choose(i int) {
 	if port.HostPort != 0 || port.Next || p.bad[i] {
 		return
 	}
+	if port.AnyOf.Given() {
+		p.chooseAmong(i, port.AnyOf)
+		return
+	}
 	for range freeAttempts {
 		n, err := p.host.Free(port.Protocol, port.HostIP)
 		if err != nil {
@@ -149,6 +156,17 @@ func (p *planner) choose(i int) {
 		}
 	}
 	p.fail(i, "no free host port found in %d attempts: set hostPort", freeAttempts)
+}
+
+// chooseAmong gives port i the first free host port of a range.
+func (p *planner) chooseAmong(i int, among taskdef.PortSpan) {
+	port := p.ports[i]
+	for n := int(among.First); n <= int(among.Last); n++ {
+		if !p.host.Taken(port.Protocol, port.HostIP, uint16(n)) && p.place(i, uint16(n)) {
+			return
+		}
+	}
+	p.fail(i, "none of the host ports %s is free and open to users: stop a program that uses one, or use another range", among)
 }
 
 // place gives port i and those of its range the host ports from first on, and

@@ -30,6 +30,10 @@ func TestPlanFillsHostPorts(t *testing.T) {
 	udp := func(p ports.Mapping) ports.Mapping { p.Protocol = "udp"; return p }
 	next := func(p ports.Mapping) ports.Mapping { p.Next = true; return p }
 	prefer := func(n uint16, p ports.Mapping) ports.Mapping { p.Preferred = n; return p }
+	among := func(first, last uint16, p ports.Mapping) ports.Mapping {
+		p.AnyOf = taskdef.PortSpan{First: first, Last: last}
+		return p
+	}
 	tests := []struct {
 		name string
 		in   []ports.Mapping
@@ -49,6 +53,8 @@ func TestPlanFillsHostPorts(t *testing.T) {
 		{"the second that prefers a port gets another", []ports.Mapping{prefer(8080, tcp(0)), prefer(8080, tcp(0))}, "[*:8080/tcp *:40000/tcp]"},
 		{"a range that prefers ports is in one piece", []ports.Mapping{prefer(8887, tcp(0)), next(prefer(8888, tcp(0)))}, "[*:40000/tcp *:40001/tcp]"},
 		{"a fixed one has no preference", []ports.Mapping{prefer(8080, tcp(9090))}, "[*:9090/tcp]"},
+		{"the first free one of some is chosen", []ports.Mapping{among(8888, 8890, tcp(0)), tcp(8889)}, "[*:8890/tcp *:8889/tcp]"},
+		{"a preferred one of some is chosen", []ports.Mapping{prefer(8890, among(8888, 8890, tcp(0))), prefer(9000, among(8888, 8890, tcp(0)))}, "[*:8890/tcp *:8889/tcp]"},
 		{"one number for two protocols", []ports.Mapping{tcp(53000), udp(tcp(53000))}, "[*:53000/tcp *:53000/udp]"},
 		{"one number for two addresses", []ports.Mapping{at(tcp(8080), "127.0.0.1"), at(tcp(8080), "127.0.0.2")}, "[127.0.0.1:8080/tcp 127.0.0.2:8080/tcp]"},
 		{"IPv4 and IPv6 are apart", []ports.Mapping{at(tcp(8080), "0.0.0.0"), at(tcp(8080), "::1")}, "[0.0.0.0:8080/tcp [::1]:8080/tcp]"},
@@ -90,6 +96,7 @@ func TestPlanRefuses(t *testing.T) {
 		{"all IPv4 and one of them", []ports.Mapping{at(tcp(8080), "0.0.0.0"), at(tcp(8080), "127.0.0.1")}, quiet(), "requested twice"},
 		{"an address written in two ways", []ports.Mapping{at(tcp(8080), "127.0.0.1"), at(tcp(8080), "::ffff:127.0.0.1")}, quiet(), "requested twice"},
 		{"a port in use", []ports.Mapping{tcp(8080)}, taken, "in use on this host"},
+		{"none of some is free", []ports.Mapping{{ContainerPort: 80, Protocol: "tcp", AnyOf: taskdef.PortSpan{First: 8080, Last: 8080}}}, taken, "none of the host ports 8080-8080 is free"},
 		{"no free port", []ports.Mapping{tcp(0)}, exhausted, "out of ports"},
 		{"always the same free port", []ports.Mapping{tcp(0), tcp(0)}, stubborn, "128 attempts"},
 		{"no free port behind the first of a range", []ports.Mapping{tcp(0), {Container: "web", ContainerPort: 81, Protocol: "tcp", Next: true}}, crowded, "128 attempts"},

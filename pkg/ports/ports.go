@@ -62,8 +62,10 @@ type Mapping struct {
 	HostPort      uint16 // 0 in a request: any free port
 	// Preferred is taken for a HostPort of 0 if it is free and may be published; 0 for none.
 	Preferred uint16
-	Protocol  string // tcp or udp
-	HostIP    string // empty: all addresses
+	// AnyOf are the ports of which one is chosen for a HostPort of 0; the zero value is any.
+	AnyOf    taskdef.PortSpan
+	Protocol string // tcp or udp
+	HostIP   string // empty: all addresses
 	// Next: the host port follows that of the mapping before, as in a range.
 	Next bool
 }
@@ -107,7 +109,7 @@ func OfTask(t taskdef.Task) []Mapping {
 func OfContainer(c taskdef.Container) (out []Mapping) {
 	for _, p := range c.Ports {
 		for n := range p.Count() {
-			one := Mapping{Container: c.Name, ContainerPort: p.ContainerPort + uint16(n), Protocol: p.Protocol, HostIP: p.HostIP, Next: n > 0}
+			one := Mapping{Container: c.Name, ContainerPort: p.ContainerPort + uint16(n), Protocol: p.Protocol, HostIP: p.HostIP, AnyOf: p.AnyOf, Next: n > 0}
 			if p.HostPort != 0 {
 				one.HostPort = p.HostPort + uint16(n)
 			} else if p.AWSVPCHostPort != 0 {
@@ -163,8 +165,8 @@ func Fixed(t taskdef.Task) (fixed []HostPort) {
 }
 
 // NeedsPlan reports whether Podman cannot choose the open host ports itself: it gives a
-// container port that is published twice only one host port, and knows neither ranges of them
-// nor preferred ones.
+// container port that is published twice only one host port, and knows neither ranges of them,
+// nor preferred ones, nor a choice among some.
 func NeedsPlan(mappings []Mapping) bool {
 	type key struct {
 		ip, protocol string
@@ -173,7 +175,7 @@ func NeedsPlan(mappings []Mapping) bool {
 	seen := make(map[key]bool)
 	for _, m := range mappings {
 		if k := (key{m.HostIP, m.Protocol, m.ContainerPort}); m.HostPort == 0 {
-			if seen[k] || m.Next || m.Preferred != 0 {
+			if seen[k] || m.Next || m.Preferred != 0 || m.AnyOf.Given() {
 				return true
 			}
 			seen[k] = true

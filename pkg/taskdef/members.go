@@ -221,6 +221,7 @@ var extensions = []member{
 	{inContainer + extensionMember + ".secretFiles[].uid", honoured, "owner of the file in the container; default 0", nil},
 	{inContainer + extensionMember + ".secretFiles[].valueFrom", honoured, "as in `secrets`, or the ARN of an S3 object, which is a reference", nil},
 	{inContainer + "portMappings[]." + extensionMember, honoured, "", nil},
+	{inContainer + "portMappings[]." + extensionMember + ".hostPortRange", honoured, "`FIRST-LAST`: a free port of the host among these is chosen at the start, in place of `hostPort`", nil},
 	{inContainer + "portMappings[]." + extensionMember + ".hostIP", honoured, "host address to publish the port on; with pasta, an IPv6 address needs a host with IPv6", nil},
 }
 

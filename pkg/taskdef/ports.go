@@ -25,10 +25,11 @@ func decodePorts(c cursor, mode NetworkMode) []Port {
 		}
 		item.at(extensionMember).want(doctree.Object, "")
 		decodePortRange(item, &p)
+		decodeHostPortRange(item, &p)
 		if p.Protocol == "" {
 			p.Protocol = "tcp"
 		}
-		switch inner := p.HostPort == 0 || p.HostPort == p.ContainerPort; {
+		switch inner := !p.AnyOf.Given() && (p.HostPort == 0 || p.HostPort == p.ContainerPort); {
 		case mode == NetworkHost && inner:
 			p.HostPort = p.ContainerPort
 		case mode == NetworkAWSVPC && inner:
@@ -59,18 +60,39 @@ func decodePortRange(c cursor, p *Port) {
 	if c.at("containerPort").present() || c.at("hostPort").present() {
 		c.wrong("a mapping of a range has neither containerPort nor hostPort", "remove them, or write a mapping of its own for the port")
 	}
-	s := member.str()
-	first, last, ok := strings.Cut(s, "-")
+	span, ok := decodePortSpan(member)
+	if !ok {
+		c.p.broken[c.ptr+"/containerPort"] = true // that it is missing is no news
+		return
+	}
+	p.ContainerPort, p.ContainerPortEnd = span.First, span.Last
+}
+
+// decodePortSpan decodes "FIRST-LAST".
+func decodePortSpan(member cursor) (s PortSpan, ok bool) {
+	text := member.str()
+	first, last, ok := strings.Cut(text, "-")
 	a, err1 := strconv.ParseUint(strings.TrimSpace(first), 10, 16)
 	b, err2 := strconv.ParseUint(strings.TrimSpace(last), 10, 16)
 	if !ok || err1 != nil || err2 != nil || a == 0 || b <= a {
 		if !member.failed() {
-			member.wrong(quote(s)+" is not a range of ports", "write FIRST-LAST, as in 8000-8010; ports go from 1 to 65535")
+			member.wrong(quote(text)+" is not a range of ports", "write FIRST-LAST, as in 8000-8010; ports go from 1 to 65535")
 		}
-		c.p.broken[c.ptr+"/containerPort"] = true // that it is missing is no news
+		return s, false
+	}
+	return PortSpan{uint16(a), uint16(b)}, true
+}
+
+// decodeHostPortRange decodes the hostPortRange of x-podtask.
+func decodeHostPortRange(c cursor, p *Port) {
+	member := c.at(extensionMember).at("hostPortRange")
+	if !member.filled() {
 		return
 	}
-	p.ContainerPort, p.ContainerPortEnd = uint16(a), uint16(b)
+	if c.at("hostPort").present() || c.at("containerPortRange").present() {
+		member.wrong("hostPortRange is for one container port whose host port is chosen", "remove it, or hostPort and containerPortRange")
+	}
+	p.AnyOf, _ = decodePortSpan(member)
 }
 
 func checkPorts(r rules, t Task, c Container) {
@@ -86,6 +108,8 @@ func checkPorts(r rules, t Task, c Container) {
 		in.in("name").require(p.Name == "" || portNamePattern.MatchString(p.Name),
 			"use 1 to 64 lower-case letters, digits, hyphens and underscores, no hyphen first", "port name %s is not valid", quote(p.Name))
 		in.in(extensionMember).in("hostIP").require(p.HostIP == "" || isAddress(p.HostIP), "", "%s is not an IP address", quote(p.HostIP))
+		in.in(extensionMember).in("hostPortRange").require(!p.AnyOf.Given() || mode != NetworkHost, "use another networkMode, or remove it",
+			"with networkMode %q, containers listen on the host itself", mode)
 		if mode == NetworkHost || mode == NetworkAWSVPC && !t.Published {
 			chosen := mode == NetworkAWSVPC && p.HostPort == 0
 			in.in("hostPort").require(chosen || p.HostPort == p.ContainerPort, "leave hostPort out",

@@ -9,7 +9,10 @@
 // are safe to share between goroutines as long as no goroutine writes to them.
 package taskdef
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Task is a validated task definition. It is treated as immutable.
 type Task struct {
@@ -219,10 +222,25 @@ type Port struct {
 	// HostPort of 0 it is published if it is free and the user may publish it; otherwise a
 	// free port is chosen. It is 0 in other modes.
 	AWSVPCHostPort uint16 `json:"preferredHostPort,omitempty"`
-	Protocol       string `json:"protocol"` // tcp or udp
-	HostIP         string `json:"hostIP,omitempty"`
-	Name           string `json:"name,omitempty"`
+	// AnyOf are host ports of which a free one is chosen when the task starts. HostPort and
+	// AWSVPCHostPort are 0 then. The zero value is any port.
+	AnyOf    PortSpan `json:"anyOf,omitzero"`
+	Protocol string   `json:"protocol"` // tcp or udp
+	HostIP   string   `json:"hostIP,omitempty"`
+	Name     string   `json:"name,omitempty"`
 }
+
+// PortSpan is a range of ports, its ends included.
+type PortSpan struct {
+	First uint16 `json:"first"`
+	Last  uint16 `json:"last"`
+}
+
+// Given reports whether s is a range, and not the zero value.
+func (s PortSpan) Given() bool { return s != PortSpan{} }
+
+// String returns FIRST-LAST.
+func (s PortSpan) String() string { return fmt.Sprintf("%d-%d", s.First, s.Last) }
 
 // Count returns how many ports p stands for; 1 for a single port.
 func (p Port) Count() int {

@@ -182,7 +182,9 @@ type planPort struct {
 	HostPort         uint16 `json:"hostPort"`
 	// AWSVPCHostPort is published if it is free.
 	AWSVPCHostPort uint16 `json:"preferredHostPort,omitempty"`
-	Name           string `json:"name,omitempty"`
+	// AnyOf are host ports, FIRST-LAST, of which a free one is chosen.
+	AnyOf string `json:"anyOf,omitempty"`
+	Name  string `json:"name,omitempty"`
 }
 
 // planMount is a mount of a container.
@@ -262,7 +264,11 @@ func makePlan(t taskdef.Task, f command.Finding) plan {
 		pl.addSecrets(c)
 		pl.addKernel(c)
 		for _, p := range c.Ports {
-			pl.Ports = append(pl.Ports, planPort{c.Name, p.ContainerPort, p.ContainerPortEnd, p.Protocol, p.HostIP, p.HostPort, p.AWSVPCHostPort, p.Name})
+			anyOf := ""
+			if p.AnyOf.Given() {
+				anyOf = p.AnyOf.String()
+			}
+			pl.Ports = append(pl.Ports, planPort{c.Name, p.ContainerPort, p.ContainerPortEnd, p.Protocol, p.HostIP, p.HostPort, p.AWSVPCHostPort, anyOf, p.Name})
 		}
 	}
 	return pl
@@ -381,6 +387,8 @@ func (p planPort) host() string {
 		return first.host() + ", or " + second.host()
 	case p.HostPort == 0 && p.ContainerPortEnd != 0:
 		return ip + fmt.Sprintf("%d free ports in a row", int(p.ContainerPortEnd)-int(p.ContainerPort)+1)
+	case p.AnyOf != "":
+		return ip + "a free port of " + p.AnyOf
 	case p.HostPort == 0:
 		return ip + "a free port"
 	case p.ContainerPortEnd != 0:

@@ -147,7 +147,7 @@ func freePorts(t *taskdef.Task, i int, checks []testfile.Check) {
 	c.Ports = slices.Clone(c.Ports)
 	for j := range c.Ports {
 		p := &c.Ports[j]
-		p.HostPort, p.AWSVPCHostPort, p.HostIP = 0, 0, loopback
+		p.HostPort, p.AWSVPCHostPort, p.AnyOf, p.HostIP = 0, 0, taskdef.PortSpan{}, loopback
 	}
 	for _, check := range checks {
 		want := portOf(check)

@@ -192,17 +192,21 @@ func permissions(letters string) (words []string) {
 // reachable converts ports and names of hosts.
 func (c *serviceConversion) reachable() {
 	for _, p := range c.from.Ports {
-		host, err := strconv.Atoi(p.Published)
-		if p.Published != "" && err != nil {
-			host = 0
-			c.lose(c.lines.at("services", c.from.Name, "ports"), "port %s of %s: it gets any free port of the host, because a definition has no range for one container port; `podtask port` shows it", p.Published, c.from.Name)
+		out := port{ContainerPort: int(p.Target)}
+		var extra portExtra
+		if strings.Contains(p.Published, "-") {
+			extra.HostPortRange = p.Published
+		} else {
+			out.HostPort, _ = strconv.Atoi(p.Published) // compose-go has checked it; empty: any
 		}
-		out := port{ContainerPort: int(p.Target), HostPort: host}
 		if p.Protocol != "tcp" {
 			out.Protocol = p.Protocol
 		}
 		if p.HostIP != "" {
-			out.Extra = &hostIPOnly{strings.Trim(p.HostIP, "[]")}
+			extra.HostIP = strings.Trim(p.HostIP, "[]")
+		}
+		if extra != (portExtra{}) {
+			out.Extra = &extra
 		}
 		c.ctr.PortMappings = append(c.ctr.PortMappings, out)
 	}

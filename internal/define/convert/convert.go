@@ -145,14 +145,16 @@ type secret struct {
 }
 
 type port struct {
-	ContainerPort int         `json:"containerPort"`
-	HostPort      int         `json:"hostPort,omitempty"`
-	Protocol      string      `json:"protocol,omitempty"`
-	Extra         *hostIPOnly `json:"x-podtask,omitempty"`
+	ContainerPort int        `json:"containerPort"`
+	HostPort      int        `json:"hostPort,omitempty"`
+	Protocol      string     `json:"protocol,omitempty"`
+	Extra         *portExtra `json:"x-podtask,omitempty"`
 }
 
-type hostIPOnly struct {
-	HostIP string `json:"hostIP"`
+// portExtra is x-podtask of a port mapping.
+type portExtra struct {
+	HostIP        string `json:"hostIP,omitempty"`
+	HostPortRange string `json:"hostPortRange,omitempty"`
 }
 
 type dependency struct {

@@ -486,7 +486,7 @@ func parsePort(text string) (p port, ok bool) {
 		p.HostPort, err2 = strconv.Atoi(parts[len(parts)-2])
 	}
 	if len(parts) > 2 {
-		p.Extra = &hostIPOnly{strings.Trim(strings.Join(parts[:len(parts)-2], ":"), "[]")}
+		p.Extra = &portExtra{HostIP: strings.Trim(strings.Join(parts[:len(parts)-2], ":"), "[]")}
 	}
 	return p, err1 == nil && err2 == nil
 }

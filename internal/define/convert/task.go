@@ -82,8 +82,12 @@ func fromTask(t taskdef.Task, c taskdef.Container) container {
 	}
 	for _, p := range c.Ports {
 		m := port{ContainerPort: int(p.ContainerPort), HostPort: int(p.HostPort), Protocol: p.Protocol}
-		if p.HostIP != "" {
-			m.Extra = &hostIPOnly{p.HostIP}
+		extra := portExtra{HostIP: p.HostIP}
+		if p.AnyOf.Given() {
+			extra.HostPortRange = p.AnyOf.String()
+		}
+		if extra != (portExtra{}) {
+			m.Extra = &extra
 		}
 		out.PortMappings = append(out.PortMappings, m)
 	}
