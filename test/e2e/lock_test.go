@@ -14,11 +14,17 @@ import (
 	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
-// saltOf is a task that prints the variable SALT of its image.
+// saltOf is a task whose containers print the variable SALT of their images, one after the other.
 func (b *box) saltOf(images ...string) (path string) {
 	var all []ctr
 	for i, image := range images {
-		all = append(all, ctr{Name: "c" + string(rune('0'+i)), Image: image, Command: words("env SALT")})
+		c := ctr{Name: "c" + string(rune('0'+i)), Image: image, Command: words("env SALT")}
+		if i > 0 {
+			c.DependsOn = []on{{all[i-1].Name, "COMPLETE"}}
+		}
+		last := i == len(images)-1
+		c.Essential = &last
+		all = append(all, c)
 	}
 	return b.define(all...)
 }
