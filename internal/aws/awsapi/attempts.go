@@ -111,8 +111,8 @@ type attemptDoc struct {
 	Config    deploymentConfigDoc `json:"deploymentConfiguration"`
 }
 
-// shareDoc is how many tasks there are of a revision, and what part of the connections it gets, in
-// percent: with strategies that shift them.
+// shareDoc counts the tasks of a revision and has its percentage of the connections, which only
+// strategies that shift connections report.
 type shareDoc struct {
 	ARN        string   `json:"arn"`
 	Requested  int      `json:"requestedTaskCount"`
@@ -122,7 +122,7 @@ type shareDoc struct {
 	Test       *float64 `json:"requestedTestTrafficWeight,omitempty"`
 }
 
-// alarmUseDoc is what the alarms of an attempt say.
+// alarmUseDoc reports the alarms of a service deployment.
 type alarmUseDoc struct {
 	Status    string   `json:"status"`
 	Names     []string `json:"alarmNames"`

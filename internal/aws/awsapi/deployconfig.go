@@ -15,7 +15,7 @@ import (
 	"github.com/podtask/podtask/pkg/service"
 )
 
-// deploymentMembers are those of deploymentConfiguration.
+// deploymentMembers lists the members of deploymentConfiguration.
 var deploymentMembers = under("deploymentConfiguration",
 	"strategy", "bakeTimeInMinutes", "maximumPercent", "minimumHealthyPercent",
 	"linearConfiguration", "linearConfiguration.stepPercent", "linearConfiguration.stepBakeTimeInMinutes",

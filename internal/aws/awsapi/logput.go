@@ -29,7 +29,7 @@ const (
 	maxPutSize    = 256 << 10 // in bytes, each event counted with 26 more
 )
 
-// size is that of all events, as CloudWatch Logs counts them.
+// size returns the size of all events in bytes, as CloudWatch Logs counts it.
 func (s putStream) size() (bytes int) {
 	for _, e := range s.Events {
 		bytes += logEvent{text: e.Text}.size()

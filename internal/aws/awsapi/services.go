@@ -163,7 +163,7 @@ func clientWith(s serviceClient, definition []tag) client {
 	return c
 }
 
-// keptAlarms is where the alarms of a service are kept as they were sent.
+// keptAlarms is the key of the alarms of a service in the form in which the client sent them.
 const keptAlarms = "deploymentConfiguration.alarms"
 
 // checkBalancers checks load balancers as ECS does when a request has a strategy that shifts
@@ -243,7 +243,7 @@ func notes(kept fields) (all []string) {
 	return all
 }
 
-// noNetwork is what an event says of a definition with network mode awsvpc and a request without a network
+// noNetwork returns the event for a definition with network mode awsvpc and a request without a network
 // configuration. ECS refuses that; here the network is the host's, which has no subnets to choose from.
 func (o *serviceOps) noNetwork(definition string, kept fields) ([]string, error) {
 	if given(kept, "networkConfiguration") {

@@ -94,8 +94,8 @@ type storageDoc struct {
 	Size int64 `json:"sizeInGiB"`
 }
 
-// onFargate are what only tasks of the launch type FARGATE have on ECS: the operating system, and the
-// storage that was asked for. Others have neither.
+// onFargate returns the operating system and the requested storage of a task, which ECS reports for the
+// launch type FARGATE only.
 func onFargate(s lifecycle.State, launch string) (platform string, storage *storageDoc) {
 	if launch != fargate {
 		return "", nil
