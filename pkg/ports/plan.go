@@ -6,7 +6,6 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef"
-
 )
 
 // Problem is one thing that is wrong with a request.

@@ -73,8 +73,9 @@ func TestPodmanServiceThatHangsFailsNoHealthCheck(t *testing.T) {
 		t.Errorf("the container is blamed for Podman:\n%s", got)
 	}
 	hang(servicePID())
-	if r := b.want(0, "exec", id, "/testbox", "print", "hello"); !strings.Contains(r.err, "did not answer for 10 seconds") {
-		t.Errorf("exec does not say that the service hangs: %q", r.err)
+	// It fails if its connection was made before the service was replaced, and says why in either case.
+	if r := b.podtask("exec", id, "/testbox", "print", "hello"); r.code != 0 && r.code != 125 || !strings.Contains(r.err, "did not answer for 10 seconds") {
+		t.Errorf("exec ended with %d and does not say that the service hangs: %q", r.code, r.err)
 	}
 	b.want(0, "stop", "--time", "0", id)
 }
