@@ -299,12 +299,10 @@ func countOverdueProbes(s *State, at time.Time) {
 		op.Overran = true
 		op.Overdue = at.Add(check.interval)
 		h.ExitCode, h.Output = -1, overran(check)
-		if h.Status != HealthUnhealthy {
-			op.Overruns -= h.Streak
-			h.countFailure(at, check)
-			op.Overruns += h.Streak
-		} else {
-			h.countFailure(at, check)
+		before, counts := h.Streak, h.Status != HealthUnhealthy // later failures change nothing
+		h.countFailure(at, check)
+		if counts {
+			op.Overruns += h.Streak - before
 		}
 	}
 }

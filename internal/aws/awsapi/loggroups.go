@@ -23,7 +23,7 @@ type logGroupRecord struct {
 	Kept fields `json:"kept,omitempty"`
 	// DeletedAt hides the streams of tasks that were made before: their group was deleted.
 	DeletedAt time.Time `json:"deletedAt,omitzero"`
-	// Streams are those that clients have created, the oldest first.
+	// Streams lists the streams that clients have created, the oldest first.
 	Streams []putStream `json:"streams,omitempty"`
 }
 

@@ -25,7 +25,7 @@ func LockedFlag() cli.Flag {
 type Lock struct {
 	Path string
 	File lockfile.File
-	// Images are what to run, by the image as the definition has it.
+	// Images maps each image of the definition, as it is written there, to the one to run.
 	Images map[string]string
 
 	definition string // in messages

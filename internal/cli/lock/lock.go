@@ -47,7 +47,7 @@ Examples:
 	}
 }
 
-// lockOptions is what `podtask lock` uses.
+// lockOptions holds the dependencies of `podtask lock`.
 type lockOptions struct {
 	out, errOut io.Writer
 	warn        func(format string, args ...any)

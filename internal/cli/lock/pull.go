@@ -50,7 +50,7 @@ Examples:
 	}
 }
 
-// pullOptions is what `podtask pull` uses.
+// pullOptions holds the dependencies of `podtask pull`.
 type pullOptions struct {
 	out, errOut io.Writer
 	getenv      func(string) string

@@ -21,7 +21,7 @@ type row struct {
 	Overlap string `json:"overlap"`
 	CatchUp bool   `json:"catchUp"`
 	Family  string `json:"family"`
-	// Next is when it is due; null if it is paused or never due again.
+	// Next is the next time at which the schedule is due; null if it is paused or never due again.
 	Next *time.Time `json:"next"`
 	// Last is its latest run; null if there is none.
 	Last *runRow `json:"last"`
@@ -34,7 +34,7 @@ type runRow struct {
 	Status string    `json:"status"`
 	// ExitCode is null until its task has ended.
 	ExitCode *int `json:"exitCode"`
-	// Seconds is how long it took, or has taken; null if nothing ran.
+	// Seconds is the duration of the run so far; null if nothing ran.
 	Seconds *float64 `json:"seconds"`
 	Task    string   `json:"task,omitempty"`
 	Missed  int      `json:"missed"`

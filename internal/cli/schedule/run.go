@@ -98,7 +98,7 @@ func (o call) startPending(ctx context.Context, s schedule.State) (_ schedule.St
 	return s, failed
 }
 
-// settleLimit is how long a task whose owner is gone, as after a reboot, may take to be seen as stopped.
+// settleLimit bounds the wait until a task whose owner is gone, as after a reboot, is recorded as stopped.
 const settleLimit = 10 * time.Second
 
 // fold notes which tasks have ended. A task without an owner gets one: it has not begun yet, or ended with the host.

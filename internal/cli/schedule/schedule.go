@@ -91,7 +91,7 @@ Examples:
 	}
 }
 
-// options is what a command of `podtask schedule` uses.
+// options holds the dependencies of a command of `podtask schedule`.
 type options struct {
 	verb        verb
 	out, errOut io.Writer

@@ -38,7 +38,7 @@ func Command(p *command.Program) *cli.Command {
 		ArgsUsage: "[FILE|DIRECTORY ...]",
 		Description: `A test file, NAME.test.yaml, names a definition and what must hold once it runs: containers
 are healthy or end with a code, requests are answered, lines, files and metrics are there.
-Each test starts the task anew, with a name and ports of its own, and removes everything.
+Each test starts a task of its own, with a name and ports of its own, and removes everything.
 Of a failed test, the report shows what was expected, what was found, and the logs. Without
 arguments, the test files of this directory and those below it are used. See docs/testing.md.
 

@@ -120,7 +120,7 @@ func (f *File) Check(at strictdoc.Place) {
 func Parse(name string, src []byte) (File, error) {
 	var f File
 	if problems := strictdoc.Decode(name, src, &f); len(problems) > 0 {
-		return File{}, &strictdoc.InvalidError{Kind: "lockfile", File: name, Problems: problems, Fix: "`podtask lock` makes it anew"}
+		return File{}, &strictdoc.InvalidError{Kind: "lockfile", File: name, Problems: problems, Fix: "`podtask lock` writes a new one"}
 	}
 	return f, nil
 }
@@ -231,7 +231,7 @@ func (e *DifferenceError) Error() string {
 	for _, d := range e.Differences {
 		b.WriteString("\n  " + d.String())
 	}
-	fmt.Fprintf(&b, "\n`podtask lock %s` makes the lock anew", e.Definition)
+	fmt.Fprintf(&b, "\n`podtask lock %s` writes a new lock", e.Definition)
 	return b.String()
 }
 

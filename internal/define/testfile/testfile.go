@@ -35,7 +35,7 @@ type File struct {
 	Definition string `json:"definition" need:"true" doc:"the task definition or Pod: a path from this file on, or FAMILY[:REV]"`
 	Settings
 	Matrix map[string][]string `json:"matrix" doc:"values of placeholders: every combination is a test of its own"`
-	Tests  []Test              `json:"tests" need:"true" doc:"the tests; each starts the task anew"`
+	Tests  []Test              `json:"tests" need:"true" doc:"the tests; each starts a task of its own"`
 }
 
 // Settings are what tests change in the definition. Those of a test come before those of its file.
@@ -47,7 +47,7 @@ type Settings struct {
 	Stubs       map[string]Stub   `json:"stubs" doc:"containers that are replaced by a stub"`
 	Secrets     map[string]string `json:"secrets" doc:"where a secret of the definition comes from: its reference, and a source such as file:PATH or env:NAME"`
 	Volumes     map[string]string `json:"volumes" doc:"a path of this host for a volume of the definition"`
-	KeepVolumes []string          `json:"keepVolumes" doc:"shared volumes that are used as they are; all others are made anew for each test"`
+	KeepVolumes []string          `json:"keepVolumes" doc:"shared volumes that are used as they are; all others are created for each test"`
 	Before      []Step            `json:"before" doc:"containers that run before the task is started, one after the other"`
 	After       []Step            `json:"after" doc:"containers that run at the end, whether or not the test failed; they get the addresses of published ports"`
 }

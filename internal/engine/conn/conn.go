@@ -32,16 +32,19 @@ func (c *Lazy) Get(ctx context.Context) (Podman, error) {
 	return c.podman, nil
 }
 
+// Outage is a Podman that does not answer although calls wait for it.
+type Outage = libpod.Outage
+
 // Outage reports whether calls in flight wait for a Podman that does not answer. It neither
 // connects nor waits.
-func (c *Lazy) Outage() (libpod.Outage, bool) {
+func (c *Lazy) Outage() (Outage, bool) {
 	if !c.mu.TryLock() {
-		return libpod.Outage{}, false // it connects just now
+		return Outage{}, false // it connects just now
 	}
 	defer c.mu.Unlock()
-	podman, ok := c.podman.(interface{ Outage() (libpod.Outage, bool) })
+	podman, ok := c.podman.(interface{ Outage() (Outage, bool) })
 	if !ok {
-		return libpod.Outage{}, false
+		return Outage{}, false
 	}
 	return podman.Outage()
 }

@@ -15,7 +15,7 @@ type share struct {
 }
 
 // reroute returns the shares of new sets. While weights stay as they are, each set keeps what
-// it is due; with other weights, all begin anew.
+// it is due; with other weights, all begin again from zero.
 func reroute(before []*share, sets []Set) (after []*share, changed bool) {
 	same := len(before) == len(sets)
 	for i, set := range sets {

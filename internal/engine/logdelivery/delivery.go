@@ -341,11 +341,11 @@ func (a *Delivery) Drain(ctx context.Context, lost bool) {
 	}
 }
 
-// await waits until all was sent, or for the limit. With reachable, it does not wait any longer
-// once the servers of all that is left cannot be reached. It is false if ctx has ended.
-func (a *Delivery) await(ctx context.Context, limit <-chan time.Time, reachable bool) bool {
+// await waits until all was sent, or for the limit. With giveUp, it stops waiting as soon as the servers
+// of all that is left cannot be reached. It returns false if ctx has ended.
+func (a *Delivery) await(ctx context.Context, limit <-chan time.Time, giveUp bool) bool {
 	unreachable := make(chan struct{})
-	if reachable {
+	if giveUp {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		go func() {
