@@ -207,7 +207,7 @@ func TestCommandsTakeOverATaskWithoutOwner(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
 	s := w.create("web")
-	if out, _, _ := w.podtask("ps"); !strings.Contains(out, "NONE (no owner)") {
+	if out, _, _ := w.podtask("ps"); !strings.Contains(out, "no owner") {
 		t.Errorf("before: %s", out)
 	}
 	out, errs, code := w.podtask("stop", "web")

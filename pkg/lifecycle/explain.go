@@ -127,9 +127,13 @@ func explainRunning(s State) Reason {
 			r.Since = c.StartedAt
 		}
 	}
-	r.Text = fmt.Sprintf("it waits for nothing: %d of %d containers run", running, len(s.Containers))
-	if ended := len(s.Containers) - running; ended > 0 {
-		r.Text += fmt.Sprintf(", %d did their work and ended", ended)
+	switch ended := len(s.Containers) - running; {
+	case ended == 0 && running == 1:
+		r.Text = "its container runs"
+	case ended == 0:
+		r.Text = fmt.Sprintf("all %d containers run", running)
+	default:
+		r.Text = fmt.Sprintf("%d of %d containers run, %d did their work and ended", running, len(s.Containers), ended)
 	}
 	return r
 }
@@ -141,7 +145,7 @@ func explainSandbox(s State) (r Reason, found bool) {
 	next := nextSandbox(&s)
 	switch {
 	case b.Queue != "":
-		return Reason{Code: WhyQueued, Text: "it is queued and waits for " + b.Queue}, true
+		return Reason{Code: WhyQueued, Text: "it waits for " + b.Queue}, true
 	case b.Op.Busy():
 		r := Reason{Code: WhyOperation, Text: sandboxWords[b.Op.Kind].now, Since: b.Op.Since}
 		if b.Op.Kind == Inspect {

@@ -34,7 +34,7 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 			WhyOperation, "it requests its share of the host", ""},
 		{"queued", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "1 vCPU (0 vCPU of 1 vCPU free), which db has"}})
-		}, WhyQueued, "it is queued and waits for 1 vCPU (0 vCPU of 1 vCPU free), which db has", ""},
+		}, WhyQueued, "it waits for 1 vCPU (0 vCPU of 1 vCPU free), which db has", ""},
 		{"the ledger fails", []taskdef.Container{container("web", hungry)}, func(d *driver) { d.fail(Admit, -1, Temporary) },
 			WhyRetry, "requesting its share of the host failed once, last with: fault", "it is tried again"},
 		{"resolving", one, func(d *driver) {}, WhyOperation, "the registry is asked for the digest of example.com/web:1 for web", ""},
@@ -87,11 +87,11 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 				}
 			}
 		}, WhyUnhealthy, "web runs and is unhealthy after 3 failed checks in a row; the last check gave exit code 7", "it is checked again"},
-		{"running", one, func(d *driver) { d.upTo(Stop) }, WhyRunning, "it waits for nothing: 1 of 1 containers run", ""},
+		{"running", one, func(d *driver) { d.upTo(Stop) }, WhyRunning, "its container runs", ""},
 		{"running, one has done its work", []taskdef.Container{container("job", optional), container("web")}, func(d *driver) {
 			d.upTo(Stop)
 			d.end(0, 0)
-		}, WhyRunning, "it waits for nothing: 1 of 2 containers run, 1 did their work and ended", ""},
+		}, WhyRunning, "1 of 2 containers run, 1 did their work and ended", ""},
 		{"paused", one, func(d *driver) {
 			d.upTo(Stop)
 			d.do(Hinted{})

@@ -155,7 +155,7 @@ func TestAgentRemovesTheTaskOfAKilledRunWithRm(t *testing.T) {
 	run = b.startWith(func(c *exec.Cmd) { c.Stdout = writes }, "run", "--rm", "--name", b.family, b.define(ctr{Name: "app", Command: words("lines 20000")}))
 	writes.Close()
 	eventually(t, "the end of the task, whose logs are not all read", func() bool {
-		return strings.Contains(b.podtask("ps", "-a", "--filter", "name="+b.family).out, "STOPPED")
+		return strings.Contains(b.podtask("ps", "-a", "--filter", "name="+b.family).out, "exited")
 	})
 	id = b.inspect(b.family).ID
 	run.kill()

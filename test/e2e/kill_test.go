@@ -154,13 +154,13 @@ func TestContainerThatEndsWhileNobodyOwnsIt(t *testing.T) {
 	b.touch(container, "/tmp/go")
 	b.podman("wait", container)
 	// Nobody has updated the record, so Podman is asked.
-	if out := b.want(0, "ps").out; !strings.Contains(out, "RUNNING (no owner; in Podman 0 of 1 run)") {
+	if out := b.want(0, "ps").out; !strings.Contains(out, "no owner (in Podman 0 of 1 run)") {
 		t.Errorf("ps printed\n%s", out)
 	}
 	if got := b.inspect(b.family); !got.Observed || got.codes() != "app=7" || got.Containers[0].Status != "STOPPED" {
 		t.Errorf("inspect: observed %t, %s, %s", got.Observed, got.codes(), got.Containers[0].Status)
 	}
-	if out := b.want(0, "why", b.family).out; !strings.Contains(out, "when last recorded: it waits for nothing") {
+	if out := b.want(0, "why", b.family).out; !strings.Contains(out, "when last recorded: its container runs") {
 		t.Errorf("why printed %q", out)
 	}
 	if got := b.want(0, "wait", b.family).out; got != "7\n" {

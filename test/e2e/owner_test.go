@@ -34,8 +34,8 @@ func TestDetachedTaskFromOtherProcesses(t *testing.T) {
 	if got := b.want(0, "ps", "-q", "--no-trunc").out; got != id+"\n" {
 		t.Errorf("ps printed %q", got)
 	}
-	table := b.want(0, "ps").out
-	for _, word := range []string{"ID", "STATUS", id[:12], "one", "RUNNING"} {
+	table := b.want(0, "ps", "-o", "wide").out
+	for _, word := range []string{"ID", "STATUS", id[:12], "one", "running"} {
 		if !strings.Contains(table, word) {
 			t.Errorf("ps does not show %q:\n%s", word, table)
 		}

@@ -73,10 +73,10 @@ func TestSecondTaskWithAStaticPortWaitsForTheFirst(t *testing.T) {
 	first := b.detach("--name", "first", file)
 	b.await("probe STOPPED")
 	second := b.detach("--name", "second", file)
-	if got := b.untilQueued("second"); !strings.Contains(got, "it is queued and waits for port ") || !strings.Contains(got, "which first (") {
+	if got := b.untilQueued("second"); !strings.Contains(got, " is queued: it waits for port ") || !strings.Contains(got, "which first (") {
 		t.Errorf("why says %q", got)
 	}
-	if got := b.want(0, "ps").out; !strings.Contains(got, "(queued: port ") {
+	if got := b.want(0, "ps").out; !strings.Contains(got, "queued (port ") {
 		t.Errorf("ps does not show it:\n%s", got)
 	}
 	if got := b.inspect("second"); got.PodID != "" || got.DesiredStatus != "RUNNING" {

@@ -22,7 +22,7 @@ func TestTasksWaitForRoomForTheirContainers(t *testing.T) {
 	if got := b.untilQueued("second"); !strings.Contains(got, "waits for 2 of PODTASK_BUDGET_CONTAINERS (1 of 3 free), which first (") {
 		t.Errorf("why says %q", got)
 	}
-	if got := b.want(0, "ps").out; !strings.Contains(got, "(queued: PODTASK_BUDGET_CONTAINERS)") {
+	if got := b.want(0, "ps").out; !strings.Contains(got, "queued (PODTASK_BUDGET_CONTAINERS)") {
 		t.Errorf("ps does not show it:\n%s", got)
 	}
 	b.want(0, "stop", first)

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
@@ -29,7 +30,7 @@ func ParseFilters(verb string, words []string, keys ...string) (Filters, error) 
 }
 
 // Match reports whether the values of an item are accepted. An ID may be given by its beginning;
-// other values are compared as a whole, ignoring case.
+// other values are compared as a whole, ignoring case; a status may be that of ECS or a word of podtask ps.
 func (f Filters) Match(has map[string]string) bool {
 	for key, wanted := range f {
 		fits := func(w string) bool {
@@ -39,6 +40,8 @@ func (f Filters) Match(has map[string]string) bool {
 			case key == "tag":
 				_, tagged := has["tag:"+w]
 				return tagged
+			case key == "status" && strings.EqualFold(has["state"], w):
+				return true
 			case key == "pod" && strings.Contains(w, "/"):
 				return w == has["namespace"]+"/"+has["pod"]
 			}
@@ -62,6 +65,7 @@ func ParseTaskFilters(c *cli.Context) (Filters, error) {
 // FilterValues returns the values of a task by key, for Filters.Match. A tag is a key of its own.
 func FilterValues(t api.Task) map[string]string {
 	has := map[string]string{"id": t.ID, "name": t.Name, "family": t.Family, "service": t.Service, "status": t.Status, "health": t.Health}
+	has["state"], _, _ = strings.Cut(console.TaskState(t, ""), " (")
 	for k, v := range t.Tags {
 		has["tag:"+k], has["tag:"+k+"="+v] = "", ""
 	}

@@ -26,9 +26,10 @@ func PsCommand(p *command.Program) *cli.Command {
 		Aliases: []string{"ls", "list"},
 		Usage:   "list tasks",
 		Description: `Without --all, stopped tasks are not shown. A queued task waits for cpu, memory or a port
-that other tasks use; "podtask why" names them. A task whose owner has died has
-"(no owner)" and how many of its containers run now, as Podman says; any command about the
-task takes it over.
+that other tasks use; "podtask why" names them. A task that is "no owner" has lost the process
+that looks after it; how many of its containers run now is what Podman says, and any command
+about the task takes it over. --format wide shows the ID, family, service and more; --format
+json has the words of ECS, such as RUNNING, as "status", and those of the table as "state".
 
 Examples:
   podtask ps
@@ -101,7 +102,24 @@ func (o psOptions) print(ctx context.Context, c *cli.Context, w io.Writer, wante
 	if c.Bool("latest") {
 		rows = rows[:min(1, len(rows))]
 	}
+	if len(rows) == 0 && len(wanted) == 0 && !c.Bool("quiet") && (format == "" || format == console.FormatTable) && command.IsTerminal(w) {
+		fmt.Fprintln(w, o.emptyText(c.Bool("all")))
+		return nil
+	}
 	return taskListing(rows, full).Print(w, c)
+}
+
+// emptyText says what to do where there are no tasks.
+func (o psOptions) emptyText(all bool) string {
+	states, _ := o.tasks.States()
+	switch n := len(states); {
+	case all || n == 0:
+		return "There are no tasks. `podtask init` writes a definition to begin with, `podtask run FILE` runs one."
+	case n == 1:
+		return "No task runs. `podtask ps -a` shows the one that has stopped."
+	default:
+		return fmt.Sprintf("No task runs. `podtask ps -a` shows the %d that have stopped.", n)
+	}
 }
 
 // taskListing returns the table of tasks; with full, no value is shortened.
@@ -112,12 +130,9 @@ func taskListing(rows []row, full bool) command.Listing[row] {
 	}
 	newest := func(a, b row) int { return b.CreatedAt.Compare(a.CreatedAt) }
 	return command.Listing[row]{Items: rows, ID: func(r row) string { return r.ID }, Columns: []command.Column[row]{
-		{Head: "ID", Cell: func(r row) string { return r.ID }},
-		{Head: "NAME", Cell: func(r row) string { return r.Name }},
-		{Head: "STATUS", Cell: row.statusText},
-		{Head: "HEALTH", Cell: func(r row) string { return r.Health }},
-		{Head: "RUNNING", Cell: row.Containers, Order: func(a, b row) int { return cmp.Compare(b.Running, a.Running) }},
-		{Head: "AGE", Key: "created", Cell: row.Age, Order: newest},
+		{Head: "NAME", Cell: row.title},
+		{Head: "STATUS", Cell: func(r row) string { return r.State }},
+		{Head: "HEALTH", Cell: func(r row) string { return r.healthWord }},
 		{Head: "PORTS", Cell: row.PortList},
 		{Head: "IMAGE", Cell: func(r row) string {
 			images := make([]string, len(r.Images))
@@ -126,11 +141,15 @@ func taskListing(rows []row, full bool) command.Listing[row] {
 			}
 			return strings.Join(images, ", ")
 		}},
-		{Head: "FAMILY", Cell: func(r row) string { return r.Family }},
+		{Head: "AGE", Key: "created", Cell: row.Age, Order: newest},
+		{Head: "ID", Cell: func(r row) string { return r.ID }, Wide: true},
+		{Head: "RUNNING", Cell: row.Containers, Wide: true, Order: func(a, b row) int { return cmp.Compare(b.Running, a.Running) }},
+		{Head: "RESTARTS", Cell: func(r row) string { return strconv.Itoa(r.Restarts) }, Wide: true, Order: func(a, b row) int { return cmp.Compare(b.Restarts, a.Restarts) }},
+		{Head: "FAMILY", Cell: func(r row) string { return r.Family }, Wide: true},
 		{Head: "REVISION", Cell: func(r row) string { return strconv.Itoa(r.Revision) }, Wide: true, Order: func(a, b row) int { return cmp.Compare(a.Revision, b.Revision) }},
 		{Head: "SERVICE", Cell: func(r row) string { return r.filterValues["service"] }, Wide: true},
-		{Head: "RESTARTS", Cell: func(r row) string { return strconv.Itoa(r.Restarts) }, Order: func(a, b row) int { return cmp.Compare(b.Restarts, a.Restarts) }},
-		{Head: "OWNER", Cell: row.Owner},
+		{Head: "NO LIMIT", Key: "no-limit", Cell: func(r row) string { return strings.Join(r.unlimited, ", ") }, Wide: true},
+		{Head: "OWNER", Cell: row.Owner, Wide: true},
 	}}
 }
 
@@ -140,24 +159,17 @@ func shortImage(image string) string {
 	return image[strings.LastIndex(image, "/")+1:]
 }
 
-// statusText returns the status, with the exit code of a stopped task.
-func (r row) statusText() string {
-	if r.ExitCode == nil {
-		return r.Status
-	}
-	status, rest, _ := strings.Cut(r.Status, " ")
-	return strings.TrimSpace(fmt.Sprintf("%s (%s) %s", status, r.Exit(), rest))
-}
-
 // row is a task in the list; templates see its fields and methods.
 type row struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
 	Family   string `json:"family"`
 	Revision int    `json:"revision"`
-	// Status ends with "(queued: REASON)" while the task is queued, and with "(no owner)" if it has no owner;
-	// then Running comes from Podman.
+	// Status is that of ECS. It ends with "(queued: REASON)" while the task is queued, and with "(no owner)" if it
+	// has no owner; then Running comes from Podman.
 	Status string `json:"status"`
+	// State is what the task does in everyday words: queued (cpu), starting, running, exited (3).
+	State string `json:"state"`
 	// Queue is the full reason why the task is queued.
 	Queue  string `json:"queue,omitempty"`
 	Health string `json:"health"`
@@ -175,8 +187,13 @@ type row struct {
 	Images []string   `json:"images"`
 
 	filterValues map[string]string
+	healthWord   string
+	unlimited    []string
 	now          time.Time
 }
+
+// title returns the name of the task; its family and ID if it has none.
+func (r row) title() string { return cmp.Or(r.Name, r.Family+" "+r.ID) }
 
 // Containers returns RUNNING/TOTAL.
 func (r row) Containers() string { return fmt.Sprintf("%d/%d", r.Running, r.Total) }
@@ -201,7 +218,7 @@ func (r row) Owner() string {
 	return strconv.Itoa(r.OwnerPID)
 }
 
-// Exit returns the exit code of a stopped task.
+// Exit returns the exit code of a stopped task, for templates.
 func (r row) Exit() string { return r.ExitCode.String() }
 
 // rows returns the tasks, the newest first. It reports records that cannot be read on stderr.
@@ -227,6 +244,7 @@ func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
 		ID: lifecycle.ShortID(t.ID), Name: t.Name, Family: t.Family, Revision: t.Revision,
 		Status: t.Status, Health: t.Health, Total: len(t.Containers), CreatedAt: t.CreatedAt,
 		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, Ports: []api.Port{}, Images: []string{}, Queue: t.Queue, filterValues: command.FilterValues(t), now: now,
+		State: console.TaskState(t, cmp.Or(queuedFor, "its turn")), healthWord: console.TaskHealth(t), unlimited: t.UnappliedLimits,
 	}
 	if fullID {
 		r.ID = t.ID
@@ -252,8 +270,10 @@ func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
 	default:
 		r.Status += " (no owner)"
 	}
-	for _, p := range publishedPorts(t) {
-		r.Ports = append(r.Ports, p.Port)
+	if t.Status != lifecycle.StatusStopped.String() {
+		for _, p := range publishedPorts(t) {
+			r.Ports = append(r.Ports, p.Port)
+		}
 	}
 	for _, c := range t.Containers {
 		r.Restarts += c.RestartCount

@@ -158,10 +158,10 @@ func TestTableOfTasks(t *testing.T) {
 		t.Fatal(err)
 	}
 	const want = `
-ID                                 NAME   STATUS               HEALTH    RUNNING   AGE   PORTS                                    IMAGE   FAMILY   RESTARTS   OWNER
-ffffffffffff                              RUNNING (no owner)   HEALTHY   1/2       2h    0.0.0.0:8080->80/tcp, [::1]:53->53/udp   web:1   shop     0          none
-eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee          RUNNING              HEALTHY   1/2       2h    0.0.0.0:8080->80/tcp, [::1]:53->53/udp   web:1   shop     0          4711
-0123456789ab                       shop   STOPPED (3)          HEALTHY   0/2       2h    0.0.0.0:8080->80/tcp, [::1]:53->53/udp   web:1   shop     0          none
+NAME                                    STATUS       HEALTH    PORTS                                    IMAGE   AGE
+shop ffffffffffff                       no owner     healthy   0.0.0.0:8080->80/tcp, [::1]:53->53/udp   web:1   2h
+shop eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee   running      healthy   0.0.0.0:8080->80/tcp, [::1]:53->53/udp   web:1   2h
+shop                                    exited (3)   -                                                  web:1   2h
 `
 	if diff := cmp.Diff(want[1:], out.String()); diff != "" {
 		t.Error(diff)
@@ -208,8 +208,8 @@ func TestFormats(t *testing.T) {
 		return out.String(), err
 	}
 	for format, want := range map[string]string{
-		"":                                    "ID             NAME   STATUS",
-		"table":                               "ID             NAME   STATUS",
+		"":                                    "NAME   STATUS       HEALTH",
+		"table":                               "NAME   STATUS       HEALTH",
 		"wide":                                "REVISION   SERVICE",
 		"json":                                `"id": "0123456789ab"`,
 		"yaml":                                "- id: 0123456789ab\n  name: shop\n",

@@ -111,7 +111,7 @@ func explain(t api.Task, now time.Time) explanation {
 	if t.Name != "" {
 		name = t.Name + " (" + name + ")"
 	}
-	a.Sentence = fmt.Sprintf("%s is %s: ", name, t.Status)
+	a.Sentence = name + " " + stateClause(t) + ": "
 	if len(a.Why) > 0 {
 		a.Sentence += term.Line(a.Why[0].Text) + duration(a.Why[0], now) + advice(t, a.Why[0].Code)
 	}
@@ -122,6 +122,19 @@ func explain(t api.Task, now time.Time) explanation {
 	}
 	a.Sentence += "."
 	return a
+}
+
+// stateClause says what a task does, with a verb: "is running", "has stopped".
+func stateClause(t api.Task) string {
+	t.Owner.Alive = true // what happens to a task without an owner is among its reasons
+	switch state := console.TaskState(t, ""); {
+	case state == "failed to start":
+		return state
+	case t.Status == lifecycle.StatusStopped.String():
+		return "has stopped"
+	default:
+		return "is " + state
+	}
 }
 
 // advice returns the end of a sentence: what a user can do.

@@ -22,26 +22,26 @@ func TestWhyIsOneSentenceWithTimes(t *testing.T) {
 		task api.Task
 		want string
 	}{
-		{"queued", api.Task{Name: "web", Status: "NONE", Owner: owned, Why: []api.Reason{{Code: "queued", Text: "it is queued and waits for port 80/tcp, which db has"}}},
-			"web (0123456789ab) is NONE: it is queued and waits for port 80/tcp, which db has."},
+		{"queued", api.Task{Name: "web", Status: "NONE", Owner: owned, Why: []api.Reason{{Code: "queued", Text: "it waits for port 80/tcp, which db has"}}},
+			"web (0123456789ab) is starting: it waits for port 80/tcp, which db has."},
 		{"a retry", api.Task{Status: "NONE", Owner: owned, Why: []api.Reason{{Code: "retry", Text: "pulling failed once, last with: re\nfused", Until: now.Add(1240 * time.Millisecond), Then: "it is tried again"}}},
-			"0123456789ab is NONE: pulling failed once, last with: re fused; it is tried again in 1.2s."},
+			"0123456789ab is starting: pulling failed once, last with: re fused; it is tried again in 1.2s."},
 		{"a time limit", api.Task{Status: "CREATED", Owner: owned, Why: []api.Reason{{Code: "dependency", Text: "web waits", Since: now.Add(-12 * time.Second), Until: now.Add(48 * time.Second), Then: "web gives up"}}},
-			"0123456789ab is CREATED: web waits, for 12s; web gives up in 48s."},
+			"0123456789ab is starting: web waits, for 12s; web gives up in 48s."},
 		{"overdue", api.Task{Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "health", Text: "web runs", Until: now.Add(-time.Second), Then: "it is checked again"}}},
-			"0123456789ab is RUNNING: web runs; it is checked again now."},
+			"0123456789ab is running: web runs; it is checked again now."},
 		{"ended before anything ran", api.Task{Status: "STOPPED", Settled: true, Why: []api.Reason{{Code: "ended", Text: "stopped by you", Since: noon}}},
-			"0123456789ab is STOPPED: stopped by you, 1 minute ago."},
+			"0123456789ab has stopped: stopped by you, 1 minute ago."},
 		{"ended", api.Task{Name: "web", Status: "STOPPED", Settled: true, Containers: []api.Container{{StartedAt: noon}}, Why: []api.Reason{{Code: "ended", Text: "stopped by you; app exited with code 143", Since: noon}}},
-			"web (0123456789ab) is STOPPED: stopped by you; app exited with code 143, 1 minute ago; `podtask logs web` shows what it wrote."},
+			"web (0123456789ab) has stopped: stopped by you; app exited with code 143, 1 minute ago; `podtask logs web` shows what it wrote."},
 		{"paused", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "paused", Text: "app is paused"}}},
-			"web (0123456789ab) is RUNNING: app is paused; `podtask unpause web` resumes it."},
+			"web (0123456789ab) is running: app is paused; `podtask unpause web` resumes it."},
 		{"logs", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{
-			{Code: "running", Text: "it waits for nothing"}, {Code: "logs-stalled", Text: "3KiB of the output of app wait to be sent to Splunk: it\nis down", Since: noon.Add(-time.Minute)},
+			{Code: "running", Text: "its container runs"}, {Code: "logs-stalled", Text: "3KiB of the output of app wait to be sent to Splunk: it\nis down", Since: noon.Add(-time.Minute)},
 		}},
-			"web (0123456789ab) is RUNNING: it waits for nothing; 3KiB of the output of app wait to be sent to Splunk: it is down, for 2m0s."},
-		{"no owner", api.Task{Name: "web", Status: "RUNNING", Why: []api.Reason{{Code: "running", Text: "it waits for nothing"}}},
-			"web (0123456789ab) is RUNNING: its owner has died; `podtask wait web` or `podtask stop web` takes it over; when last recorded: it waits for nothing."},
+			"web (0123456789ab) is running: its container runs; 3KiB of the output of app wait to be sent to Splunk: it is down, for 2m0s."},
+		{"no owner", api.Task{Name: "web", Status: "RUNNING", Why: []api.Reason{{Code: "running", Text: "its container runs"}}},
+			"web (0123456789ab) is running: its owner has died; `podtask wait web` or `podtask stop web` takes it over; when last recorded: its container runs."},
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {

@@ -30,7 +30,7 @@ func fleet() []Task {
 		{
 			Task: api.Task{
 				ID: id("a"), Name: "web", Family: "web", Status: "RUNNING", Health: "HEALTHY", Owner: owner, CPU: 0.5, CreatedAt: noon.Add(-3 * time.Minute),
-				Why:        []api.Reason{{Code: "running", Text: "it waits for nothing: all containers run"}},
+				Why:        []api.Reason{{Code: "running", Text: "all 2 containers run"}},
 				Containers: []api.Container{{Name: "app", Status: "RUNNING", Essential: true, Health: &api.Health{Status: "HEALTHY"}}, {Name: "db", Status: "RUNNING", Essential: true}},
 			},
 			Use:          &Use{CPUPercent: 12.4, Memory: 64 << 20, MemoryLimit: 512 << 20},
@@ -46,7 +46,7 @@ func fleet() []Task {
 		},
 		{Task: api.Task{
 			ID: id("c"), Family: "batch", Status: "NONE", Health: "UNKNOWN", Queue: "memory", Owner: owner, CreatedAt: noon.Add(-5 * time.Second),
-			Why:        []api.Reason{{Code: "queued", Text: "it is queued and waits for 2 GiB of memory, which web and worker have"}},
+			Why:        []api.Reason{{Code: "queued", Text: "it waits for 2 GiB of memory, which web and worker have"}},
 			Containers: []api.Container{{Name: "job", Status: "NONE", Essential: true}},
 		}},
 		{Task: api.Task{
@@ -77,7 +77,7 @@ func starting() Detail {
 		return timeline.LaneOf(name, "resolve", "STOPPED", at(0), noon, c)
 	}
 	return Detail{
-		Task: t, Why: "web (aaaaaaaaaaaa) is CREATED: app waits until db is HEALTHY; the health check of db has failed 2 of 3 times, for 12s; it is checked again in 3s.",
+		Task: t, Why: "web (aaaaaaaaaaaa) is starting: app waits until db is HEALTHY; the health check of db has failed 2 of 3 times, for 12s; it is checked again in 3s.",
 		Chart: timeline.Chart{Title: "web", From: at(0), To: noon, Lanes: []timeline.Lane{
 			lane("(task)", timeline.Change{State: "wait", At: at(6)}),
 			lane("app", timeline.Change{State: "create", At: at(4)}, timeline.Change{State: "wait", At: at(6)}),

@@ -1,0 +1,81 @@
+package console
+
+import (
+	"fmt"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+)
+
+// TaskState returns what a task does in everyday words, for tables and screens: queued, starting, running, paused,
+// restarting, stopping, exited (3), stopped, failed to start, no owner. queuedFor is a word for what a queued task waits for. The words of ECS
+// are in api.Task.Status.
+func TaskState(t api.Task, queuedFor string) string {
+	switch {
+	case t.Status == lifecycle.StatusStopped.String() && t.ExitCode != nil:
+		return fmt.Sprintf("exited (%s)", t.ExitCode)
+	case t.Status == lifecycle.StatusStopped.String() && t.StopCode == lifecycle.StopTaskFailedToStart:
+		return "failed to start"
+	case t.Status == lifecycle.StatusStopped.String():
+		return "stopped"
+	case t.Queue != "" && queuedFor != "":
+		return "queued (" + queuedFor + ")"
+	case t.Queue != "":
+		return "queued"
+	}
+	running, paused, restarting := 0, 0, false
+	for _, c := range t.Containers {
+		if c.Status == lifecycle.StatusRunning.String() && c.RestartAt.IsZero() {
+			running++
+		}
+		if c.Paused {
+			paused++
+		}
+		restarting = restarting || !c.RestartAt.IsZero()
+	}
+	switch {
+	case !t.Settled && !t.Owner.Alive && t.Observed:
+		return fmt.Sprintf("no owner (in Podman %d of %d run)", running, len(t.Containers))
+	case !t.Settled && !t.Owner.Alive:
+		return "no owner"
+	case t.DesiredStatus == lifecycle.StatusStopped.String():
+		return "stopping"
+	case paused > 0 && paused < running:
+		return fmt.Sprintf("running (%d of %d paused)", paused, running)
+	case paused > 0:
+		return "paused"
+	case restarting:
+		return "restarting"
+	case t.Status == lifecycle.StatusRunning.String():
+		return "running"
+	}
+	return "starting"
+}
+
+// TaskHealth returns healthy, unhealthy, or checking while no check has decided; "-" for a task that has no health
+// check or has stopped.
+func TaskHealth(t api.Task) string {
+	if t.Status == lifecycle.StatusStopped.String() {
+		return "-"
+	}
+	switch t.Health {
+	case lifecycle.HealthHealthy.String():
+		return "healthy"
+	case lifecycle.HealthUnhealthy.String():
+		return "unhealthy"
+	}
+	for _, c := range t.Containers {
+		if c.Health != nil && c.Essential {
+			return "checking"
+		}
+	}
+	return "-"
+}
+
+// TaskName returns the name of a task; its family and the beginning of its ID if it has none.
+func TaskName(t api.Task) string {
+	if t.Name != "" {
+		return t.Name
+	}
+	return t.Family + " " + lifecycle.ShortID(t.ID)
+}
