@@ -3,6 +3,7 @@ package task
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -15,9 +16,11 @@ import (
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -26,12 +29,13 @@ import (
 func TopCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "top",
-		Usage:     "watch tasks on the whole screen",
+		Usage:     "watch tasks and services on the whole screen",
 		ArgsUsage: "[TASK]",
 		Description: `Shows the tasks with their health and what they use of their limits; 100 % of cpu are one
 CPU, and ! marks memory that is nearly used up. Enter opens a task: its containers, what it
-waits for, its timeline, logs and events. The last line of the screen has the keys; stop and
-restart ask first.
+waits for, its timeline, logs and events. Tab shows the services: the healthy copies of each
+revision, how connections shift from one to the other, hooks and events. The last line of the
+screen has the keys, ? all of them; what changes something asks first.
 
 Examples:
   podtask top
@@ -101,6 +105,7 @@ type taskView struct {
 	reader     command.TaskReader
 	restarter  command.Restarter
 	sampler    sampler
+	queue      *admit.Queue
 
 	mu     sync.Mutex  // guards before
 	before []taskUsage // the samples of the last call of Tasks
@@ -111,7 +116,7 @@ func newTaskView(m *command.Machine) *taskView {
 	return &taskView{
 		warn: p.Warn, environ: p.Environ, executable: p.Executable, settings: m.Config,
 		tasks: m.Engine.Tasks, logs: m.Engine.Logs, owners: m.Connector,
-		reader: m.TaskReader(), restarter: m.Restarter(), sampler: newSampler(m),
+		reader: m.TaskReader(), restarter: m.Restarter(), sampler: newSampler(m), queue: m.Engine.Queue,
 	}
 }
 
@@ -134,8 +139,13 @@ func (v *taskView) Tasks(ctx context.Context) ([]top.Task, error) {
 	}
 	v.before = after
 	var tasks []top.Task
+	waiting, queued := v.queue.Waiting(), 0
 	for _, t := range v.reader.Observe(ctx, states, time.Now()) {
 		item := top.Task{Task: t}
+		if t.Queue != "" {
+			queued++
+			item.QueuedFor = waiting[t.ID].Word()
+		}
 		if l, ok := used[t.ID]; ok {
 			item.Use, item.ContainerUse = new(top.Use), map[string]top.Use{}
 			*item.Use = topUse(l.use)
@@ -145,7 +155,24 @@ func (v *taskView) Tasks(ctx context.Context) ([]top.Task, error) {
 		}
 		tasks = append(tasks, item)
 	}
+	place := queued
+	for i := range tasks { // the newest, which is the last in the queue, comes first
+		if tasks[i].Queue != "" {
+			tasks[i].Place = place
+			place--
+		}
+	}
 	return tasks, nil
+}
+
+// Services implements top.Source.
+func (v *taskView) Services(ctx context.Context) ([]api.Service, error) {
+	client := v.owners.DialAgent(ctx)
+	if client == nil {
+		return nil, nil
+	}
+	defer client.Close()
+	return client.Services(ctx)
 }
 
 func topUse(u use) top.Use {
@@ -202,6 +229,31 @@ func (v *taskView) withTask(id string, do func(lifecycle.State, *console.Progres
 		return err
 	}
 	return do(st, console.NewProgress(io.Discard, false, time.Now(), command.LastSeq(st)))
+}
+
+// Continue implements top.Actions.
+func (v *taskView) Continue(ctx context.Context, service string) error {
+	return v.withAgent(ctx, func(c *api.Client) error {
+		_, err := c.ContinueService(ctx, service, api.ContinueRequest{})
+		return err
+	})
+}
+
+// Rollback implements top.Actions.
+func (v *taskView) Rollback(ctx context.Context, service string) error {
+	return v.withAgent(ctx, func(c *api.Client) error {
+		_, err := c.RollbackService(ctx, service)
+		return err
+	})
+}
+
+func (v *taskView) withAgent(ctx context.Context, do func(*api.Client) error) error {
+	client := v.owners.DialAgent(ctx)
+	if client == nil {
+		return errors.New("no agent runs any more; `podtask agent` starts one")
+	}
+	defer client.Close()
+	return do(client)
 }
 
 // Shell implements top.Actions. The command is another process, because a goroutine could not stop reading the

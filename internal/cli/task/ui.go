@@ -15,7 +15,6 @@ import (
 	"github.com/podtask/podtask/internal/cli/webui"
 	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/record"
-	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
 
@@ -126,16 +125,6 @@ func (v webView) Lines(ctx context.Context, id string) (lines []top.Line, err er
 		return nil
 	})
 	return lines, err
-}
-
-// Services implements webui.Source.
-func (v webView) Services(ctx context.Context) ([]api.Service, error) {
-	client := v.owners.DialAgent(ctx)
-	if client == nil {
-		return nil, nil
-	}
-	defer client.Close()
-	return client.Services(ctx)
 }
 
 var (

@@ -43,12 +43,12 @@ func (c canvas) page(lines []string, bottom ...string) string {
 }
 
 // footer returns the question, the filter while it is entered, or the notice.
-func (c canvas) footer(q *question, l list, n notice) string {
+func (c canvas) footer(q *question, f filter, n notice) string {
 	switch {
 	case q != nil:
 		return c.paint(console.Bold, c.cut(term.Line(q.text)))
-	case l.typing:
-		return c.paint(console.Bold, c.cut("filter: "+l.filter+"_   enter keeps it, esc clears it"))
+	case f.typing:
+		return c.paint(console.Bold, c.cut("filter: "+f.text+"_   enter keeps it, esc clears it"))
 	case n.bad:
 		return c.paint(console.Red, c.cut("error: "+n.text))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/podtask/podtask/pkg/api"
 )
 
 // commands has the commands of the model: calls that run concurrently and result in a message.
@@ -18,12 +19,13 @@ type commands struct {
 	options Options
 }
 
-// sampleMsg is the result of Source.Tasks.
+// sampleMsg is the result of Source.Tasks and Source.Services.
 type sampleMsg struct {
-	at      time.Time
-	tasks   []Task
-	err     error
-	warning string
+	at       time.Time
+	tasks    []Task
+	services []api.Service
+	err      error
+	warning  string
 	// again: the next sample is taken after Options.Pace.
 	again bool
 }
@@ -54,7 +56,8 @@ type tickMsg struct{}
 func (w commands) sample(again bool) tea.Cmd {
 	return func() tea.Msg {
 		tasks, err := w.source.Tasks(w.ctx)
-		s := sampleMsg{at: w.options.Now(), tasks: tasks, err: err, again: again}
+		services, failed := w.source.Services(w.ctx)
+		s := sampleMsg{at: w.options.Now(), tasks: tasks, services: services, err: errors.Join(err, failed), again: again}
 		if w.options.Warning != nil {
 			s.warning = w.options.Warning()
 		}

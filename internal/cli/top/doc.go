@@ -1,5 +1,6 @@
-// Package top is the full-screen view of tasks: a list with health and usage, and for one
-// task its containers, what it waits for, a timeline, logs and events. The model is pure:
+// Package top is the full-screen view of tasks and services: a list of tasks with health and usage, for one
+// task its containers, what it waits for, a timeline, logs and events; a list of services, and for one the copies of
+// each revision, how connections shift from one to the other, hooks and events. The model is pure:
 // messages change it, and View draws it. Data comes from a Source, and changes are made by Actions: the
 // package neither reads records nor calls Podman.
 package top
@@ -18,6 +19,8 @@ import (
 type Source interface {
 	// Tasks returns all tasks, the newest first, with their usage since the previous call.
 	Tasks(ctx context.Context) ([]Task, error)
+	// Services returns all services; none without an agent.
+	Services(ctx context.Context) ([]api.Service, error)
 	// Explain returns the details of a task.
 	Explain(ctx context.Context, id string) (Detail, error)
 	// Follow calls fn for the last lines of the containers, then for new ones, until the containers have
@@ -25,7 +28,7 @@ type Source interface {
 	Follow(ctx context.Context, id string, fn func(Line) error) error
 }
 
-// Actions changes tasks. Its methods may be called concurrently.
+// Actions changes tasks and services. Its methods may be called concurrently.
 type Actions interface {
 	// Stop stops a task and returns when it has stopped.
 	Stop(ctx context.Context, id string) error
@@ -33,6 +36,10 @@ type Actions interface {
 	Restart(ctx context.Context, id string) error
 	// Shell returns a command that runs a shell in a container, on the terminal of the view.
 	Shell(ctx context.Context, id, container string) (*exec.Cmd, error)
+	// Continue ends the pause of a service's deployment.
+	Continue(ctx context.Context, service string) error
+	// Rollback returns a service to the revision before.
+	Rollback(ctx context.Context, service string) error
 }
 
 // Task is a task in the list.
@@ -42,6 +49,10 @@ type Task struct {
 	Use *Use
 	// ContainerUse has the usage of the running containers, by name.
 	ContainerUse map[string]Use
+	// QueuedFor is a word for what a queued task waits for, Place its place in the queue, from 1; 0 if it is not
+	// queued.
+	QueuedFor string
+	Place     int
 }
 
 // Use is the CPU and memory usage of a task or container.

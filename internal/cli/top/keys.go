@@ -25,15 +25,31 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 			return q.do
 		}
 		return nil
-	case m.list.typing:
-		m.list.editFilter(msg)
+	case m.help:
+		m.help = false
+		return nil
+	case m.filter().typing:
+		m.filter().edit(msg)
+		m.list.move(0)
+		m.services.move(0)
 		return nil
 	}
 	m.notice = notice{}
-	switch key {
-	case "q":
+	switch {
+	case key == "q":
 		m.close()
 		return tea.Quit
+	case key == "?":
+		m.help = true
+		return nil
+	case key == "/" && (m.page == nil || m.page.part == logs):
+		m.filter().typing = true
+		return nil
+	case m.services.shown:
+		m.serviceKey(key)
+		return nil
+	}
+	switch key {
 	case "s":
 		m.ask("stop", m.actions.Stop)
 	case "r":
@@ -54,15 +70,47 @@ func (m *Model) listKey(key string) tea.Cmd {
 	switch {
 	case opens && m.list.selected != "":
 		return tea.Batch(m.open(m.list.selected), m.show(part))
-	case key == "/":
-		m.list.typing = true
 	case key == "esc":
-		m.list.filter = ""
+		m.list.filter = filter{}
+	case key == "tab":
+		m.services.shown = true
+	case key == "o":
+		m.list.order = (m.list.order + 1) % len(taskOrders)
 	case key == "a":
 		m.list.all = !m.list.all
 	}
 	m.list.move(m.steps(key))
 	return nil
+}
+
+// serviceKey handles a key while services are shown.
+func (m *Model) serviceKey(key string) {
+	v := &m.services
+	switch {
+	case key == "c":
+		m.askService("continue", m.actions.Continue)
+	case key == "b":
+		m.askService("roll back", m.actions.Rollback)
+	case v.opened && (key == "esc" || key == "left" || key == "backspace"):
+		v.opened = false
+	case v.opened && key == "tab":
+		v.part, v.up, v.down = events-v.part, 0, 0
+	case v.opened && key == "1":
+		v.part, v.up, v.down = overview, 0, 0
+	case v.opened && key == "2":
+		v.part, v.up, v.down = events, 0, 0
+	case v.opened:
+		v.scroll(m.steps(key))
+	case key == "tab":
+		v.shown = false
+	case key == "esc":
+		v.filter = filter{}
+		v.move(0)
+	case (key == "enter" || key == "right") && v.selected != "":
+		v.opened, v.part, v.up, v.down = true, overview, 0, 0
+	default:
+		v.move(m.steps(key))
+	}
 }
 
 func (m *Model) pageKey(key string) tea.Cmd {

@@ -1,27 +1,46 @@
 package top
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
-	"unicode/utf8"
 
-	tea "charm.land/bubbletea/v2"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// list is the list of tasks, with its selection and filter.
+// list is the list of tasks, with its selection, filter and order.
 type list struct {
 	tasks []Task
 	// selected is the ID of the selected task.
 	selected string
-	// filter selects tasks by a part of the name, family, status, health, service or ID. It is being entered
-	// while typing is set.
-	filter string
-	typing bool
-	all    bool
+	filter   filter
+	// order is an index of taskOrders.
+	order int
+	all   bool
+}
+
+// taskOrders has the orders of the list; the first is that of Source.Tasks.
+var taskOrders = []struct {
+	name    string
+	compare func(a, b Task) int
+}{
+	{"age", func(Task, Task) int { return 0 }},
+	{"name", func(a, b Task) int { return strings.Compare(console.TaskName(a.Task), console.TaskName(b.Task)) }},
+	{"status", func(a, b Task) int { return strings.Compare(a.state(), b.state()) }},
+	{"cpu", func(a, b Task) int { return cmp.Compare(b.use().CPUPercent, a.use().CPUPercent) }},
+	{"memory", func(a, b Task) int { return cmp.Compare(b.use().Memory, a.use().Memory) }},
+}
+
+func (t Task) state() string { return console.TaskState(t.Task, t.QueuedFor) }
+
+func (t Task) use() Use {
+	if t.Use == nil {
+		return Use{}
+	}
+	return *t.Use
 }
 
 // setTasks replaces the tasks; the selection stays.
@@ -30,16 +49,16 @@ func (l *list) setTasks(tasks []Task) {
 	l.move(0)
 }
 
-// visible returns the tasks that match the filter.
+// visible returns the tasks that fit the filter, in their order.
 func (l list) visible() []Task {
-	wanted := strings.ToLower(l.filter)
-	return slices.DeleteFunc(slices.Clone(l.tasks), func(t Task) bool {
+	shown := slices.DeleteFunc(slices.Clone(l.tasks), func(t Task) bool {
 		if !l.all && t.Status == lifecycle.StatusStopped.String() {
 			return true
 		}
-		text := strings.ToLower(strings.Join([]string{t.Name, t.Family, t.Status, t.Health, t.Service, t.ID}, "\n"))
-		return !strings.Contains(text, wanted)
+		return !l.filter.fits(t.Name, t.Family, t.Status, t.state(), t.Health, t.Service, t.ID)
 	})
+	slices.SortStableFunc(shown, taskOrders[l.order].compare)
+	return shown
 }
 
 // move moves the selection by n lines; to the first task if the selected one is no longer visible.
@@ -61,22 +80,6 @@ func (l list) at(shown []Task) int {
 	return max(0, slices.IndexFunc(shown, func(t Task) bool { return t.ID == l.selected }))
 }
 
-// editFilter handles a key while the filter is entered.
-func (l *list) editFilter(msg tea.KeyPressMsg) {
-	switch keyOf(msg) {
-	case "enter":
-		l.typing = false
-	case "esc":
-		l.typing, l.filter = false, ""
-	case "backspace":
-		_, n := utf8.DecodeLastRuneInString(l.filter)
-		l.filter = l.filter[:len(l.filter)-n]
-	default:
-		l.filter += msg.Text
-	}
-	l.move(0)
-}
-
 // usedBy returns the usage of the containers of a task.
 func (l list) usedBy(id string) map[string]Use {
 	for _, t := range l.tasks {
@@ -93,7 +96,8 @@ const listFrame = 6
 
 func (l list) draw(c canvas, footer string) string {
 	shown := l.visible()
-	lines := []string{l.title(c, len(shown)), "", c.paint(console.Bold, taskColumns.row(c, "  ", "NAME", "STATUS", "HEALTH", "RUN", "CPU", "MEMORY", "AGE"))}
+	head := []string{"NAME", "STATUS", "HEALTH", "RUN", "CPU", "MEMORY", "AGE", "PORTS", "IMAGE"}
+	lines := []string{l.title(c, len(shown)), "", c.paint(console.Bold, tableOf(c).row(c, "  ", head[:len(tableOf(c))]...))}
 	room := max(1, c.height-listFrame)
 	at := l.at(shown)
 	first := max(0, min(at-room/2, len(shown)-room))
@@ -101,23 +105,26 @@ func (l list) draw(c canvas, footer string) string {
 		lines = append(lines, taskRow(c, shown[i], i == at))
 	}
 	why := ""
-	if len(shown) == 0 {
-		lines = append(lines, "  "+l.empty())
-	} else if len(shown[at].Why) > 0 {
+	switch {
+	case len(shown) == 0:
+		lines = append(lines, c.cut("  "+l.empty()))
+	case len(shown[at].Why) > 0 && shown[at].Place > 0:
+		why = fmt.Sprintf("place %d in the queue: %s", shown[at].Place, term.Line(shown[at].Why[0].Text))
+	case len(shown[at].Why) > 0:
 		why = term.Line(shown[at].Why[0].Text)
 	}
-	return c.page(lines, c.cut(why), footer, c.keys("enter open", "l logs", "s stop", "r restart", "x shell", "/ filter", "a all", "q quit"))
+	return c.page(lines, c.cut(why), footer, c.keys("enter open", "s stop", "r restart", "x shell", "/ filter", "tab services", "? keys", "q quit"))
 }
 
 // empty returns why the list is empty.
 func (l list) empty() string {
 	switch {
-	case l.filter != "":
+	case l.filter.text != "":
 		return "no task fits the filter; esc clears it"
 	case len(l.tasks) > 0:
 		return "no task runs; a shows those that have stopped"
 	}
-	return "there are no tasks"
+	return "there are no tasks; `podtask run FILE` starts one"
 }
 
 func (l list) title(c canvas, shown int) string {
@@ -127,41 +134,54 @@ func (l list) title(c canvas, shown int) string {
 			running++
 		}
 	}
-	tasks := "tasks"
-	if len(l.tasks) == 1 {
-		tasks = "task"
+	text := fmt.Sprintf("podtask top: %s, %d running", number(len(l.tasks), "task"), running)
+	if l.filter.text != "" {
+		text += fmt.Sprintf(", %d fit %q", shown, l.filter.text)
 	}
-	text := fmt.Sprintf("podtask top: %d %s, %d running", len(l.tasks), tasks, running)
-	if l.filter != "" {
-		text += fmt.Sprintf(", %d fit %q", shown, l.filter)
+	if l.order > 0 {
+		text += ", by " + taskOrders[l.order].name
 	}
 	return c.split(text, c.now.Format("15:04:05"))
 }
 
-// taskColumns has the columns of the list. The name gets the remaining space.
-var taskColumns = columns{0, 8, 9, 5, 11, 15, 4}
+// The columns of the list, on a narrow screen and on a wide one. The name gets the remaining space.
+var (
+	taskColumns     = columns{0, 15, 9, 4, 9, 12, 4}
+	wideTaskColumns = columns{0, 24, 9, 5, 11, 15, 4, 24, 20}
+)
+
+// wideScreen is the width from which on ports and images are shown.
+const wideScreen = 120
+
+func tableOf(c canvas) columns {
+	if c.width >= wideScreen {
+		return wideTaskColumns
+	}
+	return taskColumns
+}
 
 func taskRow(c canvas, t Task, selected bool) string {
 	running := 0
+	var images []string
 	for _, k := range t.Containers {
 		if k.Status == lifecycle.StatusRunning.String() && k.RestartAt.IsZero() {
 			running++
 		}
+		image, _, _ := strings.Cut(k.Image, "@")
+		if image = image[strings.LastIndex(image, "/")+1:]; !slices.Contains(images, image) {
+			images = append(images, image)
+		}
 	}
-	status := t.Status
-	switch {
-	case t.Queue != "":
-		status = "queued"
-	case !t.Settled && !t.Owner.Alive:
-		status = "no owner"
-	case t.ExitCode != nil && *t.ExitCode != 0:
-		status = "exit " + t.ExitCode.String()
+	ports := ""
+	if t.Status != lifecycle.StatusStopped.String() {
+		ports = console.PortList(t.Ports)
 	}
 	cpu, memory, tight := useText(t.Use, t.CPU)
 	bad := tight || t.Health == lifecycle.HealthUnhealthy.String() || t.ExitCode != nil && *t.ExitCode != 0
 	mark, ink := rowStyle(selected, bad)
 	age := console.ShortSpan(c.now.Sub(t.CreatedAt))
-	return c.paint(ink, taskColumns.row(c, mark, nameOf(t.Task), status, t.Health, fmt.Sprintf("%d/%d", running, len(t.Containers)), cpu, memory, age))
+	cells := []string{console.TaskName(t.Task), t.state(), console.TaskHealth(t.Task), fmt.Sprintf("%d/%d", running, len(t.Containers)), cpu, memory, age, ports, strings.Join(images, ", ")}
+	return c.paint(ink, tableOf(c).row(c, mark, cells[:len(tableOf(c))]...))
 }
 
 // rowStyle returns the mark and the color of a row.

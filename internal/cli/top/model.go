@@ -1,12 +1,12 @@
 package top
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"slices"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -16,7 +16,9 @@ import (
 type Model struct {
 	commands
 	canvas
-	list list
+	list     list
+	services services
+	help     bool
 	// page is the open task; nil if the list is shown.
 	page *page
 	// question is nil if there is none.
@@ -67,6 +69,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.say(msg.warning, msg.err)
 		if msg.err == nil {
 			m.list.setTasks(msg.tasks)
+			m.services.set(msg.services)
 		}
 		if msg.again {
 			return m, m.wait()
@@ -100,12 +103,30 @@ func (m *Model) View() tea.View {
 
 // text returns the content of the screen.
 func (m *Model) text() string {
-	footer := m.footer(m.question, m.list, m.notice)
-	if m.page != nil {
+	footer := m.footer(m.question, *m.filter(), m.notice)
+	switch {
+	case m.help:
+		return drawHelp(m.canvas)
+	case m.services.shown && m.services.opened:
+		return m.services.drawPage(m.canvas, footer)
+	case m.services.shown:
+		return m.services.draw(m.canvas, footer)
+	case m.page != nil:
 		task, _ := m.current()
 		return m.page.draw(m.canvas, task, m.list.usedBy(m.page.id), footer)
 	}
 	return m.list.draw(m.canvas, footer)
+}
+
+// filter returns the filter of what is shown.
+func (m *Model) filter() *filter {
+	switch {
+	case m.services.shown:
+		return &m.services.filter
+	case m.page != nil:
+		return &m.page.search
+	}
+	return &m.list.filter
 }
 
 // say shows a message or an error, if there is one.
@@ -173,8 +194,16 @@ func (m *Model) show(part int) tea.Cmd {
 // ask asks for confirmation of an action on the current task.
 func (m *Model) ask(verb string, do func(context.Context, string) error) {
 	if t, ok := m.current(); ok {
-		what := verb + " " + nameOf(t)
+		what := verb + " " + console.TaskName(t)
 		m.question = &question{what + "? y or n", what + " ...", m.act(what, t.ID, do)}
+	}
+}
+
+// askService asks for confirmation of an action on the selected service.
+func (m *Model) askService(verb string, do func(context.Context, string) error) {
+	if s, ok := m.services.current(); ok {
+		what := verb + " " + s.ServiceName
+		m.question = &question{what + "? y or n", what + " ...", m.act(what, s.ServiceName, do)}
 	}
 }
 
@@ -195,7 +224,7 @@ func (m *Model) shell() tea.Cmd {
 	}
 	switch {
 	case i < 0:
-		m.notice = notice{"no container of " + nameOf(t) + " runs", true}
+		m.notice = notice{"no container of " + console.TaskName(t) + " runs", true}
 	case !running(t.Containers[i]):
 		m.notice = notice{"container " + t.Containers[i].Name + " does not run", true}
 	default:
@@ -203,5 +232,3 @@ func (m *Model) shell() tea.Cmd {
 	}
 	return nil
 }
-
-func nameOf(t api.Task) string { return cmp.Or(t.Name, t.Family+" "+lifecycle.ShortID(t.ID)) }

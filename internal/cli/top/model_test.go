@@ -89,12 +89,24 @@ func starting() Detail {
 // host is a Source and Actions that remember what was asked for.
 type host struct {
 	stopped, restarted, shells []string
+	continued, rolledBack      []string
 	lines                      []Line
 	err                        error
 }
 
 func (h *host) Tasks(context.Context) ([]Task, error)           { return fleet(), h.err }
+func (h *host) Services(context.Context) ([]api.Service, error) { return shifting(), h.err }
 func (h *host) Explain(context.Context, string) (Detail, error) { return starting(), h.err }
+func (h *host) Continue(_ context.Context, name string) error {
+	h.continued = append(h.continued, name)
+	return h.err
+}
+
+func (h *host) Rollback(_ context.Context, name string) error {
+	h.rolledBack = append(h.rolledBack, name)
+	return h.err
+}
+
 func (h *host) Stop(_ context.Context, id string) error {
 	h.stopped = append(h.stopped, id)
 	return h.err
@@ -128,7 +140,7 @@ func newScreen(t *testing.T, colors console.Colors) screen {
 	t.Helper()
 	h := &host{}
 	s := screen{New(t.Context(), h, h, Options{Colors: colors, Pace: time.Hour, Now: func() time.Time { return noon }}), h, t}
-	s.Update(sampleMsg{at: noon, tasks: fleet()})
+	s.Update(sampleMsg{at: noon, tasks: fleet(), services: shifting()})
 	return s
 }
 
@@ -221,7 +233,7 @@ func TestFilterNarrowsTheListWhileItIsTyped(t *testing.T) {
 	s.golden("filter-none")
 	// Two escapes at once come as Alt and Escape.
 	s.Update(tea.KeyPressMsg{Code: tea.KeyEscape, Mod: tea.ModAlt})
-	if s.list.typing || s.list.filter != "" {
+	if s.list.filter.typing || s.list.filter.text != "" {
 		t.Error("Alt and Escape change the filter")
 	}
 	if cmd := s.press("/", "z", "enter", "enter", "s"); cmd != nil || s.question != nil {

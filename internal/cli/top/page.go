@@ -36,6 +36,8 @@ type page struct {
 	// hold: new lines do not scroll the view.
 	hold bool
 	logs stream
+	// search selects lines of the logs.
+	search filter
 }
 
 // maxLogLines is the number of log lines in memory.
@@ -104,13 +106,16 @@ func (p *page) draw(c canvas, t api.Task, used map[string]Use, footer string) st
 	case p.hold:
 		follow = "f follow"
 	}
-	return c.page(lines, footer, c.keys("esc back", "tab next", "arrows move", follow, "s stop", "r restart", "x shell", "q quit"))
+	return c.page(lines, footer, c.keys("esc back", "tab next", follow, "/ search", "s stop", "r restart", "x shell", "? keys", "q quit"))
 }
 
 func (p *page) title(c canvas, t api.Task) string {
-	left := nameOf(t) + "  " + t.Status
-	if t.Health != "" && t.Health != lifecycle.HealthUnknown.String() {
-		left += "  " + t.Health
+	left := console.TaskName(t) + "  " + console.TaskState(t, "")
+	if health := console.TaskHealth(t); health != "-" {
+		left += "  " + health
+	}
+	if p.part == logs && p.search.text != "" {
+		left += fmt.Sprintf("  lines with %q", p.search.text)
 	}
 	right := ""
 	for i, name := range []string{"overview", "logs", "events"} {
@@ -206,12 +211,17 @@ func (p *page) logLines(c canvas) []string {
 	}
 	var lines []string
 	for _, l := range p.logs.lines {
+		if !p.search.fits(l.Text) {
+			continue
+		}
 		text := shorten(l.Text, max(1, c.width-width-3))
 		lines = append(lines, c.paint(console.Inks[index[l.Container]%len(console.Inks)], fit(l.Container, width))+" | "+text)
 	}
 	switch {
 	case p.logs.ended:
 		lines = append(lines, c.paint(console.Faint, "(the logs end here)"))
+	case len(lines) == 0 && p.search.text != "":
+		lines = append(lines, c.paint(console.Faint, "(no line has that text; / and esc clear it)"))
 	case len(lines) == 0:
 		lines = append(lines, c.paint(console.Faint, "(nothing was written yet)"))
 	}

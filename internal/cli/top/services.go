@@ -1,0 +1,254 @@
+package top
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// services is the list of services, and the one that is open.
+type services struct {
+	items []api.Service
+	// shown: the services are shown, not the tasks.
+	shown bool
+	// selected is the name of the selected service, opened is set while its page is shown.
+	selected string
+	opened   bool
+	filter   filter
+	part     int
+	// up is the distance in lines from the end of the events, down from the beginning of the overview.
+	up, down int
+}
+
+// set replaces the services; the selection stays.
+func (v *services) set(items []api.Service) {
+	v.items = items
+	if !v.opened {
+		v.move(0)
+	}
+}
+
+func (v services) visible() []api.Service {
+	return slices.DeleteFunc(slices.Clone(v.items), func(s api.Service) bool {
+		return !v.filter.fits(s.ServiceName, s.TaskDefinition, serviceState(s))
+	})
+}
+
+// current returns the selected service; found is false if it is gone.
+func (v services) current() (s api.Service, found bool) {
+	i := slices.IndexFunc(v.items, func(s api.Service) bool { return s.ServiceName == v.selected })
+	if i < 0 {
+		return api.Service{ServiceName: v.selected, Status: "removed"}, false
+	}
+	return v.items[i], true
+}
+
+// move moves the selection by n lines; to the first service if the selected one is no longer visible.
+func (v *services) move(n int) {
+	shown := v.visible()
+	i := slices.IndexFunc(shown, func(s api.Service) bool { return s.ServiceName == v.selected })
+	switch {
+	case len(shown) == 0:
+		v.selected = ""
+	case i < 0:
+		v.selected = shown[0].ServiceName
+	default:
+		v.selected = shown[min(max(0, i+n), len(shown)-1)].ServiceName
+	}
+}
+
+// scroll scrolls the open page by n lines.
+func (v *services) scroll(n int) {
+	if v.part == overview {
+		v.down = max(0, v.down+n)
+	} else {
+		v.up = max(0, v.up-n)
+	}
+}
+
+// serviceColumns has the columns of the list of services. The listeners get the remaining space.
+var serviceColumns = columns{14, 24, 7, 12, 0, 4}
+
+func (v services) draw(c canvas, footer string) string {
+	shown := v.visible()
+	lines := []string{c.split(fmt.Sprintf("podtask top: %s", number(len(v.items), "service")), c.now.Format("15:04:05")), "",
+		c.paint(console.Bold, serviceColumns.row(c, "  ", "SERVICE", "STATUS", "HEALTHY", "REVISION", "LISTENERS", "AGE"))}
+	room := max(1, c.height-listFrame)
+	at := max(0, slices.IndexFunc(shown, func(s api.Service) bool { return s.ServiceName == v.selected }))
+	first := max(0, min(at-room/2, len(shown)-room))
+	for i := first; i < min(first+room, len(shown)); i++ {
+		lines = append(lines, serviceRow(c, shown[i], i == at))
+	}
+	why := ""
+	switch {
+	case len(shown) == 0 && v.filter.text != "":
+		lines = append(lines, c.cut("  no service fits the filter; esc clears it"))
+	case len(shown) == 0:
+		lines = append(lines, c.cut("  there are no services; `podtask service create` makes one"))
+	case len(shown[at].Why) > 0:
+		why = term.Line(shown[at].Why[0].Text)
+	}
+	return c.page(lines, c.cut(why), footer, c.keys("enter open", "c continue", "b roll back", "/ filter", "tab tasks", "? keys", "q quit"))
+}
+
+func serviceRow(c canvas, s api.Service, selected bool) string {
+	state := serviceState(s)
+	mark, ink := rowStyle(selected, state == "failed" || s.Status == "ACTIVE" && s.HealthyCount < min(1, s.DesiredCount))
+	var addresses []string
+	for _, l := range s.Listeners {
+		addresses = append(addresses, l.Address)
+	}
+	return c.paint(ink, serviceColumns.row(c, mark, s.ServiceName, state, fmt.Sprintf("%d/%d", s.HealthyCount, s.DesiredCount),
+		s.TaskDefinition, strings.Join(addresses, ", "), console.ShortSpan(c.now.Sub(s.CreatedAt))))
+}
+
+// serviceState returns what a service does in a few words: steady, a stage of its deployment, failed.
+func serviceState(s api.Service) string {
+	p := progressOf(s)
+	switch {
+	case s.Status != "ACTIVE":
+		return strings.ToLower(s.Status)
+	case p != nil && p.Returning:
+		return "rolling back"
+	case p != nil && slices.ContainsFunc(p.Hooks, func(h api.HookCall) bool { return h.Status == "AWAITING_ACTION" }):
+		return "paused"
+	case p != nil && p.Stage != "":
+		return strings.ToLower(strings.ReplaceAll(p.Stage, "_", " "))
+	case len(s.Deployments) > 0 && s.Deployments[0].RolloutState == "FAILED":
+		return "failed"
+	case s.Steady:
+		return "steady"
+	}
+	return "updating"
+}
+
+// progressOf returns how far the deployment that is under way is; nil if there is none.
+func progressOf(s api.Service) *api.DeploymentProgress {
+	if n := len(s.History); n > 0 && s.History[n-1].FinishedAt.IsZero() {
+		return s.History[n-1].Progress
+	}
+	return nil
+}
+
+// drawPage draws the page of the selected service.
+func (v *services) drawPage(c canvas, footer string) string {
+	s, _ := v.current()
+	right := ""
+	for i, name := range []string{"overview", "events"} {
+		if i == min(v.part, 1) {
+			right += fmt.Sprintf("[%d %s]", i+1, name)
+		} else {
+			right += fmt.Sprintf(" %d %s ", i+1, name)
+		}
+	}
+	lines := []string{c.split(s.ServiceName+"  "+serviceState(s), right)}
+	if len(s.Why) > 0 {
+		lines = append(lines, wrap(s.Why[0].Text, c.width, maxWhyLines)...)
+	}
+	lines = append(lines, "")
+	room := max(1, c.height-len(lines)-2)
+	if v.part == overview {
+		body := serviceOverview(c, s)
+		v.down = min(v.down, max(0, len(body)-room))
+		lines = append(lines, body[v.down:min(len(body), v.down+room)]...)
+	} else {
+		body := serviceEvents(c, s)
+		v.up = min(v.up, max(0, len(body)-room))
+		last := len(body) - v.up
+		lines = append(lines, body[max(0, last-room):last]...)
+	}
+	return c.page(lines, footer, c.keys("esc back", "tab next", "arrows move", "c continue", "b roll back", "? keys", "q quit"))
+}
+
+var (
+	// revisionColumns has the columns of the revisions of a service. The connections get the remaining space.
+	revisionColumns = columns{20, 6, 22, 0}
+	copyColumns     = columns{26, 10, 10, 4, 0}
+)
+
+// serviceOverview returns the picture of a deployment: the copies of each revision, and its part of the connections;
+// then hooks, listeners and copies.
+func serviceOverview(c canvas, s api.Service) []string {
+	p := progressOf(s)
+	lines := []string{c.paint(console.Bold, revisionColumns.row(c, "  ", "REVISION", "SET", "HEALTHY COPIES", "CONNECTIONS"))}
+	for _, d := range s.Deployments {
+		set, share := "", -1.0
+		switch {
+		case p == nil && d.Status == "PRIMARY":
+			share = 100
+		case p == nil:
+		case d.ID == p.Green:
+			set, share = "green", p.Percent
+		case d.ID == p.Blue:
+			set, share = "blue", 100-p.Percent
+		}
+		if p != nil && s.DeploymentConfiguration.Strategy == "ROLLING" {
+			set, share = map[string]string{"green": "new", "blue": "old"}[set], -1 // each healthy copy has the same part
+		}
+		want := max(d.DesiredCount, d.RunningCount+d.PendingCount)
+		copies := fmt.Sprintf("%s %d/%d", bar(float64(d.HealthyCount)/float64(max(1, want)), 14), d.HealthyCount, want)
+		connections := ""
+		if share >= 0 && len(s.Listeners) > 0 {
+			connections = fmt.Sprintf("%s %.3g %%", bar(share/100, max(8, c.width-62)), share)
+		}
+		_, ink := rowStyle(false, d.RolloutState == "FAILED")
+		lines = append(lines, c.paint(ink, revisionColumns.row(c, "  ", d.TaskDefinition, set, copies, connections)))
+		if d.RolloutStateReason != "" {
+			lines = append(lines, c.paint(console.Faint, c.cut("    "+term.Line(d.RolloutStateReason))))
+		}
+	}
+	if p != nil {
+		stage := "stage " + p.Stage + ", for " + console.Span(c.now.Sub(p.Since))
+		if left := p.Until.Sub(c.now); !p.Until.IsZero() && left > 0 {
+			stage += ", " + console.Span(left) + " left"
+		}
+		lines = append(lines, "", c.cut("  "+term.Line(stage)))
+		for _, h := range p.Hooks {
+			text := fmt.Sprintf("hook %s in %s: %s", h.Hook, h.Stage, strings.ToLower(strings.ReplaceAll(h.Status, "_", " ")))
+			if h.Status == "IN_PROGRESS" || h.Status == "AWAITING_ACTION" {
+				text += ", " + console.Span(c.now.Sub(h.StartedAt)) + " of " + console.Span(h.ExpiresAt.Sub(h.StartedAt))
+			}
+			_, ink := rowStyle(false, h.Status == "FAILED" || h.Status == "TIMED_OUT")
+			lines = append(lines, c.paint(ink, c.cut("  "+term.Line(text+" "+h.Reason))))
+		}
+	}
+	lines = append(lines, "")
+	for _, l := range s.Listeners {
+		lines = append(lines, c.cut("  "+term.Line(fmt.Sprintf("%s -> %s:%d %s", l.Address, l.ContainerName, l.ContainerPort, l.Problem))))
+	}
+	for _, l := range s.TestListeners {
+		lines = append(lines, c.cut("  "+term.Line(fmt.Sprintf("%s -> %s:%d (test) %s", l.Address, l.ContainerName, l.ContainerPort, l.Problem))))
+	}
+	lines = append(lines, c.paint(console.Bold, copyColumns.row(c, "  ", "COPY", "PHASE", "HEALTH", "AGE", "REASON")))
+	for _, t := range slices.Backward(s.Tasks) {
+		_, ink := rowStyle(false, t.Health == "UNHEALTHY")
+		lines = append(lines, c.paint(ink, copyColumns.row(c, "  ", t.Name, strings.ToLower(t.Phase), strings.ToLower(t.Health), console.ShortSpan(c.now.Sub(t.CreatedAt)), t.Reason)))
+	}
+	return lines
+}
+
+func serviceEvents(c canvas, s api.Service) (lines []string) {
+	for _, e := range s.Events {
+		lines = append(lines, c.cut(e.CreatedAt.Local().Format("15:04:05")+"  "+term.Line(e.Message)))
+	}
+	return lines
+}
+
+// bar draws a part from 0 to 1 in width letters.
+func bar(part float64, width int) string {
+	full := int(math.Round(min(max(0, part), 1) * float64(width)))
+	return strings.Repeat("█", full) + strings.Repeat("░", width-full)
+}
+
+// number returns a number with a noun.
+func number(n int, noun string) string {
+	if n == 1 {
+		return "1 " + noun
+	}
+	return fmt.Sprintf("%d %ss", n, noun)
+}
