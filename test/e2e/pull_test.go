@@ -250,28 +250,28 @@ func TestPullTakesNoLongerThanItMay(t *testing.T) {
 	}
 }
 
-// On a terminal the pull is a bar that is written over, and gone when the task runs.
+// On a terminal the pull is in the line of the container, which says afterwards how it ended.
 func TestPullProgressOnATerminal(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	ref, _ := b.push("app:1", b.freshImage("app"))
 	b.fault("GET", "app", "blobs/", 0, registrytest.Slow(1<<19, time.Second/2))
 	run := b.onTerminal("run", "--pull", "always", b.hello(ref))
-	run.see("app:1  [")
+	run.see("pulling")
 	if !b.oldPodman() {
 		run.see("%")
 	}
-	run.see("\x1b[J")
 	run.see("hello")
+	run.see("exited")
 	run.want(0)
 
 	img := b.freshImage("again")
 	again, _ := b.push("app:2", img)
 	b.fault("GET", "app", "blobs/"+firstLayer(t, img).String(), 0, registrytest.Halfway(4*time.Second, nil))
 	run = b.onTerminal("run", b.hello(again))
-	run.see("app:2  [")
+	run.see("pulling")
 	run.keysIn("\x03")
-	run.see("\rstopping, within") // not behind the bar
+	run.see("\rstopping, within") // not behind what is drawn
 	run.want(130)
 }
 
@@ -285,7 +285,7 @@ func TestCtrlCWhileADetachedTaskIsPulled(t *testing.T) {
 	release := make(chan struct{})
 	b.fault("GET", "app", "blobs/"+firstLayer(t, img).String(), 0, registrytest.Halfway(4*time.Second, release))
 	run := b.onTerminal("run", "-d", "--wait=running", "--name", b.family, b.define(ctr{Name: "app", Image: ref, Command: words("sleep forever"), StopTimeout: 1}))
-	run.see("app:1  [")
+	run.see("pulling")
 	run.keysIn("\x03")
 	run.see("interrupted: task " + b.family + " continues; `podtask stop " + b.family + "` stops it\r\n")
 	run.want(130)

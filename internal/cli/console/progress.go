@@ -32,6 +32,8 @@ type Progress struct {
 	queue string
 	// diskFull: a line says that the task waits for space on the disk.
 	diskFull bool
+	// short: only transitions of containers are shown, in everyday words.
+	short bool
 }
 
 // NewProgress returns a view that begins after the transition numbered after.
@@ -62,7 +64,10 @@ func (p *Progress) Show(t api.Task) {
 		if !known {
 			i = -1
 		}
-		p.line(row{at: h.At, width: width, container: i, name: Label(h.Container), state: h.Status, color: stateInk(h), detail: detail(h, t)})
+		if p.short && !known {
+			continue
+		}
+		p.line(row{at: h.At, width: width, container: i, name: Label(h.Container), state: p.word(h), color: stateInk(h), detail: detail(h, t)})
 	}
 	if t.Queue != p.queue {
 		if p.queue = t.Queue; t.Queue != "" {
@@ -84,6 +89,17 @@ func (p *Progress) Show(t api.Task) {
 			p.showRetry(row{width: width, container: i, name: c.Name, state: "retry", color: Faint, detail: term.Line(c.Retry.Error)}, c.Retry.Attempts)
 		}
 	}
+}
+
+// word returns the state of a transition.
+func (p *Progress) word(h api.Transition) string {
+	switch {
+	case !p.short:
+		return h.Status
+	case h.Status == lifecycle.StatusStopped.String() && h.ExitCode != nil:
+		return "exited"
+	}
+	return strings.ToLower(h.Status)
 }
 
 // showRetry prints a failed attempt. Of attempts that fail in the same way it prints the second, fourth,
@@ -122,6 +138,13 @@ const (
 	timeWidth  = len("99999.9s")
 )
 
+func (p *Progress) stateWidth() int {
+	if p.short {
+		return len("restarting")
+	}
+	return stateWidth
+}
+
 // row is a line of progress.
 type row struct {
 	at time.Time // zero: no time is shown
@@ -138,7 +161,7 @@ func (p *Progress) line(r row) {
 	}
 	line := fmt.Sprintf("%*s  %s  %s  %s", timeWidth, since,
 		p.colors.Paint(containerInk(r.container), Pad(r.name, r.width)),
-		p.colors.Paint(r.color, Pad(r.state, stateWidth)), p.wrapDetail(r.detail, timeWidth+r.width+stateWidth+3*len("  ")))
+		p.colors.Paint(r.color, Pad(r.state, p.stateWidth())), p.wrapDetail(r.detail, timeWidth+r.width+p.stateWidth()+3*len("  ")))
 	fmt.Fprintln(p.out, strings.TrimRight(line, " "))
 }
 

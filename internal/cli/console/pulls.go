@@ -28,6 +28,7 @@ type PullView struct {
 	mu    sync.Mutex
 	pulls map[string]*pull
 	bars  pullBars
+	board *Board      // shows the pulls, if there is one
 	begun time.Time   // when the first of the pulls in progress began
 	next  *time.Timer // writes the next line; nil while nothing is being pulled
 }
@@ -67,6 +68,10 @@ func (v *PullView) Observe(p api.Pull) {
 	v.note(p)
 	if v.Mode == "plain" {
 		v.schedule()
+		return
+	}
+	if v.board != nil {
+		v.board.draw()
 		return
 	}
 	v.bars.update(p.Image, v.pulls[p.Image])
@@ -194,6 +199,11 @@ func (v *PullView) Above(w io.Writer) io.Writer {
 	return TerminalWriter{To: w, Writer: WriterFunc(func(b []byte) (int, error) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
+		if v.board != nil {
+			if n, done, err := v.board.write(b); done {
+				return n, err
+			}
+		}
 		if n, done, err := v.bars.write(b); done {
 			return n, err
 		}

@@ -38,15 +38,21 @@ type TerminalWriter struct {
 
 // TerminalWidth returns the width of the terminal w; 0 if w is not a terminal.
 func TerminalWidth(w io.Writer) int {
+	width, _ := terminalSize(w)
+	return width
+}
+
+// terminalSize returns the columns and rows of a terminal; 0 for what is none.
+func terminalSize(w io.Writer) (columns, rows int) {
 	if v, ok := w.(TerminalWriter); ok {
-		return TerminalWidth(v.To)
+		return terminalSize(v.To)
 	}
 	if f, ok := w.(*os.File); ok {
-		if width, _, err := xterm.GetSize(int(f.Fd())); err == nil {
-			return width
+		if columns, rows, err := xterm.GetSize(int(f.Fd())); err == nil {
+			return columns, rows
 		}
 	}
-	return 0
+	return 0, 0
 }
 
 // CutLines returns a writer to w that cuts lines at a width; 0 means no limit.

@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/imagestore"
+	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -45,7 +48,7 @@ func (r taskRun) runDetached(ctx context.Context, task taskdef.Task) error {
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil:
 		return fmt.Errorf("task %s is not %s after %s; it continues: `podtask why %s` shows what it waits for", lifecycle.ShortID(st.ID), r.await.until, r.await.timeout, st.DisplayName())
 	case errors.As(err, &missed):
-		fmt.Fprintln(r.errOut, "Error: "+err.Error())
+		r.reportMissed(ctx, st, missed)
 		return command.ExitStatus(max(1, connect.CodeOf(missed.Task)))
 	case err != nil:
 		return err
@@ -53,6 +56,34 @@ func (r taskRun) runDetached(ctx context.Context, task taskdef.Task) error {
 		return command.ExitWith(connect.CodeOf(t))
 	}
 	return nil
+}
+
+// lastLines is how many lines of a container's output are shown after a failure.
+const lastLines = 5
+
+// reportMissed prints why a task did not become what --wait asks for, with the last output of the container that
+// failed.
+func (r taskRun) reportMissed(ctx context.Context, st lifecycle.State, missed *connect.MissedError) {
+	fmt.Fprintln(r.errOut, command.OnTerminal(r.errOut, "", "Error: "+missed.Error()))
+	i := slices.IndexFunc(missed.Task.Containers, func(c api.Container) bool {
+		failed := c.ExitCode != nil && *c.ExitCode != 0 || c.Health != nil && c.Health.Status == lifecycle.HealthUnhealthy.String()
+		return c.Essential && failed && !c.StartedAt.IsZero()
+	})
+	if i < 0 {
+		return
+	}
+	name := missed.Task.Containers[i].Name
+	shown := 0
+	err := r.logs.Read(ctx, st, name, observe.LogOptions{Tail: lastLines}, func(l observe.LogLine) error {
+		if shown++; shown == 1 {
+			fmt.Fprintf(r.errOut, "last lines of %s:\n", name)
+		}
+		fmt.Fprintf(r.errOut, "  | %s\n", term.Line(l.Text))
+		return nil
+	})
+	if err != nil {
+		r.log.Debug("the last lines of the container are not known", "task", st.ID, "container", name, "error", err)
+	}
 }
 
 // awaitDetached shows the progress of a detached task until the condition of --wait holds.
@@ -68,7 +99,9 @@ func (r taskRun) awaitDetached(ctx context.Context, st lifecycle.State) (api.Tas
 	}
 	show := func(api.Task) {}
 	if !r.display.quiet {
-		show = console.NewProgress(pulls.Above(r.errOut), console.ColorsFor(r.errOut, r.getenv), st.CreatedAt, 0).Show
+		board := console.NewBoard(pulls, r.errOut, console.ColorsFor(r.errOut, r.getenv), st.CreatedAt)
+		defer board.End()
+		show = board.Show
 	}
 	return r.owners.Await(ctx, st, r.await.until, owned, show)
 }

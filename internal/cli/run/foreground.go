@@ -176,7 +176,9 @@ func (f *foregroundRun) run(ctx context.Context) error {
 	wg.Go(func() { f.copyLogs(ctx, logCtx) })
 	show := func(api.Task) {}
 	if !f.display.quiet {
-		show = console.NewProgress(f.pulls.Above(f.errOut), console.ColorsFor(f.errOut, f.getenv), time.Now(), 0).Show
+		board := console.NewBoard(f.pulls, f.errOut, console.ColorsFor(f.errOut, f.getenv), time.Now())
+		defer board.End()
+		show = board.Show
 	}
 	err := f.follow(ctx, show)
 	if !f.seen().Settled {
@@ -258,7 +260,8 @@ func (f *foregroundRun) finish(ctx context.Context) error {
 		// Without progress it was not printed, and after --rm no command can show it.
 		fmt.Fprintf(f.errOut, "Error: task %s did not start: %s\n", lifecycle.ShortID(t.ID), reason)
 	case !f.display.quiet && !f.remove && !removed:
-		fmt.Fprintf(f.errOut, "task %s stopped: %s; `podtask logs %s` or `podtask rm %s`\n", lifecycle.ShortID(t.ID), reason, name, name)
+		text := fmt.Sprintf("task %s stopped: %s; `podtask logs %s` or `podtask rm %s`", lifecycle.ShortID(t.ID), reason, name, name)
+		fmt.Fprintln(f.errOut, command.OnTerminal(f.errOut, "", text))
 	}
 	return command.ExitWith(exitCode(t, syscall.Signal(f.signal.Load())))
 }
