@@ -130,8 +130,8 @@ var keys = []Key{
 		set:  size(func(s *Settings) *int64 { return &s.Images.MinFree }),
 	},
 	{
-		Name: "limits", Default: "enforce", Values: []string{"enforce", "best-effort", "off"}, Verb: "run",
-		Help: "what to do if this host cannot apply a task's CPU and memory limits: refuse the task, apply the limits it can, or apply none",
+		Name: "limits", Default: "best-effort", Values: []string{"enforce", "best-effort", "off"}, Verb: "run",
+		Help: "what to do with a task's CPU and memory limits: enforce refuses a task whose limits this host cannot apply, best-effort applies what it can and warns, off applies none",
 		set:  text(func(s *Settings) *string { return &s.Tasks.Limits }),
 	},
 	{

@@ -27,7 +27,7 @@ func TestSettingsHaveTheirDefaults(t *testing.T) {
 	if d := got.Delivery; d.AWSLogs() || d.Backlog != 1<<30 || d.Drain != 30*time.Second {
 		t.Errorf("%+v", d)
 	}
-	tasks := Tasks{Limits: "enforce", Quota: lifecycle.Quota{CPUPeriod: 100 * time.Millisecond}, LogSize: 100 << 20, Logs: "auto"}
+	tasks := Tasks{Limits: "best-effort", Quota: lifecycle.Quota{CPUPeriod: 100 * time.Millisecond}, LogSize: 100 << 20, Logs: "auto"}
 	if !reflect.DeepEqual(got.Tasks, tasks) || got.Cleanup.TaskWait != 3*time.Hour || got.Agent.StopTasks != StopAtShutdown || !got.Network.BridgeIPv6 {
 		t.Errorf("%+v", got)
 	}
@@ -104,7 +104,7 @@ func TestOverrideChangesOnlyWhatIsGiven(t *testing.T) {
 	t.Parallel()
 	s := Default()
 	got, err := s.Override(map[string]string{"pull": "never"})
-	if want := (Tasks{Pull: lifecycle.PullNever, Limits: "enforce", Quota: s.Tasks.Quota, LogSize: 100 << 20, Logs: "auto"}); err != nil || !reflect.DeepEqual(got, want) || s.Tasks.Pull != lifecycle.PullDefault {
+	if want := (Tasks{Pull: lifecycle.PullNever, Limits: "best-effort", Quota: s.Tasks.Quota, LogSize: 100 << 20, Logs: "auto"}); err != nil || !reflect.DeepEqual(got, want) || s.Tasks.Pull != lifecycle.PullDefault {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := s.Override(map[string]string{"limits": "some"}); err == nil || !strings.HasPrefix(err.Error(), "limits: ") {

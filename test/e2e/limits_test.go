@@ -27,7 +27,7 @@ func TestLimitsThatThisHostCannotApply(t *testing.T) {
 		t.Skip("this host applies limits")
 	}
 	b := newBox(t)
-	r := b.want(125, "run", b.limited())
+	r := b.want(125, "run", "--limits", "enforce", b.limited())
 	for _, want := range []string{"cpu", "memory", "--limits best-effort"} {
 		if !strings.Contains(r.err, want) {
 			t.Errorf("the error does not name %q: %s", want, r.err)
@@ -36,7 +36,7 @@ func TestLimitsThatThisHostCannotApply(t *testing.T) {
 	if got := b.want(0, "ps", "-a", "-q").out + b.objects(); got != "" {
 		t.Errorf("something was made: %s", got)
 	}
-	r = b.want(0, "run", "--name", b.family, "--limits", "best-effort", b.limited())
+	r = b.want(0, "run", "--name", b.family, b.limited())
 	if !strings.Contains(r.out, "hello") {
 		t.Errorf("it printed %q", r.out)
 	}
@@ -46,7 +46,7 @@ func TestLimitsThatThisHostCannotApply(t *testing.T) {
 	if got := b.inspect(b.family); got.Limits != "best-effort" || strings.Join(got.UnappliedLimits, " ") != "cpu memory" {
 		t.Errorf("limits %s, not applied %q; want best-effort, cpu and memory", got.Limits, got.UnappliedLimits)
 	}
-	if got := b.want(0, "ps", "-a", "--format", "{{.Status}}").out; !strings.Contains(got, "(no cpu, memory limits)") {
+	if got := b.want(0, "ps", "-a", "--format", "{{.Status}}").out + b.want(0, "ps", "-a", "-o", "wide").out; !strings.Contains(got, "(no cpu, memory limits)") || !strings.Contains(got, " cpu, memory ") {
 		t.Errorf("ps does not say what the task does without: %s", got)
 	}
 	b.want(0, "run", "--limits=off", b.limited())

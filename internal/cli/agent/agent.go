@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/fleet"
+	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
@@ -177,6 +178,9 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	wg.Go(func() { failed <- server.Serve(serving, l) })
 	supervise.Notify(a.log, daemon.SdNotifyReady, "STATUS=ready")
 	a.log.Info("the agent is ready", "socket", l.Addr().String(), "pid", v.PID)
+	if reason := a.engine.Preflight.LimitsReason(); reason != "" && a.settings.Tasks.Limits == limits.BestEffort {
+		a.log.Warn("tasks run without limits that this host cannot apply", "reason", reason)
+	}
 
 	err = a.work(ctx, signals, failed, a.watchdog())
 	supervise.Notify(a.log, daemon.SdNotifyStopping, "STATUS=ending")

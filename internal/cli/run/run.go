@@ -60,7 +60,7 @@ Examples:
 			&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, one per line"},
 			&cli.StringFlag{Name: "pull", Value: "default", Usage: "pull images as `POLICY` says: always, once, prefer-cached, never, or default, which is always with a local copy if that fails"},
 			command.LockedFlag(),
-			&cli.StringFlag{Name: "limits", Value: limits.Enforce, Usage: "apply cpu and memory limits in `MODE` enforce (refuse a task if this host cannot apply them), best-effort (apply what is possible) or off"},
+			&cli.StringFlag{Name: "limits", Value: limits.BestEffort, Usage: "apply cpu and memory limits in `MODE` best-effort (all that this host can apply, with a warning about the others), enforce (refuse a task if it cannot apply all) or off"},
 			&cli.BoolFlag{Name: "replace", Usage: "with --name: stop and remove a task of that name first"},
 			&cli.StringFlag{Name: "pids-limit", Usage: "allow the task `NUMBER` processes and threads, 0 for no limit", DefaultText: "4096, where the host can limit them"},
 			&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the task's cpu limit", DefaultText: "100ms"},
@@ -325,7 +325,7 @@ func (r taskRun) createOwned(ctx context.Context, task taskdef.Task) (*owner.Own
 		return nil, err
 	}
 	if unapplied := o.State().Options.Unapplied; len(unapplied) > 0 {
-		r.warn("this host cannot apply limits of: %s; the task runs without", strings.Join(unapplied, ", "))
+		r.warn("this host cannot apply limits of %s: the task runs without; `podtask doctor` says how to enable them, --limits enforce refuses such tasks", strings.Join(unapplied, ", "))
 	}
 	return o, nil
 }

@@ -350,6 +350,11 @@ func (e *LimitsError) Error() string {
 	return msg + "; or run without them: --limits best-effort"
 }
 
+// LimitsReason says why limits of cpu, memory or processes cannot be applied on this host; empty if they can.
+func (p *Checker) LimitsReason() string {
+	return cgroups.Detect(p.Root, os.Getuid(), p.Getenv).Reason
+}
+
 // Unsupported returns the controllers that the definition needs and this host does not
 // provide, and why. The share of a container without cpu requires none.
 func (p *Checker) Unsupported(ctx context.Context, t taskdef.Task, o lifecycle.Options) (missing []string, reason string, err error) {
