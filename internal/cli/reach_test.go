@@ -388,3 +388,27 @@ func TestErrorsOfALockNameNobodyUnknown(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+func TestEventsOfATaskAndTheLastOnes(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.create("web")
+	w.create("db")
+	for _, name := range []string{"web", "db"} {
+		if _, errs, code := w.podtask("stop", name); code != 0 {
+			t.Fatalf("stop %s: %s", name, errs)
+		}
+	}
+	all, _, _ := w.podtask("events", "--stream=false")
+	web, _, _ := w.podtask("events", "web", "--stream=false")
+	if n, of := strings.Count(web, "\n"), strings.Count(all, "\n"); n == 0 || n >= of || strings.Contains(web, " db ") {
+		t.Errorf("%d events of web, %d in all:\n%s", n, of, web)
+	}
+	last, _, _ := w.podtask("events", "--tail", "1", "--stream=false")
+	if lines := strings.SplitAfter(strings.TrimSuffix(all, "\n"), "\n"); strings.TrimSpace(last) != lines[len(lines)-1] {
+		t.Errorf("the last event is %q, of\n%s", last, all)
+	}
+	if _, errs, code := w.podtask("events", "--tail", "-1"); code == 0 || !strings.Contains(errs, "--tail") {
+		t.Errorf("--tail -1: %d, %s", code, errs)
+	}
+}

@@ -78,7 +78,7 @@ func serviceVerbs() []serviceVerb {
 			"update", "NAME [FILE|FAMILY[:REV]]", "roll to another revision or other settings; a FILE is registered first", 1, 2,
 			append(SettingsFlags(), force("replace all copies even if nothing differs"), &cli.StringSliceFlag{Name: "image", Usage: "register and deploy the present definition with `[CONTAINER=]IMAGE`"}), "update web --family web:2 --wait --timeout 5m", serviceCall.update,
 		},
-		{"scale", "NAME=N ...", "change the number of copies", 1, many, waitFlags("all copies are healthy"), "scale web=5 worker=0", serviceCall.scale},
+		{"scale", "NAME=N ... | NAME N", "change the number of copies", 1, many, waitFlags("all copies are healthy"), "scale web=5 worker=0", serviceCall.scale},
 		{"rollback", "NAME", "return to the previous revision", 1, 1, waitFlags("all copies are healthy"), "rollback web", serviceCall.rollback},
 		{
 			"continue", "NAME", "continue a deployment that pauses, or give it up", 1, 1,
@@ -407,13 +407,16 @@ func (k serviceCall) goOn(ctx context.Context, args []string) error {
 }
 
 func (k serviceCall) scale(ctx context.Context, args []string) error {
+	if len(args) == 2 && !strings.Contains(args[0]+args[1], "=") { // scale web 3
+		args = []string{args[0] + "=" + args[1]}
+	}
 	var errs []error
 	counts := make([]int, len(args))
 	for i, a := range args {
 		_, number, _ := strings.Cut(a, "=")
 		var err error
 		if counts[i], err = strconv.Atoi(number); err != nil {
-			return command.Usagef(command.Path(k.c), "service scale %q: write NAME=NUMBER", a)
+			return command.Usagef(command.Path(k.c), "%q is not NAME=NUMBER, such as web=3", a)
 		}
 	}
 	for i, a := range args {

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,19 +24,23 @@ import (
 // EventsCommand is `podtask events`.
 func EventsCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
-		Name:  "events",
-		Usage: "show the changes of all tasks as they happen",
-		Description: `Events are numbered across all tasks of this host. Without --since only new events are
-shown; with a number, events after it are shown. If the log no longer contains some of
-them, a warning is printed to stderr.
+		Name:      "events",
+		Usage:     "show the changes of tasks as they happen",
+		ArgsUsage: "[TASK ...]",
+		Description: `Without TASK, the events of all tasks. A TASK may have been removed since. Events are numbered across all
+tasks of this host. Without --since and --tail only new events are shown; with a number,
+events after it are shown. If the log no longer contains some of them, a warning is printed
+to stderr.
 
 Examples:
+  podtask events web --tail 20
   podtask events --filter name=web
   podtask events --stream=false --since 1h
   podtask events --since 42 --format json`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "stream", Aliases: []string{"f", "follow"}, Value: true, Usage: "continue with new events; --stream=false shows past ones only"},
 			&cli.StringFlag{Name: "since", Usage: "begin after event `NUMBER`, or at a time: 2006-01-02T15:04:05Z or how long ago (10m)"},
+			&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Value: -1, Usage: "begin with the last `N` events", DefaultText: "none"},
 			command.FormatFlag("json (JSON Lines), yaml (a document for each) or a Go template"),
 			command.FilterFlag("task, name, family, container, status"),
 		},
@@ -63,9 +68,6 @@ func newEvents(m *command.Machine) eventsOptions {
 
 // Run implements command.Runner.
 func (o eventsOptions) Run(ctx context.Context, c *cli.Context) error {
-	if err := command.NoArguments(c); err != nil {
-		return err
-	}
 	wanted, err := command.ParseFilters("events", c.StringSlice("filter"), "task", "name", "family", "container", "status")
 	if err != nil {
 		return err
@@ -78,18 +80,61 @@ func (o eventsOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.CheckFormat(c); err != nil {
 		return err
 	}
-	format := c.String("format")
+	format, tail := c.String("format"), c.Int("tail")
 	numbered := c.IsSet("since") && from.IsZero()
+	fits := func(e record.Event) bool {
+		has := map[string]string{"task": e.Task, "name": e.Name, "family": e.Family, "container": e.Container, "status": e.Status}
+		return !e.At.Before(from) && isOneOf(e, c.Args().Slice()) && wanted.Match(has)
+	}
+	if c.IsSet("tail") {
+		if tail < 0 {
+			return command.Usagef("events", "--tail is a number of events, not %d", tail)
+		}
+		if after, err = o.printLast(ctx, after, c.IsSet("since"), tail, fits, format); err != nil || !stream {
+			return err
+		}
+	}
 	return o.events.Read(ctx, after, stream, func(e record.Event) error {
 		if numbered && e.Seq > after+1 {
 			o.warn("events %d to %d are not in the log any more", after+1, e.Seq-1)
 		}
 		after = e.Seq
-		has := map[string]string{"task": e.Task, "name": e.Name, "family": e.Family, "container": e.Container, "status": e.Status}
-		if e.At.Before(from) || !wanted.Match(has) {
+		if !fits(e) {
 			return nil
 		}
 		return o.print(ownerapi.NewEvent(e), format)
+	})
+}
+
+// printLast prints the last n past events that fit, of those after a number if since is set, and returns the number of the last past event.
+func (o eventsOptions) printLast(ctx context.Context, after uint64, since bool, n int, fits func(record.Event) bool, format string) (last uint64, err error) {
+	from := after
+	if !since {
+		from = 0
+	}
+	var events []record.Event
+	err = o.events.Read(ctx, from, false, func(e record.Event) error {
+		last = e.Seq
+		if fits(e) {
+			events = append(events, e)
+		}
+		if len(events) > n {
+			events = events[1:]
+		}
+		return nil
+	})
+	for _, e := range events {
+		if err == nil {
+			err = o.print(ownerapi.NewEvent(e), format)
+		}
+	}
+	return max(last, after), err
+}
+
+// isOneOf reports whether an event is of one of the tasks, which are given by name or the beginning of the ID; without any, it is.
+func isOneOf(e record.Event, refs []string) bool {
+	return len(refs) == 0 || slices.ContainsFunc(refs, func(ref string) bool {
+		return ref == e.Name || len(ref) >= 4 && strings.HasPrefix(e.Task, ref)
 	})
 }
 

@@ -34,15 +34,16 @@ func ExecCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "exec",
 		Usage:     "run a command in a container of a task",
-		ArgsUsage: "TASK [CONTAINER] [--] COMMAND [ARG ...]",
+		ArgsUsage: "TASK [CONTAINER] [--] [COMMAND [ARG ...]]",
 		Description: `Without CONTAINER the command runs in the only container of the task, or the only
 essential one. All words behind COMMAND are its own. -- is needed where COMMAND is also the
-name of a container.
+name of a container. On a terminal, without COMMAND, it is a shell, with -it.
 
 The exit code is that of the command: 127 if the container has no such command, 126 if it
 cannot be run. Signals go to the command; when podtask is killed, the command ends too.
 
 Examples:
+  podtask exec web
   podtask exec -it web sh
   podtask exec web sh -c 'echo $HOSTNAME'
   podtask exec web nginx -- nginx -s reload
@@ -90,15 +91,20 @@ func (o execOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	container, argv, err := splitCommand(st, words[1:])
-	if err != nil {
-		return err
+	container, argv := splitCommand(st, words[1:])
+	input, terminal := c.Bool("interactive"), c.Bool("tty")
+	switch {
+	case len(argv) > 0:
+	case command.IsTerminal(o.in) && command.IsTerminal(o.out):
+		argv, input, terminal = shell, true, true
+	default:
+		return command.Usagef("exec", "no COMMAND to run: podtask exec %s -- COMMAND; without one it is a shell, for which input and output are a terminal", strings.Join(words, " "))
 	}
 	index, err := observe.ExecContainer(st, container)
 	if err != nil {
 		return err
 	}
-	x := &execution{execOptions: o, input: c.Bool("interactive"), terminal: c.Bool("tty")}
+	x := &execution{execOptions: o, input: input, terminal: terminal}
 	if x.keys, err = mobyterm.ToBytes(c.String("detach-keys")); err != nil && c.String("detach-keys") != "" {
 		return command.Usagef("exec", "--detach-keys %q: %v; keys are letters or ctrl- with one, separated by commas", c.String("detach-keys"), err)
 	}
@@ -120,9 +126,12 @@ func (o execOptions) Run(ctx context.Context, c *cli.Context) error {
 	return command.ExitWith(code)
 }
 
+// shell is bash where the image has it.
+var shell = []string{"sh", "-c", "command -v bash >/dev/null && exec bash || exec sh"}
+
 // splitCommand splits the words after the task into the name of a container, which may be empty, and the
 // command. Without "--", a first word is a container if there is one of that name.
-func splitCommand(st lifecycle.State, words []string) (container string, argv []string, err error) {
+func splitCommand(st lifecycle.State, words []string) (container string, argv []string) {
 	i := slices.Index(words[:min(2, len(words))], "--") // a later one is the command's
 	switch {
 	case i == 1:
@@ -132,10 +141,7 @@ func splitCommand(st lifecycle.State, words []string) (container string, argv []
 			container, i = words[0], 0
 		}
 	}
-	if argv = words[i+1:]; len(argv) == 0 {
-		return "", nil, command.Usagef("exec", "no COMMAND to run: podtask exec %s -- COMMAND", strings.Join(append([]string{st.DisplayName()}, words[:max(i, 0)]...), " "))
-	}
-	return container, argv, nil
+	return container, words[i+1:]
 }
 
 // env returns the variables of --env. Those without a value take it from the environment of podtask,

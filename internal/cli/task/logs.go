@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -35,6 +36,7 @@ Examples:
   podtask logs --tail 20 -t web nginx
   podtask logs -f -c app web worker
   podtask logs --since 1h --until 50m web
+  podtask logs --since 10m --grep '(?i)error|warn' web
   podtask logs --routes web`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the containers have ended"},
@@ -42,6 +44,7 @@ Examples:
 			&cli.StringFlag{Name: "since", Usage: "show what was written after `TIME`: 2006-01-02T15:04:05Z, seconds since 1970 or how long ago (10m)"},
 			&cli.StringFlag{Name: "until", Usage: "show what was written before `TIME`, said in the same ways"},
 			&cli.StringFlag{Name: "tail", Aliases: []string{"n"}, Usage: "begin with the last `N` lines of each container, with --until of those before it", DefaultText: "all"},
+			&cli.StringFlag{Name: "grep", Aliases: []string{"g"}, Usage: "show only lines that match the `REGEXP` of Go; (?i) at its beginning ignores case"},
 			&cli.BoolFlag{Name: "routes", Usage: "show instead to which server the output of each container is sent, and how far it was"},
 			// Without -o, because -follow would be -f -o llow.
 			&cli.StringFlag{Name: "format", Usage: "with --routes: print in `FORMAT` " + command.ListFormats},
@@ -94,8 +97,17 @@ func (o logsOptions) Run(ctx context.Context, c *cli.Context) error {
 	for _, p := range printers {
 		p.Prefix, p.Stamps = p.Prefix || container == "", opts.Timestamps
 	}
+	wanted, err := regexp.Compile(c.String("grep"))
+	if err != nil {
+		return command.Usagef("logs", "--grep: %v", err)
+	}
 	read := func(ctx context.Context, i int) error {
-		err := o.logs.Read(ctx, states[i], container, opts, printers[i].Line)
+		err := o.logs.Read(ctx, states[i], container, opts, func(l observe.LogLine) error {
+			if !wanted.MatchString(l.Text) {
+				return nil
+			}
+			return printers[i].Line(l)
+		})
 		if errors.As(err, new(*observe.IncompleteError)) {
 			o.warn("%v", err)
 			return nil

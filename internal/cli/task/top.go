@@ -263,7 +263,7 @@ func (v *taskView) Shell(ctx context.Context, id, container string) (*exec.Cmd, 
 	if err != nil {
 		return nil, fmt.Errorf("find the program of podtask: %w", err)
 	}
-	args := append(v.settings.FlagArgs(), "exec", "-it", id, container, "--", "sh", "-c", "command -v bash >/dev/null && exec bash || exec sh")
+	args := append(append(v.settings.FlagArgs(), "exec", "-it", id, container, "--"), shell...)
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Env = v.environ()
 	return cmd, nil
