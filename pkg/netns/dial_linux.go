@@ -39,10 +39,15 @@ const socketBatch = 16
 const socketsArg = "sockets"
 
 // Help is what a helper does with its argument: an address to listen on, the word
-// "sockets", addresses to add, or the path of a socket to connect to.
+// "sockets", addresses to add, the path of a socket to connect to, or what a SideNetwork needs.
 func Help(arg string) error {
-	if arg == socketsArg {
+	switch arg {
+	case socketsArg:
 		return passSockets()
+	case sideArg:
+		return passSide()
+	case moreArg:
+		return passMore()
 	}
 	if list, ok := strings.CutPrefix(arg, addArg); ok {
 		return addHere(list)

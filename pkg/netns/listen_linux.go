@@ -41,15 +41,15 @@ func ListenIn(ctx context.Context, pid int, helper []string, addr netip.AddrPort
 	return nil, nil, fmt.Errorf("listen on %s in the namespace of process %d: %w", addr, pid, err)
 }
 
-// inside runs the helper with an argument in the network namespace of a process and
+// inside runs the helper with an argument, and descriptors from 4 on, in the network namespace of a process and
 // returns the sockets that it passes, at least one, and the namespace's addresses.
-func inside(ctx context.Context, pid int, helper []string, arg string) ([]*os.File, []netip.Addr, error) {
+func inside(ctx context.Context, pid int, helper []string, arg string, files ...*os.File) ([]*os.File, []netip.Addr, error) {
 	ours, theirs, err := socketPair()
 	if err != nil {
 		return nil, nil, err
 	}
 	defer ours.Close()
-	err = enter(ctx, pid, helper, arg, theirs) // its descriptor 3
+	err = enter(ctx, pid, helper, arg, append([]*os.File{theirs}, files...)...) // theirs is its descriptor 3
 	theirs.Close()
 	if err != nil {
 		return nil, nil, err
