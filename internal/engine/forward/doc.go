@@ -1,4 +1,4 @@
-// Package forward forwards the TCP connections of one listener to changing targets.
+// Package forward forwards the TCP connections of listeners to changing targets.
 //
 // The services of an agent use it: a service has an address that stays the same while its
 // copies come and go. Targets are in sets with weights, such as those of the revisions before

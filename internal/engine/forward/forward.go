@@ -32,7 +32,7 @@ type Set struct {
 // Config is how a Forwarder works. Zero values stand for the defaults.
 type Config struct {
 	Log *slog.Logger
-	// MaxConnections are forwarded at a time (1024). Further ones wait in the kernel's queue,
+	// MaxConnections of one listener are forwarded at a time (1024). Further ones wait in the kernel's queue,
 	// unless one of them has been quiet: it is closed then.
 	MaxConnections int
 	// Quiet is how long a connection that makes room has carried nothing (30 s).
@@ -60,19 +60,28 @@ const (
 // Forwarder forwards connections until it is closed. Its methods may be called
 // concurrently.
 type Forwarder struct {
-	cfg      Config
-	listener net.Listener
-	ctx      context.Context // ends with Close
-	cancel   context.CancelFunc
-	running  sync.WaitGroup
-	clients  clients
+	cfg     Config
+	address net.Addr        // of Listen; nil for New
+	ctx     context.Context // ends with Close
+	cancel  context.CancelFunc
+	running sync.WaitGroup
 
 	mu      sync.Mutex
+	closed  bool
+	doors   map[*door]bool
+	quiet   uint64 // connections that made room for others, of doors that are closed
 	sets    []*share
 	open    map[string]map[*connection]bool // by id of the target, also of one that was taken away
 	changed chan struct{}                   // closed and replaced when a field above changes
 	refused uint64
 	cut     uint64
+}
+
+// door is a listener whose connections are forwarded.
+type door struct {
+	net.Listener
+	clients clients
+	done    chan struct{} // closed when the listener is not used any more
 }
 
 // connection is a connection that is forwarded, or is about to be.
@@ -82,13 +91,21 @@ type connection struct {
 	set    string   // of whose weight the connection is a part; empty before the first choice
 }
 
-// Listen opens the listener at a TCP address, HOST:PORT, and begins to forward. Connections
+// Listen opens a listener at a TCP address, HOST:PORT, and begins to forward. Connections
 // wait until there is a target.
 func Listen(address string, cfg Config) (*Forwarder, error) {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return nil, err
 	}
+	f := New(cfg)
+	f.address = listener.Addr()
+	f.Attach(listener)
+	return f, nil
+}
+
+// New returns a forwarder that listens nowhere yet.
+func New(cfg Config) *Forwarder {
 	if cfg.Log == nil {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
@@ -104,14 +121,35 @@ func Listen(address string, cfg Config) (*Forwarder, error) {
 	if cfg.DialTimeout == 0 {
 		cfg.DialTimeout = dialTimeout
 	}
-	f := &Forwarder{cfg: cfg, listener: listener, open: make(map[string]map[*connection]bool), changed: make(chan struct{})}
+	f := &Forwarder{cfg: cfg, doors: make(map[*door]bool), open: make(map[string]map[*connection]bool), changed: make(chan struct{})}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
-	f.running.Go(f.accept)
-	return f, nil
+	return f
 }
 
-// Address is where the forwarder listens.
-func (f *Forwarder) Address() net.Addr { return f.listener.Addr() }
+// Attach forwards the connections of a listener too, until detach or Close, which close it. Open connections
+// survive detach. A forwarder that is closed closes the listener at once.
+func (f *Forwarder) Attach(l net.Listener) (detach func()) {
+	d := &door{Listener: l, done: make(chan struct{})}
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.closed {
+		l.Close()
+		return func() {}
+	}
+	f.doors[d] = true
+	f.running.Go(func() { f.accept(d) })
+	return sync.OnceFunc(func() {
+		close(d.done)
+		l.Close()
+		f.mu.Lock()
+		defer f.mu.Unlock()
+		delete(f.doors, d)
+		f.quiet += d.clients.closedQuiet()
+	})
+}
+
+// Address is where the forwarder listens; nil after New.
+func (f *Forwarder) Address() net.Addr { return f.address }
 
 // Route replaces the sets to which new connections go. Connections that exist stay where they
 // are, whatever the weights are now.
@@ -168,10 +206,12 @@ type Counts struct {
 
 // Counts returns what was counted so far.
 func (f *Forwarder) Counts() Counts {
-	quiet := f.clients.closedQuiet()
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	c := Counts{Forwarded: make(map[string]uint64), Refused: f.refused, Cut: f.cut, Quiet: quiet}
+	c := Counts{Forwarded: make(map[string]uint64), Refused: f.refused, Cut: f.cut, Quiet: f.quiet}
+	for d := range f.doors {
+		c.Quiet += d.clients.closedQuiet()
+	}
 	for _, s := range f.sets {
 		c.Forwarded[s.ID] = s.forwarded
 	}
@@ -182,9 +222,15 @@ func (f *Forwarder) Counts() Counts {
 // runs.
 func (f *Forwarder) Close() error {
 	f.cancel()
-	err := f.listener.Close()
+	f.mu.Lock()
+	f.closed = true
+	var errs []error
+	for d := range f.doors {
+		errs = append(errs, d.Close())
+	}
+	f.mu.Unlock()
 	f.running.Wait()
-	return err
+	return errors.Join(errs...)
 }
 
 // change wakes those who wait. The caller holds mu.
@@ -199,11 +245,11 @@ func (f *Forwarder) count(id string) (int, <-chan struct{}) {
 	return len(f.open[id]), f.changed
 }
 
-// accept accepts connections until the forwarder is closed.
-func (f *Forwarder) accept() {
+// accept accepts connections of a listener until it is detached or the forwarder is closed.
+func (f *Forwarder) accept(d *door) {
 	slots := make(chan struct{}, f.cfg.MaxConnections)
-	for f.takeSlot(slots) {
-		client, err := f.listener.Accept()
+	for f.takeSlot(d, slots) {
+		client, err := d.Accept()
 		switch {
 		case f.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
 			if err == nil {
@@ -211,20 +257,20 @@ func (f *Forwarder) accept() {
 			}
 			return
 		case err != nil:
-			f.cfg.Log.Warn("a connection could not be accepted", "address", f.Address(), "error", err)
+			f.cfg.Log.Warn("a connection could not be accepted", "address", d.Addr(), "error", err)
 			<-slots
 			f.pause(acceptPause)
 		default:
 			f.running.Go(func() {
 				defer func() { <-slots }()
-				f.forward(client)
+				f.forward(d, client)
 			})
 		}
 	}
 }
 
-// takeSlot waits until there is room for another connection; false: the forwarder is closed.
-func (f *Forwarder) takeSlot(slots chan<- struct{}) bool {
+// takeSlot waits until there is room for another connection; false: the listener is detached or the forwarder is closed.
+func (f *Forwarder) takeSlot(d *door, slots chan<- struct{}) bool {
 	look := time.NewTimer(0)
 	defer look.Stop()
 	for {
@@ -237,10 +283,12 @@ func (f *Forwarder) takeSlot(slots chan<- struct{}) bool {
 		case slots <- struct{}{}:
 			return true
 		case <-look.C:
-			if queued(f.listener) {
-				f.clients.closeQuietest(f.cfg.Quiet)
+			if queued(d.Listener) {
+				d.clients.closeQuietest(f.cfg.Quiet)
 			}
 			look.Reset(lookPause)
+		case <-d.done:
+			return false
 		case <-f.ctx.Done():
 			return false
 		}
@@ -256,9 +304,9 @@ func (f *Forwarder) pause(d time.Duration) {
 }
 
 // forward forwards one connection, which it closes.
-func (f *Forwarder) forward(client net.Conn) {
+func (f *Forwarder) forward(d *door, client net.Conn) {
 	defer client.Close()
-	defer f.clients.add(client)()
+	defer d.clients.add(client)()
 	c := &connection{client: client}
 	id := f.connect(c)
 	if id == "" {
@@ -304,7 +352,7 @@ func (f *Forwarder) connect(c *connection) (id string) {
 			err = errors.New("it was taken away while it was dialed")
 			server.Close()
 		}
-		f.cfg.Log.Debug("a target cannot be dialed", "address", f.Address(), "target", target.ID, "error", err)
+		f.cfg.Log.Debug("a target cannot be dialed", "address", c.client.LocalAddr(), "target", target.ID, "error", err)
 		f.done(target.ID, c)
 		failed = append(failed, target.ID)
 	}

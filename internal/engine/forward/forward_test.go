@@ -456,3 +456,53 @@ func TestAChangeOfWeightsCutsNothing(t *testing.T) {
 		t.Errorf("counted %+v", c)
 	}
 }
+
+// Several listeners share targets and counts; one that is detached leaves the connections of all alone.
+func TestListenersAreAttachedAndDetached(t *testing.T) {
+	leaktest.Check(t, func(t *testing.T) {
+		target, stop := server(t, "a")
+		defer stop()
+		f := forward.New(forward.Config{})
+		defer f.Close()
+		f.Route(forward.Set{ID: "set", Targets: []forward.Target{target}})
+		one, two := listen(t), listen(t)
+		detach := f.Attach(one)
+		f.Attach(two)
+		ask := func(c net.Conn) {
+			t.Helper()
+			fmt.Fprintln(c, "x")
+			if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || line != "a x\n" {
+				t.Errorf("%q, %v", line, err)
+			}
+		}
+		var conns []net.Conn
+		for _, l := range []net.Listener{one, two} {
+			c, err := net.Dial("tcp", l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer c.Close()
+			ask(c)
+			conns = append(conns, c)
+		}
+		detach()
+		detach()
+		if c, err := net.Dial("tcp", one.Addr().String()); err == nil {
+			c.Close()
+			t.Error("a listener that is detached accepts")
+		}
+		for _, c := range conns {
+			ask(c)
+		}
+		if n := f.Counts().Forwarded["set"]; n != 2 {
+			t.Errorf("%d connections were counted", n)
+		}
+		f.Close()
+		late := listen(t)
+		f.Attach(late)()
+		if c, err := net.Dial("tcp", late.Addr().String()); err == nil {
+			c.Close()
+			t.Error("a forwarder that is closed accepts")
+		}
+	})
+}
