@@ -21,6 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
+	"github.com/podtask/podtask/internal/engine/names"
 	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/preflight"
@@ -94,6 +95,7 @@ type Engine struct {
 	Slices    *limits.Slices
 	Secrets   *tasksecrets.Store
 	Metadata  *endpoint.Factory
+	Names     *names.Directory
 	Prober    *prober.Prober
 	Runtime   *effects.Interpreter
 	Preflight *preflight.Checker
@@ -225,8 +227,12 @@ func (a *Engine) assemble(records imagestore.Records) {
 		Log: a.log, Settings: cfg.Settings.Metadata, StateDir: cfg.StateDir,
 		DockerStats: conn.As[endpoint.DockerStatsReader](a.Podman), Podman: conn.As[endpoint.Podman](a.Podman), Getenv: cfg.Getenv, Role: a.Secrets.RoleCredentials,
 	}
+	a.Names = &names.Directory{Log: a.log, Dir: filepath.Join(cfg.StateDir, "names")}
+	a.Metadata.Names = a.Names
 	if cfg.NetnsHelper != nil {
-		a.Metadata.Namespaces = netns.Helper(cfg.NetnsHelper)
+		helper := netns.Helper(cfg.NetnsHelper)
+		a.Metadata.Namespaces = helper
+		a.Names.Open = func(ctx context.Context, pid int) (names.Network, error) { return helper.OpenSide(ctx, pid) }
 	}
 	a.Prober = &prober.Prober{NetnsHelper: cfg.NetnsHelper, Podman: conn.As[prober.Podman](a.Podman)}
 	a.Runtime = &effects.Interpreter{
@@ -274,7 +280,7 @@ func NewServices(ctx context.Context, a *Engine, f *fleet.Fleet, options lifecyc
 		return nil, err
 	}
 	return services.Open(ctx, services.Config{
-		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f, Provide: a.Secrets.Provide,
+		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f, Provide: a.Secrets.Provide, Names: a.Names,
 		Hooks: a.Hooks, ResolveHooks: a.resolveHooks,
 	})
 }

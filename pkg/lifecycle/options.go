@@ -42,6 +42,8 @@ type Options struct {
 	// Client is what a client of the ECS API sent with the task and gets back. No step reads
 	// it.
 	Client json.RawMessage `json:"client,omitempty"`
+	// Namespace is where the names are that the task reaches services by; empty for none.
+	Namespace string `json:"namespace,omitempty"`
 	MetadataOptions
 }
 

@@ -30,6 +30,7 @@ func Validate(name string, spec Spec, count int, c Config) error {
 		refuse("the health check grace period is up to 24 h, not %s", d)
 	}
 	errs = append(errs, checkListeners(spec.Task, c)...)
+	errs = append(errs, checkNames(spec.Task, c.Names)...)
 	errs = append(errs, checkMethod(c)...)
 	fixed := admission.NeedOf(spec.Task, false)
 	if !c.Method.rolls() && fixed.Collides(fixed) {

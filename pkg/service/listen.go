@@ -104,7 +104,7 @@ func copies(s State, fit func(Task) bool) (ids []string) {
 
 // drains reports whether a copy that is to stop has to finish its connections first.
 func drains(s State, t Task) bool {
-	return len(s.Config.Listeners)+len(s.Config.TestListeners) > 0 && t.Phase == Stopping && !t.Drained
+	return len(s.Config.Listeners)+len(s.Config.TestListeners)+len(s.Config.Names.Offered) > 0 && t.Phase == Stopping && !t.Drained
 }
 
 // checkListeners returns what is wrong with the listeners of a service.

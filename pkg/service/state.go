@@ -73,6 +73,8 @@ type Config struct {
 	DrainTimeout time.Duration `json:"drainTimeout,omitempty"`
 	// TestListeners are addresses whose connections go to green before production does.
 	TestListeners []Listener `json:"testListeners,omitempty"`
+	// Names are those that tasks reach the service by, and the namespace that its copies are in.
+	Names Names `json:"names,omitzero"`
 	// Method is what a deployment that begins is done with.
 	Method Method `json:"method,omitzero"`
 	ClientConfig
@@ -297,6 +299,7 @@ const (
 // New returns a service of which there is no task yet. ID is 32 hex digits.
 func New(id, name string, spec Spec, count int, c Config, at time.Time) State {
 	s := State{ID: id, Name: name, CreatedAt: at, Status: Active, DesiredCount: count, Config: c}
+	s.sayNames(at, Names{})
 	s.deploy(at, spec)
 	return s
 }

@@ -191,7 +191,9 @@ func (s *State) applyUpdate(at time.Time, in Updated) {
 		return
 	}
 	if in.Config != nil {
+		before := s.Config.Names
 		s.Config = *in.Config
+		s.sayNames(at, before)
 	}
 	if in.DesiredCount != nil && *in.DesiredCount != s.DesiredCount {
 		s.say(at, "has a desired count of %d instead of %d.", *in.DesiredCount, s.DesiredCount)

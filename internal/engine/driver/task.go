@@ -143,7 +143,7 @@ func (t *Task) Step(at time.Time, batch []lifecycle.Event) (TaskDecision, error)
 	switch {
 	case s.Sandbox.Phase >= lifecycle.SandboxStopped:
 		d.Endpoint = CloseEndpoint
-	case s.Sandbox.Metadata != "" && !t.endpointResumed:
+	case (s.Sandbox.Metadata != "" || s.Options.Namespace != "" && s.Sandbox.Phase == lifecycle.SandboxReady) && !t.endpointResumed:
 		t.endpointResumed, d.Endpoint = true, ResumeEndpoint
 	}
 	d.Look = t.nextLook(at, s)

@@ -32,6 +32,13 @@ func (r *Interpreter) create(ctx context.Context, podman Podman, s lifecycle.Sta
 	if err := r.Metadata.AddFile(&spec, s, e.Index); err != nil {
 		return lifecycle.Result{}, err
 	}
+	if spec.Own != nil { // else the hosts file is that of the pod
+		lines, err := r.Metadata.Names.Hosts(s)
+		if err != nil {
+			return lifecycle.Result{}, err
+		}
+		spec.Hosts = append(spec.Hosts, lines...)
+	}
 	if err := messages.In(r.StateDir).Mount(&spec, s, e.Index); err != nil {
 		return lifecycle.Result{}, err
 	}

@@ -28,6 +28,13 @@ func (r *Interpreter) createSandbox(ctx context.Context, podman Podman, s lifecy
 	}
 	spec := taskspec.Pod(s)
 	spec.Labels[StateDirLabel] = r.StateDir
+	if !spec.NoInfra && !spec.OwnNetworks {
+		lines, err := r.Metadata.Names.Hosts(s)
+		if err != nil {
+			return lifecycle.Result{}, err
+		}
+		spec.Hosts = append(spec.Hosts, lines...)
+	}
 	var wanted []ports.Mapping
 	if len(spec.Ports) > 0 {
 		wanted = ports.Keep(ports.OfTask(s.Task), s.Sandbox.Ports)
@@ -125,7 +132,7 @@ func (r *Interpreter) removeSandbox(ctx context.Context, podman Podman, s lifecy
 			return RetryRemoval(err)
 		}
 	}
-	return RetryRemoval(errors.Join(removeVolumes(ctx, podman, s), r.Secrets.Remove(ctx, s), os.RemoveAll(r.Metadata.FileDir(s.ID)), messages.In(r.StateDir).Remove(s.ID), hostsfile.In(r.StateDir).Remove(s.ID), logfiles.In(r.StateDir).Remove(s.ID)))
+	return RetryRemoval(errors.Join(removeVolumes(ctx, podman, s), r.Secrets.Remove(ctx, s), os.RemoveAll(r.Metadata.FileDir(s.ID)), messages.In(r.StateDir).Remove(s.ID), r.Metadata.Names.Remove(s.ID), hostsfile.In(r.StateDir).Remove(s.ID), logfiles.In(r.StateDir).Remove(s.ID)))
 }
 
 // reservePodName creates an empty pod with the name of the task's pod. If an owner died while

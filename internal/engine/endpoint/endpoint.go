@@ -99,7 +99,8 @@ func (e *Endpoint) inspect(ctx context.Context, name string) (libpod.Observed, e
 // started: it may have no network. Errors that the start itself handles are not returned.
 func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) (missing lifecycle.Failure, err error) {
 	own, separate := taskspec.OwnNetwork(s, i)
-	if e.metadata.Namespaces == nil || !separate || taskspec.Alone(s) && s.Sandbox.Metadata == "" {
+	named := e.metadata.Names.Wanted(s)
+	if e.metadata.Namespaces == nil || !separate || taskspec.Alone(s) && s.Sandbox.Metadata == "" && !named {
 		return missing, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, StartLimit)
@@ -109,7 +110,7 @@ func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) (missing
 		return missing, err
 	}
 	name := taskspec.ContainerName(s, i)
-	if !e.wanted(s) {
+	if !e.wanted(s) && !named {
 		seen, err := podman.InspectContainer(ctx, name)
 		ran := !s.Containers[i].StartedAt.IsZero() // Podman may keep its address
 		if err != nil || len(seen.Missing) == 0 && !ran {
@@ -128,11 +129,39 @@ func (e *Endpoint) Enter(ctx context.Context, s lifecycle.State, i int) (missing
 			return lifecycle.Failure{Class: lifecycle.Permanent, Name: "NetworkAddressError", Message: "other containers do not reach this one by its name: " + err.Error()}, nil
 		}
 	}
-	if !e.wanted(s) {
+	if named {
+		missing = noNames(e.metadata.Names.Enter(ctx, s, keyOf(s, i), seen.PID, seen.HostsFile))
+	}
+	if !e.wanted(s) || taskspec.Alone(s) && s.Sandbox.Metadata == "" {
 		return missing, nil
 	}
-	_, err = e.listen(ctx, s, keyOf(s, i), seen.PID)
-	return noEndpoint(err), nil
+	if _, err = e.listen(ctx, s, keyOf(s, i), seen.PID); err != nil {
+		missing = noEndpoint(err)
+	}
+	return missing, nil
+}
+
+// enterNames makes the names of a task reachable whose containers share the namespace of a sandbox that runs.
+func (e *Endpoint) enterNames(ctx context.Context, s lifecycle.State) error {
+	if !e.metadata.Names.Wanted(s) || separate(s) {
+		return nil
+	}
+	infra, err := e.inspect(ctx, libpod.InfraName(taskspec.PodName(s)))
+	if err == nil && infra.PID == 0 {
+		err = errors.New("the pod's infra container does not run")
+	}
+	if err != nil {
+		return err
+	}
+	return e.metadata.Names.Enter(ctx, s, whole, infra.PID, infra.HostsFile)
+}
+
+// noNames is what a task runs without that does not reach the names of its namespace yet. The owner goes on trying.
+func noNames(err error) lifecycle.Failure {
+	if err == nil {
+		return lifecycle.Failure{}
+	}
+	return lifecycle.Failure{Class: lifecycle.Permanent, Name: "ServiceNamesError", Message: "services are not reached by name: " + err.Error()}
 }
 
 // keyOf is where sockets has that of a container with a network namespace of its own.
@@ -224,6 +253,7 @@ func (e *Endpoint) shut() {
 
 // Close stops listening and ends the requests in progress. It may be called more than once.
 func (e *Endpoint) Close() {
+	e.metadata.Names.Close(e.task.State().ID)
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.shut()
@@ -250,13 +280,16 @@ func (e *Endpoint) Plan(ctx context.Context, s lifecycle.State) (addr string, mi
 
 // Provide opens the endpoint of a task whose sandbox runs, as planned.
 func (e *Endpoint) Provide(ctx context.Context, s lifecycle.State) (missing lifecycle.Failure) {
-	if s.Sandbox.Metadata == "" {
-		return lifecycle.Failure{}
-	}
 	ctx, cancel := context.WithTimeout(ctx, endpointLimit)
 	defer cancel()
-	_, err := e.open(ctx, s)
-	return noEndpoint(err)
+	missing = noNames(e.enterNames(ctx, s))
+	if s.Sandbox.Metadata == "" {
+		return missing
+	}
+	if _, err := e.open(ctx, s); err != nil {
+		return noEndpoint(err)
+	}
+	return missing
 }
 
 func noEndpoint(err error) lifecycle.Failure {
@@ -288,8 +321,9 @@ func (e *Endpoint) Resume(ctx context.Context, s lifecycle.State) {
 // reopen opens the endpoint wherever it has to be by now.
 func (e *Endpoint) reopen(ctx context.Context, s lifecycle.State) error {
 	_, err := e.open(ctx, s)
-	if !e.wanted(s) || !separate(s) {
-		return err
+	named := e.metadata.Names.Wanted(s)
+	if !separate(s) || !e.wanted(s) && !named {
+		return errors.Join(err, e.enterNames(ctx, s))
 	}
 	var errs []error
 	for i, c := range s.Containers {
@@ -298,7 +332,12 @@ func (e *Endpoint) reopen(ctx context.Context, s lifecycle.State) error {
 		}
 		seen, err := e.inspect(ctx, taskspec.ContainerName(s, i))
 		if err == nil && seen.PID != 0 && seen.TaskID == s.ID {
-			_, err = e.listen(ctx, s, keyOf(s, i), seen.PID)
+			if named {
+				errs = append(errs, e.metadata.Names.Enter(ctx, s, keyOf(s, i), seen.PID, seen.HostsFile))
+			}
+			if e.wanted(s) && s.Sandbox.Metadata != "" {
+				_, err = e.listen(ctx, s, keyOf(s, i), seen.PID)
+			}
 		}
 		errs = append(errs, err)
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine/arn"
 	"github.com/podtask/podtask/internal/engine/metadata"
+	"github.com/podtask/podtask/internal/engine/names"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
@@ -27,7 +28,9 @@ type Factory struct {
 	Settings config.Metadata
 	StateDir string
 	// Namespaces is nil where tasks have no endpoint.
-	Namespaces  Namespaces
+	Namespaces Namespaces
+	// Names are made reachable where the endpoint is; nil for none.
+	Names       *names.Directory
 	Podman      func(context.Context) (Podman, error)
 	DockerStats func(context.Context) (DockerStatsReader, error)
 	// Getenv reads podtask's environment.

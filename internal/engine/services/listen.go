@@ -1,6 +1,7 @@
 package services
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -14,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/podtask/podtask/internal/engine/forward"
+	"github.com/podtask/podtask/internal/engine/names"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
@@ -24,19 +26,36 @@ import (
 // listeners are the addresses of one service. Their connections are forwarded to the ports
 // that the copies in rotation publish.
 type listeners struct {
-	log   *slog.Logger
-	tasks *record.Tasks
+	log     *slog.Logger
+	tasks   *record.Tasks
+	service string
+	names   Names
 
-	mu   sync.Mutex
-	open map[string]*forward.Forwarder // by address
+	mu sync.Mutex
+	// named has the forwarders of names.
+	named map[names.Name]*forward.Forwarder
+	open  map[string]*forward.Forwarder // by address
 	// targets are where the copies in rotation were found.
 	targets map[place]string
 }
 
-// place is a port of a copy.
+// Names makes the names of services known to the tasks that reach them.
+type Names interface {
+	// Publish replaces the names of a service.
+	Publish(service string, all map[names.Name]*forward.Forwarder)
+}
+
+// target is where in a copy connections go: a port of a container, or a port mapping with a name.
+type target struct {
+	container string
+	port      uint16
+	portName  string
+}
+
+// place is a target in a copy.
 type place struct {
-	id, container string
-	port          uint16
+	id string
+	target
 }
 
 // Follow opens and closes listeners as a state has them and forwards to its copies in
@@ -52,6 +71,10 @@ func (l *listeners) Follow(s service.State) (not []service.Unheard) {
 		}
 	}
 	not = append(l.route(s.Config.Listeners, s.Groups(false)), l.route(s.Config.TestListeners, s.Groups(true))...)
+	l.publish(s.Config.Names)
+	for _, n := range s.Config.Names.Offered {
+		l.named[nameOf(s.Config.Names, n)].Route(l.setsOf(s.Groups(false), target{n.Container, n.ContainerPort, n.PortName})...)
+	}
 	rotation := s.Rotation()
 	// The addresses of copies that have left the rotation are forgotten.
 	maps.DeleteFunc(l.targets, func(p place, _ string) bool { return !slices.Contains(rotation, p.id) })
@@ -79,16 +102,54 @@ func (l *listeners) route(all []service.Listener, groups []service.Group) (not [
 			}
 			l.open[c.Address] = f
 		}
-		var sets []forward.Set
-		for _, g := range groups {
-			sets = append(sets, forward.Set{ID: g.Deployment, Weight: int(g.Weight), Targets: l.targetsOf(g.Copies, c)})
-		}
-		f.Route(sets...)
+		f.Route(l.setsOf(groups, target{container: c.Container, port: c.Port})...)
 	}
 	return not
 }
 
-// Traffic is what was counted of the connections to a listener since it was opened. The sets are
+// setsOf are groups of copies as sets of targets.
+func (l *listeners) setsOf(groups []service.Group, to target) (sets []forward.Set) {
+	for _, g := range groups {
+		sets = append(sets, forward.Set{ID: g.Deployment, Weight: int(g.Weight), Targets: l.targetsOf(g.Copies, to)})
+	}
+	return sets
+}
+
+func nameOf(all service.Names, n service.Name) names.Name {
+	return names.Name{Namespace: all.Namespace, Name: n.Name, Port: n.Port}
+}
+
+// Publish makes the names of a service known. Connections wait until copies are in rotation.
+func (l *listeners) Publish(all service.Names) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.publish(all)
+}
+
+// nameConnections is how many connections of one task to one name are forwarded at a time.
+const nameConnections = 128
+
+func (l *listeners) publish(all service.Names) {
+	now := make(map[names.Name]*forward.Forwarder)
+	for _, n := range all.Offered {
+		name := nameOf(all, n)
+		if now[name] = l.named[name]; now[name] == nil {
+			now[name] = forward.New(forward.Config{Log: l.log, MaxConnections: nameConnections})
+		}
+	}
+	before := l.named
+	l.named = now
+	if l.names != nil {
+		l.names.Publish(l.service, now)
+	}
+	for name, f := range before {
+		if now[name] == nil {
+			f.Close()
+		}
+	}
+}
+
+// Traffic is what was counted of the connections to a listener or a name, NAME:PORT, since it was opened. The sets are
 // the deployments.
 type Traffic struct {
 	Service, Address string
@@ -102,21 +163,24 @@ func (l *listeners) traffic(service string) (all []Traffic) {
 	for _, address := range slices.Sorted(maps.Keys(l.open)) {
 		all = append(all, Traffic{service, address, l.open[address].Counts()})
 	}
+	for n, f := range l.named {
+		all = append(all, Traffic{service, fmt.Sprintf("%s:%d", n.Name, n.Port), f.Counts()})
+	}
 	return all
 }
 
-// targetsOf are where the copies with these ids publish the port of a listener.
-func (l *listeners) targetsOf(ids []string, c service.Listener) (targets []forward.Target) {
+// targetsOf are where the copies with these ids publish a port.
+func (l *listeners) targetsOf(ids []string, to target) (targets []forward.Target) {
 	for _, id := range ids {
-		at := place{id, c.Container, c.Port}
+		at := place{id, to}
 		address := l.targets[at]
 		if address == "" {
 			st, err := l.tasks.Get(id)
 			if err == nil {
-				address = published(st, c.Container, c.Port)
+				address = published(st, to)
 			}
 			if address == "" {
-				l.log.Warn("no connections are forwarded to a copy", "task", id, "container", c.Container, "port", c.Port, "error", err)
+				l.log.Warn("no connections are forwarded to a copy", "task", id, "container", to.container, "port", cmp.Or(to.portName, strconv.Itoa(int(to.port))), "error", err)
 				continue
 			}
 			if l.targets == nil {
@@ -133,12 +197,12 @@ func (l *listeners) targetsOf(ids []string, c service.Listener) (targets []forwa
 // deadline of ctx are cut.
 func (l *listeners) Drain(ctx context.Context, id string) {
 	l.mu.Lock()
-	open := slices.Collect(maps.Values(l.open))
+	open := slices.Concat(slices.Collect(maps.Values(l.open)), slices.Collect(maps.Values(l.named)))
 	l.mu.Unlock()
 	for _, f := range open {
 		if err := f.Drain(ctx, id); errors.Is(err, context.DeadlineExceeded) {
 			n := f.Cut(id)
-			l.log.Warn("connections are cut: a copy that is to stop still had them when its time to drain was over", "task", id, "address", f.Address(), "connections", n)
+			l.log.Warn("connections are cut: a copy that is to stop still had them when its time to drain was over", "task", id, "connections", n)
 		}
 	}
 }
@@ -151,11 +215,15 @@ func (l *listeners) Close() {
 		f.Close()
 	}
 	l.open = nil
+	l.publish(service.Names{})
 }
 
-// published is the address at which a running task publishes a TCP port of a container; ""
-// if it does not.
-func published(s lifecycle.State, container string, port uint16) string {
+// published is the address at which a running task publishes a TCP port; "" if it does not.
+func published(s lifecycle.State, to target) string {
+	container, port, err := (service.Name{Container: to.container, ContainerPort: to.port, PortName: to.portName}).Target(s.Task)
+	if err != nil {
+		return ""
+	}
 	i := slices.IndexFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Name == container })
 	switch {
 	case i < 0:

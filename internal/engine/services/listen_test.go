@@ -36,7 +36,7 @@ func TestPublished(t *testing.T) {
 	} {
 		s := lifecycle.State{Task: taskdef.Task{Network: tt.network, Containers: two}, Containers: []lifecycle.Container{{Ports: tt.app}, {}}}
 		s.Sandbox.Ports = tt.pod
-		if got := published(s, tt.container, 80); got != tt.want {
+		if got := published(s, target{container: tt.container, port: 80}); got != tt.want {
 			t.Errorf("%s: %q, want %q", name, got, tt.want)
 		}
 	}
@@ -68,7 +68,7 @@ func TestListenersFollowTheService(t *testing.T) {
 	address := taken.Addr().String()
 	l := &listeners{log: slog.New(slog.DiscardHandler), tasks: &record.Tasks{}}
 	defer l.Close()
-	l.targets = map[place]string{{"one", "app", 80}: backend.Addr().String()}
+	l.targets = map[place]string{{"one", target{container: "app", port: 80}}: backend.Addr().String()}
 	s := service.State{
 		Config:      service.Config{Listeners: []service.Listener{{Address: address, Container: "app", Port: 80}}},
 		Deployments: []service.Deployment{{ID: "web/1", Primary: true}},
@@ -111,7 +111,7 @@ func TestListenersForwardToHealthyCopies(t *testing.T) {
 	good, sick := echo(t, "good"), echo(t, "sick")
 	l := &listeners{log: slog.New(slog.DiscardHandler), tasks: &record.Tasks{}}
 	defer l.Close()
-	l.targets = map[place]string{{"good", "app", 80}: good, {"sick", "app", 80}: sick}
+	l.targets = map[place]string{{"good", target{container: "app", port: 80}}: good, {"sick", target{container: "app", port: 80}}: sick}
 	s := service.State{
 		Config:      service.Config{Listeners: []service.Listener{{Address: freeAddress(t), Container: "app", Port: 80}}},
 		Deployments: []service.Deployment{{ID: "web/1", Primary: true}},
@@ -131,7 +131,7 @@ func TestListenersForwardToHealthyCopies(t *testing.T) {
 
 	open, _ := connect(t, address)
 	s.Tasks[0].Phase, s.Tasks[1].HealthyNow = service.Stopping, true
-	l.targets[place{"sick", "app", 80}] = sick
+	l.targets[place{"sick", target{container: "app", port: 80}}] = sick
 	if not := l.Follow(s); len(not) > 0 {
 		t.Fatalf("%+v", not)
 	}
@@ -163,7 +163,7 @@ func TestTestListeners(t *testing.T) {
 	good := echo(t, "good")
 	l := &listeners{log: slog.New(slog.DiscardHandler), tasks: &record.Tasks{}}
 	defer l.Close()
-	l.targets = map[place]string{{"good", "app", 80}: good, {"good", "app", 81}: good}
+	l.targets = map[place]string{{"good", target{container: "app", port: 80}}: good, {"good", target{container: "app", port: 81}}: good}
 	s := service.State{
 		Config: service.Config{
 			Listeners:     []service.Listener{{Address: freeAddress(t), Container: "app", Port: 80}},
@@ -200,7 +200,7 @@ func TestConnectionsAreSharedByWeight(t *testing.T) {
 	t.Parallel()
 	l := &listeners{log: slog.New(slog.DiscardHandler), tasks: &record.Tasks{}}
 	defer l.Close()
-	l.targets = map[place]string{{"good", "app", 80}: echo(t, "good"), {"sick", "app", 80}: echo(t, "sick")}
+	l.targets = map[place]string{{"good", target{container: "app", port: 80}}: echo(t, "good"), {"sick", target{container: "app", port: 80}}: echo(t, "sick")}
 	at := service.Listener{Address: freeAddress(t), Container: "app", Port: 80}
 	if not := l.route([]service.Listener{at}, []service.Group{{Deployment: "web/1", Weight: 900, Copies: []string{"good"}}, {Deployment: "web/2", Weight: 100, Copies: []string{"sick"}}}); len(not) > 0 {
 		t.Fatalf("%+v", not)

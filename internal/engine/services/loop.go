@@ -36,11 +36,13 @@ type runner struct {
 }
 
 func newRunner(a *Services, s service.State) *runner {
-	return &runner{
+	l := &runner{
 		all: a, id: s.ID, name: s.Name, over: make(chan struct{}), driver: driver.NewService(s),
-		hearing: &listeners{log: a.Log.With("service", s.Name), tasks: a.Tasks},
+		hearing: &listeners{log: a.Log.With("service", s.Name), tasks: a.Tasks, service: s.Name, names: a.Names},
 		loop:    loop.New[service.State, driver.Message, driver.ServiceDecision](s),
 	}
+	l.hearing.Publish(s.Config.Names) // before the first task is created that is to reach them
+	return l
 }
 
 // run drives the service until the context ends or nothing is left of it.
@@ -217,6 +219,7 @@ func (l *runner) start(ctx context.Context, s service.State, id string) error {
 		return err
 	}
 	options.Service, options.Deployment, options.Persistent = s.Name, d.ID, true
+	options.Namespace = s.Config.Names.Namespace
 	options.Cluster, options.Client = s.Config.Cluster, s.Config.TaskClient
 	if err := l.all.Ledger.RefuseDraining(); err != nil {
 		return err

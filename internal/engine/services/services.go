@@ -29,6 +29,8 @@ type Services struct {
 	Config
 	ctx context.Context
 
+	naming sync.Mutex // while names are checked and taken
+
 	mu      sync.Mutex // guards the fields below
 	ended   bool
 	wg      sync.WaitGroup
@@ -51,6 +53,8 @@ type Config struct {
 	Fleet     *fleet.Fleet
 	// Provide keeps a value in memory as that of the source env:NAME.
 	Provide func(name string, value []byte)
+	// Names learns the names of services.
+	Names Names
 	// Hooks answer the hooks and alarms of deployments; nil: each hook fails. ResolveHooks names
 	// who answers those that are names of AWS, or says that there is nobody; nil leaves them as
 	// they are.
@@ -174,6 +178,9 @@ func (a *Services) find(name string) (*runner, error) {
 
 // Create makes a service. What keeps it from being run like this is a *BadServiceError.
 func (a *Services) Create(ctx context.Context, name string, spec service.Spec, count int, c service.Config) (service.State, error) {
+	c.Names = c.Names.Resolve(spec.Task)
+	a.naming.Lock()
+	defer a.naming.Unlock()
 	if err := a.check(ctx, name, spec, count, c); err != nil {
 		return service.State{}, err
 	}
@@ -210,7 +217,7 @@ func (a *Services) Create(ctx context.Context, name string, spec service.Spec, c
 
 // check finds out whether a service can be run, here too.
 func (a *Services) check(ctx context.Context, name string, spec service.Spec, count int, c service.Config) error {
-	err := errors.Join(service.Validate(name, spec, count, c), a.checkListeners(name, service.Config{}, c))
+	err := errors.Join(service.Validate(name, spec, count, c), a.checkListeners(name, service.Config{}, c), a.checkNames(name, spec.Task, c.Names))
 	if err == nil && spec.Task.Family != "" {
 		a.provide(spec)
 		err = a.preflight(ctx, spec)
@@ -266,11 +273,20 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 		}
 	}
 	if c.Config != nil {
+		a.naming.Lock()
+		defer a.naming.Unlock()
 		now, err := a.State(name)
 		if err != nil {
 			return now, err
 		}
 		if err := a.checkListeners(name, now.Config, c.Config(now.Config)); err != nil {
+			return now, &BadServiceError{err}
+		}
+		task := now.Primary().Task
+		if c.Spec != nil {
+			task = c.Spec.Task
+		}
+		if err := a.checkNames(name, task, c.Config(now.Config).Names); err != nil {
 			return now, &BadServiceError{err}
 		}
 		if err := a.resolve(ctx, now.Config, &c); err != nil {
@@ -294,7 +310,11 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 		}
 		if c.Config != nil {
 			config = c.Config(config)
+			config.Names = config.Names.Resolve(spec.Task)
 			in.Config = &config
+			if config.Names.Namespace != s.Config.Names.Namespace && in.Spec == nil { // copies stay in the namespace that they began in
+				in.Spec = &spec
+			}
 		}
 		if err := service.Validate(name, spec, count, config); err != nil {
 			return nil, &BadServiceError{err}

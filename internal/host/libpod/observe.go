@@ -89,6 +89,8 @@ type Observed struct {
 	// Disconnected: the container was created for a network but is connected to none. Podman's
 	// service may have been killed while InitContainer gave it another address.
 	Disconnected bool
+	// HostsFile is the path of the container's /etc/hosts on the host; empty before the container is initialized.
+	HostsFile string
 	// Control is the directory with the FIFO to the conmon of the last run; empty before it.
 	Control string
 	// Error is Podman's message about a failed start; always empty on 4.3.1.
@@ -177,7 +179,7 @@ func (c *Client) inspect(ctx context.Context, name string) (data *define.Inspect
 func observe(data *define.InspectContainerData) Observed {
 	labels := labelsOf(data)
 	task, ours := labels[TaskLabel]
-	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest, Addresses: addressesOf(data), Missing: missingOf(data)}
+	o := Observed{Foreign: !ours, TaskID: task, ID: data.ID, ImageID: data.Image, ImageDigest: data.ImageDigest, Addresses: addressesOf(data), Missing: missingOf(data), HostsFile: data.HostsPath}
 	o.Disconnected = disconnected(data)
 	o.Ports, _ = portsOf(data) // podtask does not publish ports in an unknown format
 	if data.OCIConfigPath != "" {
