@@ -84,7 +84,7 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 	if err := u.DeploymentConfiguration.Check(now.Config.Method.Strategy); err != nil {
 		return api.Service{}, err
 	}
-	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.TestListeners != nil || u.DrainSeconds != nil {
+	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.TestListeners != nil || u.DrainSeconds != nil || u.Namespace != "" || u.Names != nil {
 		c.Config = func(present svc.Config) svc.Config { return configured(present, u.ServiceSettings) }
 	}
 	return wireService(k.Controller.Update(ctx, name, c))
@@ -163,10 +163,30 @@ func configured(c svc.Config, s api.ServiceSettings) svc.Config {
 	if s.TestListeners != nil {
 		c.TestListeners = listeners(*s.TestListeners)
 	}
+	c.Names = namesOf(c.Names, s)
 	if n := s.DrainSeconds; n != nil {
 		c.DrainTimeout = time.Duration(*n) * time.Second
 	}
 	return c
+}
+
+// namesOf returns names with the changes of a request.
+func namesOf(n svc.Names, s api.ServiceSettings) svc.Names {
+	if s.Names != nil {
+		n.Offered = nil
+		for _, o := range *s.Names {
+			n.Offered = append(n.Offered, svc.Name{Name: o.Name, Port: o.Port, PortName: o.PortName, Container: o.ContainerName, ContainerPort: o.ContainerPort})
+		}
+	}
+	switch {
+	case s.Namespace == api.NoNamespace:
+		n.Namespace = ""
+	case s.Namespace != "":
+		n.Namespace = s.Namespace
+	case n.Namespace == "" && len(n.Offered) > 0:
+		n.Namespace = svc.DefaultNamespace
+	}
+	return n
 }
 
 func listeners(given []api.Listener) (all []svc.Listener) {

@@ -37,6 +37,10 @@ type Service struct {
 	Listeners []Listener `json:"listeners"`
 	// TestListeners are addresses whose connections go to a new revision before those of Listeners do.
 	TestListeners []Listener `json:"testListeners"`
+	// Namespace is that of Names; the copies reach the names of all services in it. Empty for none.
+	Namespace string `json:"namespace,omitempty"`
+	// Names are those by which tasks of the namespace reach the service.
+	Names []ServiceName `json:"names"`
 	// DrainSeconds is how long a copy that is to stop may finish its connections.
 	DrainSeconds int `json:"drainSeconds"`
 	// Deployments are the PRIMARY one, then those that still have tasks.
@@ -63,6 +67,22 @@ type Listener struct {
 	// Problem is why the address cannot be opened; it is not read in a request.
 	Problem string `json:"problem,omitempty"`
 }
+
+// ServiceName is a name of a service. TCP connections to it are forwarded to healthy copies.
+type ServiceName struct {
+	// Name and Port are what clients connect to. In a request, Port may be absent: it is the port of the container then.
+	Name string `json:"name"`
+	Port uint16 `json:"port,omitempty"`
+	// PortName is the name of the port mapping to which connections go.
+	PortName string `json:"portName,omitempty"`
+	// ContainerName and ContainerPort are where in a copy connections go without PortName. In a request, they may be absent if
+	// the definition leaves no choice.
+	ContainerName string `json:"containerName,omitempty"`
+	ContainerPort uint16 `json:"containerPort,omitempty"`
+}
+
+// NoNamespace is the word for no namespace in a request.
+const NoNamespace = "none"
 
 // DeploymentConfiguration is how a service replaces its tasks. Members that are absent in a
 // request stay unchanged, or have podtask's defaults.
@@ -212,6 +232,11 @@ type ServiceSettings struct {
 	// Listeners replace those that there are; an empty list removes them.
 	Listeners     *[]Listener `json:"listeners,omitempty"`
 	TestListeners *[]Listener `json:"testListeners,omitempty"`
+	// Namespace is that of the service and its copies; "none" for none. Absent in a new service, it is "default" if there
+	// are names. Another one begins a new deployment.
+	Namespace string `json:"namespace,omitempty"`
+	// Names replace those that there are; an empty list removes them.
+	Names *[]ServiceName `json:"names,omitempty"`
 	// DrainSeconds is 1 to 3600; 30 if absent in a new service.
 	DrainSeconds *int `json:"drainSeconds,omitempty"`
 	TaskSettings
@@ -253,7 +278,7 @@ func FromService(s service.State, at time.Time) Service {
 		DesiredCount: s.DesiredCount, RunningCount: all.Running, PendingCount: all.Pending, HealthyCount: all.Healthy,
 		Steady: s.Steady, HealthCheckGracePeriodSeconds: int(s.Config.HealthCheckGracePeriod.Seconds()),
 		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: fromBreaker(s.Config.Breaker), DeploymentMethod: fromMethod(s.Config.Method)},
-		Listeners:               []Listener{}, TestListeners: []Listener{}, DrainSeconds: int(s.Config.Drain().Seconds()),
+		Listeners:               []Listener{}, TestListeners: []Listener{}, Namespace: s.Config.Names.Namespace, Names: []ServiceName{}, DrainSeconds: int(s.Config.Drain().Seconds()),
 		Deployments: []Deployment{}, History: []PastDeployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
 	}
 	if b := s.Config.Bounds; b != nil {
@@ -264,6 +289,9 @@ func FromService(s service.State, at time.Time) Service {
 	}
 	for _, l := range s.Config.TestListeners {
 		w.TestListeners = append(w.TestListeners, fromListener(s, l))
+	}
+	for _, n := range s.Config.Names.Offered {
+		w.Names = append(w.Names, ServiceName{Name: n.Name, Port: n.Port, PortName: n.PortName, ContainerName: n.Container, ContainerPort: n.ContainerPort})
 	}
 	for _, d := range s.Deployments {
 		w.Deployments = append(w.Deployments, fromDeployment(s, d))

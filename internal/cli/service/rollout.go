@@ -147,5 +147,8 @@ func listenersCell(s api.Service) string {
 	for _, l := range s.TestListeners {
 		words = append(words, l.Address+" (test)")
 	}
+	for _, n := range s.Names {
+		words = append(words, fmt.Sprintf("%s:%d (name)", n.Name, n.Port))
+	}
 	return strings.Join(words, ", ")
 }

@@ -104,6 +104,8 @@ func SettingsFlags() []cli.Flag {
 		&cli.BoolFlag{Name: "no-rollback", Usage: "keep a deployment that fails, for inspection"},
 		&cli.DurationFlag{Name: "health-grace", Usage: "ignore failed health checks for `TIME` after the start of a copy", DefaultText: "0s"},
 		&cli.StringSliceFlag{Name: "listen", Usage: "forward connections to healthy copies: `[IP:]PORT=CONTAINER:PORT`, or none"},
+		&cli.StringSliceFlag{Name: "name-as", Usage: "let tasks of the namespace reach healthy copies as `NAME[:PORT][=CONTAINER:PORT]`, or none"},
+		&cli.StringFlag{Name: "namespace", Usage: "let the copies reach the names of services in the namespace `NAME`, or none", DefaultText: "default with --name-as"},
 		&cli.DurationFlag{Name: "drain", Usage: "let a copy finish its connections for `TIME` before it is stopped", DefaultText: "30s"},
 		&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container"},
 		&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, one per line"},
@@ -242,6 +244,10 @@ func (k serviceCall) settings() (api.ServiceSettings, error) {
 	if s.TestListeners, err = listenersFlag(k.c, "test-listen"); err != nil {
 		return s, err
 	}
+	if s.Names, err = namesFlag(k.c, "name-as"); err != nil {
+		return s, err
+	}
+	s.Namespace = k.c.String("namespace")
 	s.TaskOptions = api.TaskOptions{Pull: k.c.String("pull"), Limits: k.c.String("limits"), PIDsLimit: k.c.String("pids-limit"), CPUPeriod: k.c.String("cpu-period"), ClampUlimits: k.c.Bool("clamp-ulimits")}
 	s.TaskSettings, err = k.taskSettings()
 	return s, err

@@ -49,6 +49,8 @@
 //	get URL              print an answer; fail if it is not 200; ${NAME} is a variable
 //	send METHOD URL TEXT the same for a request with a body
 //	await URL            the same, but ask again until it is
+//	ask URL FILE         ask again and again, on connections of their own, until there is a file;
+//	                     print each answer that differs from the one before; fail at the first failure
 //	try URL...           print for each the status of the answer, or "no" for none
 //	flood ADDR N         open N connections to an address or URL, send nothing, and open each
 //	                     again when it is closed; print "flooding" when all were opened
@@ -164,6 +166,7 @@ var steps = map[string]step{
 	"get":        {1, 1, func(_ *box, args []string) error { return get(args[0]) }},
 	"send":       {3, 3, func(_ *box, args []string) error { return request(args[0], args[1], args[2]) }},
 	"await":      {1, 1, await},
+	"ask":        {2, 2, ask},
 	"try":        {1, -1, try},
 	"flood":      {2, 2, (*box).flood},
 	"route":      {1, 1, (*box).route},

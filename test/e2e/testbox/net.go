@@ -185,6 +185,31 @@ func await(_ *box, args []string) error {
 	return nil
 }
 
+// ask asks until a file is there.
+func ask(_ *box, args []string) error {
+	client := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
+	count, last := 0, ""
+	for ; ; time.Sleep(pollPause) {
+		if _, err := os.Stat(args[1]); err == nil {
+			return say(os.Stdout, []string{"asked", strconv.Itoa(count)})
+		}
+		res, err := client.Get(os.ExpandEnv(args[0]))
+		if err != nil {
+			return err
+		}
+		text, err := io.ReadAll(res.Body)
+		res.Body.Close()
+		if err != nil || res.StatusCode != http.StatusOK {
+			return errors.Join(err, errors.New(res.Status))
+		}
+		count++
+		if string(text) != last {
+			last = string(text)
+			fmt.Print(last)
+		}
+	}
+}
+
 // patience bounds a request: machines have other work too.
 const patience = 15 * time.Second
 
