@@ -69,7 +69,7 @@ func NewRule(match, source, origin string) (refs.Rule, error) {
 
 const (
 	maxPattern  = 1024
-	sourceKinds = "file:/PATH, podman:NAME, env:NAME, credential:NAME, command:/PROGRAM ARGUMENT..., tree:/DIRECTORY or aws:; for a Lambda function or an alarm, an http:// or https:// URL"
+	sourceKinds = "file:/PATH, podman:NAME, env:NAME, credential:NAME, command:/PROGRAM ARGUMENT..., tree:/DIRECTORY or aws:; for a Lambda function or an alarm, an http:// or https:// URL; for a registry of Cloud Map, name:HOST-NAME"
 )
 
 func checkRule(r refs.Rule) error {
@@ -93,6 +93,9 @@ func checkRule(r refs.Rule) error {
 	if isURL(source) {
 		return checkURL(r, source)
 	}
+	if name, ok := strings.CutPrefix(source, refs.NameSource); ok {
+		return checkNameSource(r, name)
+	}
 	if kind, _, ok := strings.Cut(source, ":"); !ok || !slices.Contains([]string{"file", "podman", "env", "credential", "tree", "command", "aws"}, kind) {
 		return fmt.Errorf("%q is not a source: write %s", r.Source, sourceKinds)
 	}
@@ -102,6 +105,19 @@ func checkRule(r refs.Rule) error {
 
 func isURL(source string) bool {
 	return strings.HasPrefix(source, "http://") || strings.HasPrefix(source, "https://")
+}
+
+// registries matches the patterns that a host name may answer.
+var registries = regexp.MustCompile(`^arn:[a-z-]+:servicediscovery:`)
+
+func checkNameSource(r refs.Rule, name string) error {
+	switch {
+	case name == "":
+		return errors.New("the source name: has no host name: write name:orders.shop")
+	case !registries.MatchString(r.Match):
+		return errors.New("a host name answers only registries of Cloud Map (match = \"arn:aws:servicediscovery:...\")")
+	}
+	return nil
 }
 
 // callable matches the patterns that an HTTP endpoint may answer.

@@ -51,13 +51,14 @@ func (c *clusters) operations() []operation {
 	return []operation{
 		define("CreateCluster", members(
 			honor("clusterName", "tags", "tags[].key", "tags[].value"),
-			keep(onlyAName, "settings:l", "configuration:o", "capacityProviders:l", "defaultCapacityProviderStrategy:l", "serviceConnectDefaults:o"),
+			honorAndKeep(connectDefaults+":o"),
+			keep(onlyAName, "settings:l", "configuration:o", "capacityProviders:l", "defaultCapacityProviderStrategy:l"),
 		), c.create),
 		define("DescribeClusters", honor("clusters", "include"), c.describe),
 		define("ListClusters", honor("maxResults", "nextToken"), c.list),
 		define("DeleteCluster", honor("cluster!"), c.delete),
 		define("UpdateCluster", members(
-			honor("cluster!"), keep(onlyAName, "settings:l", "configuration:o", "serviceConnectDefaults:o"),
+			honor("cluster!"), honorAndKeep(connectDefaults+":o"), keep(onlyAName, "settings:l", "configuration:o"),
 		), c.update),
 		define("UpdateClusterSettings", members(honor("cluster!"), require(keep(onlyAName, "settings:l"))), c.update),
 		define("PutClusterCapacityProviders", members(
@@ -198,6 +199,22 @@ func (c *clusters) withDefaultStrategy(cluster string, kept fields) (fields, err
 	kept = maps.Clone(kept)
 	kept[strategyMember] = r.Kept[defaultStrategy]
 	return kept, nil
+}
+
+// connectDefaults is the member of a cluster with the namespace of its services that name none.
+const connectDefaults = "serviceConnectDefaults"
+
+// connectNamespace is the namespace of serviceConnectDefaults of a cluster; empty for none.
+func (c *clusters) connectNamespace(cluster string) (string, error) {
+	r, _, err := c.find(cluster)
+	if err != nil || !given(r.Kept, connectDefaults) {
+		return "", err
+	}
+	var in struct {
+		Namespace string `json:"namespace"`
+	}
+	err = json.Unmarshal(r.Kept[connectDefaults], &in)
+	return in.Namespace, err
 }
 
 func (c *clusters) put(r clusterRecord) error {

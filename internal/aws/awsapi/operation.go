@@ -42,7 +42,7 @@ type Member struct {
 	// Why says more.
 	Why string
 
-	kind byte // of a kept member: s, n, b, l or o
+	kind byte // of a member that comes back: s, n, b, l or o
 }
 
 // honor makes members of their paths; "!" at the end: it is required.
@@ -59,6 +59,15 @@ func keep(why string, paths ...string) (all []Member) {
 	for _, p := range paths {
 		name, kind, _ := strings.Cut(p, ":")
 		all = append(all, Member{Path: name, Answer: Kept, Why: why, kind: kind[0]})
+	}
+	return all
+}
+
+// honorAndKeep makes members of "PATH:KIND" that have an effect and come back in answers as they were sent.
+func honorAndKeep(paths ...string) (all []Member) {
+	for _, m := range keep("", paths...) {
+		m.Answer = Honored
+		all = append(all, m)
 	}
 	return all
 }
@@ -132,16 +141,19 @@ func checkMembers(n *doctree.Node, prefix string, table []Member, kept fields) e
 		if i < 0 {
 			return invalidf("%s: podtask does not know this member", shortened(path))
 		}
-		switch m := table[i]; m.Answer {
+		m := table[i]
+		if m.kind != 0 {
+			if kind := kinds[f.Value.Kind]; kind != m.kind {
+				return failf(codeSyntax, "%s cannot be %s", path, f.Value.Kind)
+			}
+			kept[path] = f.Value.JSON()
+		}
+		switch m.Answer {
 		case Refused:
 			if !f.Value.Empty() {
 				return invalidf("%s: %s", path, m.Why)
 			}
 		case Kept:
-			if kind := kinds[f.Value.Kind]; kind != m.kind {
-				return failf(codeSyntax, "%s cannot be %s", path, f.Value.Kind)
-			}
-			kept[path] = f.Value.JSON()
 		case Honored:
 			if err := checkInside(f.Value, path, table, kept); err != nil {
 				return err

@@ -32,6 +32,8 @@ type Config struct {
 	Parser  Parser
 	// Services are the services of the host.
 	Services Services
+	// Registry returns the host name that a registry of Cloud Map, an ARN, stands for; nil: none stands for one.
+	Registry func(arn string) (name string, ok bool)
 	Logs     Logs
 	Sessions Sessions
 	Host     Host
@@ -56,7 +58,10 @@ func New(cfg Config) *Server {
 	tasks := &tasks{clusters: clusters, definitions: definitions, tags: tags, tasks: cfg.Tasks, host: cfg.Host, log: cfg.Log}
 	instances := &instances{clusters: clusters, tasks: cfg.Tasks, host: cfg.Host}
 	book := &serviceBook{services: cfg.Services, tags: tags, records: cfg.Records, now: cfg.Now}
-	services := &serviceOps{serviceBook: book, clusters: clusters, definitions: definitions}
+	services := &serviceOps{serviceBook: book, clusters: clusters, definitions: definitions, registry: cfg.Registry}
+	if services.registry == nil {
+		services.registry = func(string) (string, bool) { return "", false }
+	}
 	clusters.services, definitions.used, tasks.service = book.inCluster, book.uses, book.known
 	tasks.executes = book.executes
 	execute := &execute{tasks, cfg.Sessions}

@@ -29,6 +29,8 @@ type serviceOps struct {
 	*serviceBook
 	clusters    *clusters
 	definitions *definitions
+	// registry returns the name that a registry of Cloud Map stands for.
+	registry func(arn string) (name string, ok bool)
 
 	mu sync.Mutex // while a service is made or removed
 }
@@ -39,7 +41,8 @@ const noEffect = "it has no effect on this host; an event of the service says so
 var keptOfServices = slices.Concat(
 	keep("there is one host, and its network is the user's",
 		"networkConfiguration:o", "platformVersion:s", "capacityProviderStrategy:l", "placementConstraints:l", "placementStrategy:l", "availabilityZoneRebalancing:s", "enableECSManagedTags:b"),
-	keep(noEffect, "loadBalancers:l", "serviceRegistries:l", "serviceConnectConfiguration:o"),
+	keep(noEffect, "loadBalancers:l"),
+	honorAndKeep(registriesMember+":l", connectMember+":o"),
 	refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 	refuse("podtask has no gateways", "gatewayConnectors", "vpcLatticeConfigurations"),
 	refuse("podtask has metrics of its own", "monitoring"),
@@ -215,6 +218,15 @@ func checkBalancers(m service.Method, sent, before fields) error {
 	return joined(errs)
 }
 
+// namesOf returns the names of a service of a cluster by its members, and what events say of those without an effect.
+func (o *serviceOps) namesOf(cluster string, kept fields) (service.Names, []string, error) {
+	namespace, err := o.clusters.connectNamespace(cluster)
+	if err != nil {
+		return service.Names{}, nil, err
+	}
+	return serviceNames(kept, namespace, o.registry)
+}
+
 // given reports whether a kept member has a value that is not empty.
 func given(kept fields, name string) bool {
 	v := string(kept[name])
@@ -235,10 +247,8 @@ func disabled(v json.RawMessage) bool {
 
 // notes are what events say of members without an effect.
 func notes(kept fields) (all []string) {
-	for _, name := range []string{"loadBalancers", "serviceRegistries", "serviceConnectConfiguration"} {
-		if given(kept, name) && !disabled(kept[name]) {
-			all = append(all, fmt.Sprintf("keeps %s, which has no effect on this host.", name))
-		}
+	if given(kept, "loadBalancers") {
+		all = append(all, "keeps loadBalancers, which has no effect on this host.")
 	}
 	return all
 }
@@ -324,6 +334,11 @@ func (o *serviceOps) create(ctx context.Context, in createServiceIn, kept fields
 	if err != nil {
 		return nil, err
 	}
+	named, noted, err := o.namesOf(cluster, kept)
+	if err != nil {
+		return nil, err
+	}
+	config.Names, said = named, append(said, noted...)
 	if cluster != arn.DefaultCluster {
 		config.Cluster = cluster
 	}
@@ -450,17 +465,27 @@ func (o *serviceOps) change(s service.State, in updateServiceIn, kept fields) (S
 	} else if _, found, err := o.definition(s.Primary().TaskDefinition); err == nil { // else it is inactive: its tags do not count anymore
 		tags = found
 	}
-	for _, name := range redeploying {
-		if v := kept[name]; v != nil && !sameJSON(v, was.valueOf(name)) {
-			c.Force = true
-			c.Notes = notes(kept)
-		}
-	}
 	config, err := in.apply(s.Config, was, kept, tags)
 	if err != nil {
 		return c, err
 	}
+	var noted []string
+	names := kept[connectMember] != nil || kept[registriesMember] != nil
+	if names { // what the request leaves out of the two stays
+		if config.Names, noted, err = o.namesOf(clusterOfService(s), serviceClientOf(config).Kept); err != nil {
+			return c, err
+		}
+	}
+	for _, name := range redeploying {
+		if v := kept[name]; v != nil && !sameJSON(v, was.valueOf(name)) {
+			c.Force = true
+			c.Notes = append(notes(kept), noted...)
+		}
+	}
 	c.Config = func(now service.Config) service.Config {
+		if names {
+			now.Names = config.Names
+		}
 		now.Bounds, now.Breaker, now.Method, now.HealthCheckGracePeriod = config.Bounds, config.Breaker, config.Method, config.HealthCheckGracePeriod
 		now.ClientConfig = config.ClientConfig
 		return now

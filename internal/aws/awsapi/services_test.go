@@ -206,7 +206,7 @@ func TestUpdateDeploysOnlyForAReason(t *testing.T) {
 	update("no registries", false, ecs.UpdateServiceInput{ServiceRegistries: []types.ServiceRegistry{}})
 	update("Service Connect that is off", false, ecs.UpdateServiceInput{ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: false}})
 	update("Service Connect that stays off", false, ecs.UpdateServiceInput{ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: false, Namespace: aws.String("n")}})
-	update("Service Connect", true, ecs.UpdateServiceInput{ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: true}})
+	update("Service Connect", true, ecs.UpdateServiceInput{ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: true, Namespace: aws.String("n")}})
 	update("forced", true, ecs.UpdateServiceInput{ForceNewDeployment: true})
 	s := w.describe("web").Services[0]
 	if d := s.DeploymentConfiguration; s.DesiredCount != 3 || *d.MinimumHealthyPercent != 50 || *d.MaximumPercent != 200 || !d.DeploymentCircuitBreaker.Rollback {

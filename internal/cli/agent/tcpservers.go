@@ -78,5 +78,6 @@ func (a *agentRun) awsServer(backend serve.AgentBackend, ecs adapter.ECS, sessio
 	return awsapi.New(awsapi.Config{
 		Log: a.log, Key: func() (sigv4.Key, error) { return awskey.Load(a.host.StateDir) }, Definitions: definitions, Records: records,
 		Tasks: ecs, Parser: ecs, Host: ecs, Logs: ecs, Sessions: sessions, Services: adapter.NewECSServices(backend), Now: time.Now,
+		Registry: adapter.Registries(a.settings.Rules),
 	}), nil
 }

@@ -77,6 +77,19 @@ func OfFunction(id string) Reference {
 	return r
 }
 
+// NameSource begins a source that is a host name: what a registry of Cloud Map stands for.
+const NameSource = "name:"
+
+// OfRegistry returns the reference to a service of Cloud Map by its ARN, which serviceRegistries of a service name. Only a pattern
+// that begins with arn:aws:servicediscovery: (or that of another partition) matches.
+func OfRegistry(id string) Reference {
+	r := OfFunction(id)
+	if !strings.HasPrefix(id, "arn:") {
+		r.only = "arn:aws:servicediscovery:"
+	}
+	return r
+}
+
 // OfAlarm returns the reference to an alarm by its name. Only a pattern that begins with alarm:
 // matches.
 func OfAlarm(name string) Reference {
