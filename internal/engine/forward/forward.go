@@ -69,7 +69,7 @@ type Forwarder struct {
 	mu      sync.Mutex
 	closed  bool
 	doors   map[*door]bool
-	quiet   uint64 // connections that made room for others, of doors that are closed
+	quiet   uint64 // connections that made room for others
 	sets    []*share
 	open    map[string]map[*connection]bool // by id of the target, also of one that was taken away
 	changed chan struct{}                   // closed and replaced when a field above changes
@@ -80,9 +80,20 @@ type Forwarder struct {
 // door is a listener whose connections are forwarded.
 type door struct {
 	net.Listener
-	clients clients
-	done    chan struct{} // closed when the listener is not used any more
+	budget *Budget
+	// shared: other listeners have the same budget, so none takes of it before there is a connection.
+	shared bool
+	done   chan struct{} // closed when the listener is not used any more
 }
+
+// Budget bounds the connections of several listeners together.
+type Budget struct {
+	slots   chan struct{}
+	clients clients
+}
+
+// NewBudget returns a budget of n connections.
+func NewBudget(n int) *Budget { return &Budget{slots: make(chan struct{}, n)} }
 
 // connection is a connection that is forwarded, or is about to be.
 type connection struct {
@@ -100,7 +111,7 @@ func Listen(address string, cfg Config) (*Forwarder, error) {
 	}
 	f := New(cfg)
 	f.address = listener.Addr()
-	f.Attach(listener)
+	f.attach(&door{Listener: listener, budget: NewBudget(f.cfg.MaxConnections)})
 	return f, nil
 }
 
@@ -127,24 +138,28 @@ func New(cfg Config) *Forwarder {
 }
 
 // Attach forwards the connections of a listener too, until detach or Close, which close it. Open connections
-// survive detach. A forwarder that is closed closes the listener at once.
-func (f *Forwarder) Attach(l net.Listener) (detach func()) {
-	d := &door{Listener: l, done: make(chan struct{})}
+// survive detach. A forwarder that is closed closes the listener at once. The budget may be that of listeners of other forwarders
+// too: a connection beyond it waits, unless one of them all has been quiet, which is closed then.
+func (f *Forwarder) Attach(l net.Listener, b *Budget) (detach func()) {
+	return f.attach(&door{Listener: l, budget: b, shared: true})
+}
+
+func (f *Forwarder) attach(d *door) (detach func()) {
+	d.done = make(chan struct{})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
-		l.Close()
+		d.Close()
 		return func() {}
 	}
 	f.doors[d] = true
 	f.running.Go(func() { f.accept(d) })
 	return sync.OnceFunc(func() {
 		close(d.done)
-		l.Close()
+		d.Close()
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.doors, d)
-		f.quiet += d.clients.closedQuiet()
 	})
 }
 
@@ -209,9 +224,6 @@ func (f *Forwarder) Counts() Counts {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	c := Counts{Forwarded: make(map[string]uint64), Refused: f.refused, Cut: f.cut, Quiet: f.quiet}
-	for d := range f.doors {
-		c.Quiet += d.clients.closedQuiet()
-	}
 	for _, s := range f.sets {
 		c.Forwarded[s.ID] = s.forwarded
 	}
@@ -247,8 +259,7 @@ func (f *Forwarder) count(id string) (int, <-chan struct{}) {
 
 // accept accepts connections of a listener until it is detached or the forwarder is closed.
 func (f *Forwarder) accept(d *door) {
-	slots := make(chan struct{}, f.cfg.MaxConnections)
-	for f.takeSlot(d, slots) {
+	for d.shared || f.takeSlot(d, func() bool { return queued(d.Listener) }) {
 		client, err := d.Accept()
 		switch {
 		case f.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
@@ -258,19 +269,26 @@ func (f *Forwarder) accept(d *door) {
 			return
 		case err != nil:
 			f.cfg.Log.Warn("a connection could not be accepted", "address", d.Addr(), "error", err)
-			<-slots
+			if !d.shared {
+				<-d.budget.slots
+			}
 			f.pause(acceptPause)
+		case d.shared && !f.takeSlot(d, func() bool { return true }):
+			client.Close()
+			return
 		default:
 			f.running.Go(func() {
-				defer func() { <-slots }()
+				defer func() { <-d.budget.slots }()
 				f.forward(d, client)
 			})
 		}
 	}
 }
 
-// takeSlot waits until there is room for another connection; false: the listener is detached or the forwarder is closed.
-func (f *Forwarder) takeSlot(d *door, slots chan<- struct{}) bool {
+// takeSlot waits until there is room for another connection, and makes room while one waits; false: the listener is detached
+// or the forwarder is closed.
+func (f *Forwarder) takeSlot(d *door, waits func() bool) bool {
+	slots := d.budget.slots
 	look := time.NewTimer(0)
 	defer look.Stop()
 	for {
@@ -283,8 +301,10 @@ func (f *Forwarder) takeSlot(d *door, slots chan<- struct{}) bool {
 		case slots <- struct{}{}:
 			return true
 		case <-look.C:
-			if queued(d.Listener) {
-				d.clients.closeQuietest(f.cfg.Quiet)
+			if waits() && d.budget.clients.closeQuietest(f.cfg.Quiet) {
+				f.mu.Lock()
+				f.quiet++
+				f.mu.Unlock()
 			}
 			look.Reset(lookPause)
 		case <-d.done:
@@ -306,7 +326,7 @@ func (f *Forwarder) pause(d time.Duration) {
 // forward forwards one connection, which it closes.
 func (f *Forwarder) forward(d *door, client net.Conn) {
 	defer client.Close()
-	defer d.clients.add(client)()
+	defer d.budget.clients.add(client)()
 	c := &connection{client: client}
 	id := f.connect(c)
 	if id == "" {

@@ -466,8 +466,9 @@ func TestListenersAreAttachedAndDetached(t *testing.T) {
 		defer f.Close()
 		f.Route(forward.Set{ID: "set", Targets: []forward.Target{target}})
 		one, two := listen(t), listen(t)
-		detach := f.Attach(one)
-		f.Attach(two)
+		budget := forward.NewBudget(2)
+		detach := f.Attach(one, budget)
+		f.Attach(two, budget)
 		ask := func(c net.Conn) {
 			t.Helper()
 			fmt.Fprintln(c, "x")
@@ -497,9 +498,19 @@ func TestListenersAreAttachedAndDetached(t *testing.T) {
 		if n := f.Counts().Forwarded["set"]; n != 2 {
 			t.Errorf("%d connections were counted", n)
 		}
+		third, err := net.Dial("tcp", two.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer third.Close()
+		fmt.Fprintln(third, "x") // it waits for a place in the budget
+		conns[0].Close()
+		if line, err := bufio.NewReader(third).ReadString('\n'); err != nil || line != "a x\n" {
+			t.Errorf("the connection that waited: %q, %v", line, err)
+		}
 		f.Close()
 		late := listen(t)
-		f.Attach(late)()
+		f.Attach(late, budget)()
 		if c, err := net.Dial("tcp", late.Addr().String()); err == nil {
 			c.Close()
 			t.Error("a forwarder that is closed accepts")

@@ -14,8 +14,6 @@ import (
 type clients struct {
 	mu   sync.Mutex
 	open map[net.Conn]bool
-	// quiet counts those that closeQuietest has closed.
-	quiet uint64
 }
 
 // add notes a connection until done is called.
@@ -34,8 +32,8 @@ func (c *clients) add(conn net.Conn) (done func()) {
 }
 
 // closeQuietest closes the connection that has carried nothing for the longest time, if that
-// is at least limit.
-func (c *clients) closeQuietest(limit time.Duration) {
+// is at least limit, and reports whether there was one.
+func (c *clients) closeQuietest(limit time.Duration) (closed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var quietest net.Conn
@@ -44,18 +42,12 @@ func (c *clients) closeQuietest(limit time.Duration) {
 			quietest, limit = conn, q
 		}
 	}
-	if quietest != nil {
-		delete(c.open, quietest) // it is closed once
-		c.quiet++
-		abort(quietest)
+	if quietest == nil {
+		return false
 	}
-}
-
-// closedQuiet returns how many connections were closed because they carried nothing.
-func (c *clients) closedQuiet() uint64 {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	return c.quiet
+	delete(c.open, quietest) // it is closed once
+	abort(quietest)
+	return true
 }
 
 // quietFor returns how long a connection has carried nothing. The kernel knows it, so the

@@ -51,11 +51,15 @@ type Directory struct {
 	tasks    map[string]*task
 }
 
+// maxConnections is how many connections of one task to names are forwarded at a time.
+const maxConnections = 256
+
 // task is a task of which this process is the owner.
 type task struct {
 	directory     *Directory
 	id, namespace string
 	wake          chan struct{} // something has changed; has room for one
+	budget        *forward.Budget
 	stop          context.CancelFunc
 
 	mu    sync.Mutex // one change at a time
@@ -159,7 +163,7 @@ func (d *Directory) task(s lifecycle.State) *task {
 		return t
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &task{directory: d, id: s.ID, namespace: s.Options.Namespace, wake: make(chan struct{}, 1), stop: cancel, ends: make(map[int]*end)}
+	t := &task{directory: d, id: s.ID, namespace: s.Options.Namespace, wake: make(chan struct{}, 1), budget: forward.NewBudget(maxConnections), stop: cancel, ends: make(map[int]*end)}
 	if d.tasks == nil {
 		d.tasks = make(map[string]*task)
 	}
@@ -249,20 +253,20 @@ func (t *task) follow(ctx context.Context) error {
 				delete(e.open, n)
 			}
 		}
-		errs = append(errs, e.listen(ctx, t.directory, all, known), e.writeHosts(known))
+		errs = append(errs, e.listen(ctx, t, all, known), e.writeHosts(known))
 	}
 	return errors.Join(errs...)
 }
 
 // listen opens the listeners that are missing.
-func (e *end) listen(ctx context.Context, d *Directory, all map[Name]*forward.Forwarder, known table) error {
+func (e *end) listen(ctx context.Context, t *task, all map[Name]*forward.Forwarder, known table) error {
 	for _, n := range slices.SortedFunc(maps.Keys(all), compare) {
 		addr, ok := known.of(n.Name)
 		if _, open := e.open[n]; open || !ok {
 			continue
 		}
 		if e.network == nil {
-			network, err := d.Open(ctx, e.pid)
+			network, err := t.directory.Open(ctx, e.pid)
 			if err != nil {
 				return err
 			}
@@ -272,7 +276,7 @@ func (e *end) listen(ctx context.Context, d *Directory, all map[Name]*forward.Fo
 		if err != nil {
 			return err
 		}
-		e.open[n] = listening{all[n], all[n].Attach(l)}
+		e.open[n] = listening{all[n], all[n].Attach(l, t.budget)}
 	}
 	return nil
 }

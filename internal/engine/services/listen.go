@@ -126,15 +126,12 @@ func (l *listeners) Publish(all service.Names) {
 	l.publish(all)
 }
 
-// nameConnections is how many connections of one task to one name are forwarded at a time.
-const nameConnections = 128
-
 func (l *listeners) publish(all service.Names) {
 	now := make(map[names.Name]*forward.Forwarder)
 	for _, n := range all.Offered {
 		name := nameOf(all, n)
 		if now[name] = l.named[name]; now[name] == nil {
-			now[name] = forward.New(forward.Config{Log: l.log, MaxConnections: nameConnections})
+			now[name] = forward.New(forward.Config{Log: l.log})
 		}
 	}
 	before := l.named
