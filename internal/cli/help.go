@@ -35,7 +35,7 @@ var flagGroups = []commandGroup{
 		"min-healthy", "max", "no-rollback", "strategy", "bake", "step-percent", "step-bake", "canary-percent", "canary-bake", "test-listen",
 		"hook", "alarm", "breaker-threshold", "breaker-cumulative", "early-success", "early-deferred",
 	}},
-	{"Change the task", []string{"env", "env-file", "publish", "network", "secret", "memory", "cpus", "pids-limit", "cpu-period", "stop-timeout", "stop-after", "clamp-ulimits", "logs", "limits", "leave-out"}},
+	{"Change the task", []string{"env", "env-file", "publish", "network", "namespace", "name-as", "secret", "memory", "cpus", "pids-limit", "cpu-period", "stop-timeout", "stop-after", "clamp-ulimits", "logs", "limits", "leave-out"}},
 	{"Read the definition", []string{"strict", "lenient", "without", "override", "var", "map-volume", "map-secret", "map-env-file", "map-log-config"}},
 	{"Images and progress", []string{"pull", "locked", "progress", "quiet"}},
 	{"Services of systemd", []string{"notify", "auto-update", "settle"}},

@@ -35,6 +35,7 @@ var otherWays = map[string]struct{ task, service, unit string }{
 	"map-volume":     {"references", "references", "MapVolume"},
 	"memory":         {"memory", "memory", "MemoryMax"},
 	"name":           {"name", "serviceName", "TaskName"},
+	"namespace":      {"namespace", "namespace", "a unit has an owner of its own, and the agent serves names"},
 	"network":        {"network", "network", "Network"},
 	"notify":         {"there is no unit to notify", "there is no unit to notify", "Notify"},
 	"override":       {"overrides", "overrides", "Override"},

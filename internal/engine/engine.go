@@ -279,6 +279,7 @@ func NewServices(ctx context.Context, a *Engine, f *fleet.Fleet, options lifecyc
 	if err != nil {
 		return nil, err
 	}
+	a.Names.Serve()
 	return services.Open(ctx, services.Config{
 		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f, Provide: a.Secrets.Provide, Names: a.Names,
 		Hooks: a.Hooks, ResolveHooks: a.resolveHooks,

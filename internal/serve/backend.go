@@ -247,7 +247,10 @@ func (b AgentBackend) define(ctx context.Context, n api.NewTask) (taskdef.Task, 
 	if n.Name != "" && !ValidTaskName(n.Name) {
 		return taskdef.Task{}, lifecycle.Options{}, api.Failed(api.BadRequest, "a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit")
 	}
-	changes.Lenient = n.Lenient
+	if n.Namespace != "" && !taskdef.NamespaceName(n.Namespace) {
+		return taskdef.Task{}, lifecycle.Options{}, api.Failed(api.BadRequest, "namespace: %q is not letters, digits, dots, dashes and underscores that begin and end with a letter or a digit", n.Namespace)
+	}
+	changes.Lenient, changes.Adjustments.Namespace = n.Lenient, n.Namespace
 	task, options, err := b.Define(ctx, define.Document{Source: n.Definition}, changes)
 	options.Remove = n.Remove
 	return task, options, err

@@ -183,8 +183,6 @@ func namesOf(n svc.Names, s api.ServiceSettings) svc.Names {
 		n.Namespace = ""
 	case s.Namespace != "":
 		n.Namespace = s.Namespace
-	case n.Namespace == "" && len(n.Offered) > 0:
-		n.Namespace = svc.DefaultNamespace
 	}
 	return n
 }

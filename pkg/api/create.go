@@ -16,6 +16,8 @@ type NewTask struct {
 	Lenient bool `json:"lenient,omitempty"`
 	// Remove removes the task when it has stopped.
 	Remove bool `json:"remove,omitempty"`
+	// Namespace is that of the names by which the task reaches services; empty: as the definition has it.
+	Namespace string `json:"namespace,omitempty"`
 	TaskSettings
 	TaskOptions
 }

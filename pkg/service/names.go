@@ -40,9 +40,15 @@ func (n Name) Target(t taskdef.Task) (container string, port uint16, err error) 
 	return target(t, n.PortName, n.Port)
 }
 
-// Resolve completes names that the user gave without a container or a port, by the task of the service. What cannot be found is
-// left as it is, for Validate.
+// Resolve completes names that the user gave without a namespace, a container or a port, by the task of the service. What cannot
+// be found is left as it is, for Validate.
 func (n Names) Resolve(t taskdef.Task) Names {
+	if n.Namespace == "" {
+		n.Namespace = t.Extensions.Namespace
+	}
+	if n.Namespace == "" && len(n.Offered) > 0 {
+		n.Namespace = DefaultNamespace
+	}
 	n.Offered = slices.Clone(n.Offered)
 	for i := range n.Offered {
 		o := &n.Offered[i]
@@ -84,20 +90,16 @@ const DefaultNamespace = "default"
 
 // Bounds of names.
 const (
-	maxName      = 253
-	maxNamespace = 1024
-	maxOffered   = 50
+	maxName    = 253
+	maxOffered = 50
 )
 
-var (
-	// namePart is a part of a name between dots. Host names have no underscore, but ECS' names may.
-	namePart         = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$`)
-	namespacePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
-)
+// namePart is a part of a name between dots. Host names have no underscore, but ECS' names may.
+var namePart = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$`)
 
 // CheckNamespace returns what is wrong with the name of a namespace; nil for a good one.
 func CheckNamespace(name string) error {
-	if len(name) > maxNamespace || !namespacePattern.MatchString(name) {
+	if !taskdef.NamespaceName(name) {
 		return fmt.Errorf("the namespace %q is not letters, digits, dots, dashes and underscores that begin and end with a letter or a digit", name)
 	}
 	return nil

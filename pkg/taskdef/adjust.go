@@ -20,6 +20,8 @@ type Adjustments struct {
 	StopTimeout time.Duration
 	// Deadline replaces the time limit of the task.
 	Deadline time.Duration
+	// Namespace replaces the namespace of the task.
+	Namespace string
 	// Ports replace the mappings of the same container port, in the first container
 	// that has one. Those that no container maps go to the first essential one. With a
 	// port in it, a host port may differ from the container port in network mode awsvpc.
@@ -58,6 +60,9 @@ func (t Task) Adjust(a Adjustments) (Task, error) {
 	}
 	if a.CPU != nil {
 		t.CPU = *a.CPU
+	}
+	if a.Namespace != "" {
+		t.Extensions.Namespace = a.Namespace
 	}
 	if a.Deadline != 0 {
 		t.Extensions.Deadline = a.Deadline

@@ -42,6 +42,8 @@ type TaskExtensions struct {
 	// Deadline is how long the task may run, counted from when it got its share of the
 	// host; 0 means for ever. It is x-podtask.timeout, and at most MaxDeadline there.
 	Deadline time.Duration `json:"deadline,omitempty"`
+	// Namespace is where the names are that the task reaches services by; empty for none.
+	Namespace string `json:"namespace,omitempty"`
 	// Requests is what the task reserves of the host, where that is not its limits.
 	Requests *Requests `json:"requests,omitempty"`
 }
@@ -87,6 +89,16 @@ type ContainerExtensions struct {
 	Kube Kube `json:"kube,omitzero"`
 }
 
+// maxNamespace is the length of the longest name of a namespace in bytes, as on Cloud Map.
+const maxNamespace = 1024
+
+var namespacePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+// NamespaceName reports whether a text can be the name of a namespace of services.
+func NamespaceName(text string) bool {
+	return len(text) <= maxNamespace && namespacePattern.MatchString(text)
+}
+
 func decodeTaskExtensions(c cursor) TaskExtensions {
 	c.want(doctree.Object, "")
 	return TaskExtensions{
@@ -94,6 +106,7 @@ func decodeTaskExtensions(c cursor) TaskExtensions {
 		WatchDependencies: c.at("watchDependencies").flag(false),
 		Network:           c.at("network").str(),
 		Deadline:          decodeSeconds(c.at("timeout"), 0),
+		Namespace:         c.at("namespace").str(),
 	}
 }
 
@@ -127,6 +140,12 @@ func checkTaskExtensions(r rules, t Task) {
 	if t.Extensions.Pod == nil { // Kubernetes has other limits
 		r.in(extensionMember).in("timeout").require(0 <= t.Extensions.Deadline && t.Extensions.Deadline <= MaxDeadline, "leave it out for no limit",
 			"timeout is out of range: it must be 1 to %d seconds", int64(MaxDeadline/time.Second))
+	}
+	if n := t.Extensions.Namespace; n != "" {
+		in := r.in(extensionMember).in("namespace")
+		in.require(NamespaceName(n), "use letters, digits, dots, dashes and underscores, and begin and end with a letter or a digit", "%s is not the name of a namespace", quote(n))
+		in.require(t.Network != NetworkHost && t.Network != NetworkNone, "remove one of the two, or use awsvpc or bridge",
+			"with networkMode %s the task has no network in which the names of a namespace could lead to services", quote(string(t.Network)))
 	}
 	if t.Extensions.Network == "" {
 		return

@@ -203,6 +203,7 @@ var extensions = []member{
 	{extensionMember + ".stopWhenUnhealthy", honoured, "stop the task when an essential container becomes UNHEALTHY; default false", nil},
 	{extensionMember + ".watchDependencies", honoured, "stop the task when a dependency of a started essential container becomes UNHEALTHY (condition `HEALTHY`) or exits (`START`, `HEALTHY`); default false", nil},
 	{extensionMember + ".timeout", honoured, "seconds after which the task is stopped, with the stop code DeadlineExceeded, counted from when it got its share of the host; 1 to 31536000, default no limit", nil},
+	{extensionMember + ".namespace", honoured, "the task reaches the services of this namespace by name, if an agent runs it (docs/names.md); not with networkMode `host` and `none`", nil},
 	{extensionMember + ".network", honoured, "with `bridge` or `awsvpc`: `pasta`, `slirp4netns` or `shared` (Podman's default) give all containers one network namespace, connected by that program; any other value is the name of a Podman network to join", nil},
 	{"volumes[]." + extensionMember, honoured, "", nil},
 	{"volumes[]." + extensionMember + ".selinuxRelabel", honoured, "relabel a host path: `shared` or `private`", nil},

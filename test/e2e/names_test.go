@@ -110,3 +110,56 @@ func TestServiceIsReachedByName(t *testing.T) {
 		t.Error("the socket of the agent is left")
 	}
 }
+
+// Only tasks of the namespace reach its names, and one that opens connections without end leaves the others theirs. A task that no agent runs says
+// that it reaches none.
+func TestWhoReachesNames(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	file := b.define(ctr{Name: "app", Command: words("term 0 -- wait /tmp/go")})
+	alone := b.detach("--namespace="+b.family, file)
+	eventually(t, "the task says that it has no names", func() bool {
+		errs := b.inspect(alone).Containers[0].Errors
+		return len(errs) > 0 && errs[0].Name == "ServiceNamesError" && strings.Contains(errs[0].Message, "no agent runs the task")
+	})
+	b.want(0, "rm", "--force", alone)
+	agent := b.agent()
+	url := "http://orders:8080/env/GREETING"
+	b.want(0, "service", "create", b.family, b.define(served("one")), "--name-as=orders", "--namespace="+b.family, "--wait", "--timeout=4m")
+	if r := b.want(125, "service", "create", b.family+"2", b.define(served("one")), "--name-as=orders", "--namespace="+b.family); !strings.Contains(r.err, "service "+b.family+" has the name orders:8080") {
+		t.Errorf("a name that is taken: %s", r.err)
+	}
+	if r := b.want(125, "run", "-d", "--network=host", "--namespace="+b.family, file); !strings.Contains(r.err, "networkMode") {
+		t.Errorf("the host's network: %s", r.err)
+	}
+	in := b.detach("--namespace="+b.family, file)
+	out := b.detach("--namespace=other", file)
+	none := b.detach(file)
+	step := func(id string, steps string) result {
+		return b.podtask(append([]string{"exec", id, "app", "/testbox"}, words(steps)...)...)
+	}
+	eventually(t, "the task of the namespace gets an answer", func() bool { return strings.TrimSpace(step(in, "get "+url).out) == "one" })
+	resolved := strings.Fields(step(in, "resolve orders").out)
+	address := resolved[len(resolved)-1]
+	for what, id := range map[string]string{"another namespace": out, "no namespace": none} {
+		eventually(t, what+" runs", func() bool { return b.inspect(id).Status == "RUNNING" })
+		if r := step(id, "cannot resolve orders"); r.code != 0 {
+			t.Errorf("%s resolves the name: %s%s", what, r.out, r.err)
+		}
+		if r := step(id, "try http://"+address+":8080/"); strings.TrimSpace(r.out) != "no" {
+			t.Errorf("%s reaches %s: %s%s", what, address, r.out, r.err)
+		}
+	}
+	second := b.detach("--namespace="+b.family, file)
+	flood := b.start("exec", in, "app", "/testbox", "flood", "orders:8080", "2000")
+	eventually(t, "a task beside the flood gets an answer", func() bool { return strings.TrimSpace(step(second, "get "+url).out) == "one" })
+	for range 20 {
+		if r := step(second, "get "+url); strings.TrimSpace(r.out) != "one" {
+			t.Errorf("beside a flood: %s%s", r.out, r.err)
+		}
+	}
+	flood.kill()
+	b.want(0, "rm", "--force", in, out, none, second)
+	b.removeService()
+	agent.end()
+}

@@ -27,7 +27,7 @@ func AdjustFlags() []cli.Flag {
 func AdjustValues(c *cli.Context) adjust.FlagValues {
 	return adjust.FlagValues{
 		LeaveOut: c.StringSlice("leave-out"), Publish: c.StringSlice("publish"), Secrets: c.StringSlice("secret"), Network: c.String("network"),
-		Memory: c.String("memory"), CPUs: c.String("cpus"), StopTimeout: c.String("stop-timeout"), StopAfter: c.String("stop-after"),
+		Memory: c.String("memory"), CPUs: c.String("cpus"), StopTimeout: c.String("stop-timeout"), StopAfter: c.String("stop-after"), Namespace: c.String("namespace"),
 	}
 }
 

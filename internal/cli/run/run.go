@@ -66,6 +66,7 @@ Examples:
 			&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the task's cpu limit", DefaultText: "100ms"},
 			&cli.BoolFlag{Name: "clamp-ulimits", Usage: "lower ulimits of the definition to the hard limits of this user, with a warning"},
 			&cli.StringFlag{Name: "logs", Usage: "send the output of containers as `MODE` says: auto, local (nothing leaves this host) or remote (refuse the task if it cannot be sent)", DefaultText: "auto"},
+			&cli.StringFlag{Name: "namespace", Usage: "let the task reach the names of services in the namespace `NAME`"},
 			&cli.BoolFlag{Name: "rm", Usage: "remove the task when it has stopped"},
 			&command.OptionalFlag{StringFlag: &cli.StringFlag{Name: "wait", Usage: "with --detach: wait for `CONDITION` running, healthy or stopped"}, Bare: string(connect.UntilRunning)},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --wait: wait no longer than `DURATION` (30s, 5m)", DefaultText: "no limit"},

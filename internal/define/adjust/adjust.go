@@ -26,6 +26,8 @@ type FlagValues struct {
 	Network string
 	// Memory is a size, CPUs a number; StopTimeout is in seconds, StopAfter a duration such as 10m.
 	Memory, CPUs, StopTimeout, StopAfter string
+	// Namespace is that of the names that the task reaches services by.
+	Namespace string
 }
 
 // FlagError is a value that cannot be read. Flag is the name of the flag of run.
@@ -54,7 +56,10 @@ func (w FlagValues) Parse() (a taskdef.Adjustments, wrong []FlagError) {
 			note("locked", fmt.Errorf("the image %q in place of %q: %w", to, from, err))
 		}
 	}
-	a.Images, a.LeaveOut, a.Network = w.Images, w.LeaveOut, w.Network
+	a.Images, a.LeaveOut, a.Network, a.Namespace = w.Images, w.LeaveOut, w.Network, w.Namespace
+	if w.Namespace != "" && !taskdef.NamespaceName(w.Namespace) {
+		note("namespace", fmt.Errorf("%q is not letters, digits, dots, dashes and underscores that begin and end with a letter or a digit", w.Namespace))
+	}
 	if w.Memory != "" {
 		n, err := ParseSize(w.Memory)
 		note("memory", err)

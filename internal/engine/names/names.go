@@ -47,6 +47,7 @@ type Directory struct {
 	Open func(ctx context.Context, pid int) (Network, error)
 
 	mu       sync.Mutex
+	serving  bool
 	services map[string]map[Name]*forward.Forwarder
 	tasks    map[string]*task
 }
@@ -80,6 +81,23 @@ type listening struct {
 	forwarder *forward.Forwarder
 	detach    func()
 }
+
+// Serve says that this process runs the services of the user: tasks that it owns reach them.
+func (d *Directory) Serve() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.serving = true
+}
+
+// serves reports whether this process runs services.
+func (d *Directory) serves() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.serving
+}
+
+// ErrNoAgent says why a task reaches no services by name.
+var ErrNoAgent = errors.New("no agent runs the task: start one with `systemctl --user enable --now podtask.socket` or `podtask agent`, and run the task again")
 
 // Publish replaces the names of a service. Connections to them go to the forwarders.
 func (d *Directory) Publish(service string, names map[Name]*forward.Forwarder) {
@@ -139,7 +157,7 @@ func (d *Directory) Wanted(s lifecycle.State) bool {
 
 // Hosts returns the lines of /etc/hosts of a task whose containers are about to be created, in the form NAME:ADDRESS.
 func (d *Directory) Hosts(s lifecycle.State) (lines []string, err error) {
-	if !d.Wanted(s) {
+	if !d.Wanted(s) || !d.serves() {
 		return nil, nil
 	}
 	t := d.task(s)
@@ -189,6 +207,9 @@ func (t *task) extend() (table, error) {
 func (d *Directory) Enter(ctx context.Context, s lifecycle.State, key, pid int, hosts string) error {
 	if !d.Wanted(s) {
 		return nil
+	}
+	if !d.serves() {
+		return ErrNoAgent
 	}
 	t := d.task(s)
 	t.mu.Lock()

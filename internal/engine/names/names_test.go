@@ -100,7 +100,9 @@ func serving(t *testing.T, word string) *forward.Forwarder {
 func directory(t *testing.T, n *networks) *Directory {
 	t.Helper()
 	n.at = make(map[string]string)
-	return &Directory{Log: slog.New(slog.DiscardHandler), Dir: filepath.Join(t.TempDir(), "names"), Open: n.open}
+	d := &Directory{Log: slog.New(slog.DiscardHandler), Dir: filepath.Join(t.TempDir(), "names"), Open: n.open}
+	d.Serve()
+	return d
 }
 
 func state(id, namespace string) lifecycle.State {
@@ -158,6 +160,10 @@ func TestNamesKeepTheirAddresses(t *testing.T) {
 			t.Errorf("after the end: %q", got)
 		}
 		again := &Directory{Log: d.Log, Dir: d.Dir, Open: n.open} // of the next agent
+		if err := again.Enter(t.Context(), s, -1, 7, ""); !errors.Is(err, ErrNoAgent) {
+			t.Errorf("without an agent: %v", err)
+		}
+		again.Serve()
 		again.Publish("later", map[Name]*forward.Forwarder{name("later", 80): serving(t, "later")})
 		if err := again.Enter(t.Context(), s, -1, 7, ""); err != nil {
 			t.Fatal(err)

@@ -1,6 +1,7 @@
 package owner
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -128,6 +129,7 @@ func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name st
 		return s, err
 	}
 	o.LogSize, o.Logs = c.LogSize, c.Logs
+	o.Namespace = cmp.Or(o.Namespace, t.Extensions.Namespace)
 	s = lifecycle.New(id, name, t, c.Preflight.Defaults(ctx, c.Metadata.Options(t, o)), time.Now().UTC())
 	if err := lifecycle.Check(s); err != nil {
 		return s, fmt.Errorf("a new task is already broken: %w", err)
