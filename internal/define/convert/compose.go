@@ -327,6 +327,33 @@ func (c *compose) listen() (addresses []string) {
 	return addresses
 }
 
+// sharedNetwork says how services of a network that other projects are on too are reached by name. called is the name of the
+// network in Podman.
+func (c *compose) sharedNetwork(name, called string) {
+	var flags strings.Builder
+	for _, ctr := range c.def.Containers {
+		on, connected := c.project.Services[ctr.Name].Networks[name]
+		if !connected {
+			continue
+		}
+		names := []string{ctr.Name}
+		if on != nil {
+			names = append(names, on.Aliases...)
+		}
+		for _, p := range ctr.PortMappings {
+			if p.Protocol == "udp" {
+				continue
+			}
+			for _, n := range names {
+				fmt.Fprintf(&flags, " --name-as %s:%d=%s:%d", n, p.ContainerPort, ctr.Name, p.ContainerPort)
+			}
+		}
+	}
+	if flags.Len() > 0 {
+		c.lose(c.lines.at("networks", name), "networks.%s: others on this network reach the task by name if it is a service: `podtask service create NAME FILE --namespace %s%s`", name, called, flags.String())
+	}
+}
+
 // notCarried lists what the file has outside of services and a task does not.
 func (c *compose) notCarried() {
 	for name, s := range c.project.DisabledServices {
@@ -334,6 +361,11 @@ func (c *compose) notCarried() {
 	}
 	if line := c.lines.at("networks"); line != 0 {
 		c.lose(line, "networks: the containers of a task share one")
+	}
+	for _, name := range slices.Sorted(maps.Keys(c.project.Networks)) {
+		if n := c.project.Networks[name]; bool(n.External) {
+			c.sharedNetwork(name, cmp.Or(n.Name, name))
+		}
 	}
 	c.left(*c.project, c.lines.path(), "name", "services", "networks", "volumes", "secrets", "configs")
 	for name, v := range c.project.Volumes {

@@ -335,6 +335,13 @@ func TestComposeNamesValuesAndPrograms(t *testing.T) {
 			t.Error(lost)
 		}
 	})
+	t.Run("a network of several projects", func(t *testing.T) {
+		t.Parallel()
+		_, r := convertProject(t, "-- compose.yaml --\nservices:\n  web: {image: a, ports: [\"8080:80\"], networks: {edge: {aliases: [shop]}}}\nnetworks:\n  edge: {external: true, name: front}\n")
+		if lost := strings.Join(r.Lost, "; "); !strings.Contains(lost, "--namespace front --name-as web:80=web:80 --name-as shop:80=web:80`") {
+			t.Error(lost)
+		}
+	})
 	t.Run("the host's gateway", func(t *testing.T) {
 		t.Parallel()
 		_, r := convertProject(t, "-- compose.yaml --\nservices:\n  web: {image: a, extra_hosts: [\"host.docker.internal:host-gateway\", \"box:host-gateway\"]}\n")

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -168,12 +169,36 @@ func (m *manifest) add(doc value) {
 	case "Secret":
 		m.addData(doc, name, m.secrets)
 	case "Service":
-		doc.at("kind").warn("the Service has no effect: podtask has no cluster network", "publish ports of the Pod with hostPort")
+		doc.at("kind").warn("the Service has no effect: podtask has no cluster network", "publish ports of the Pod with hostPort"+nameAs(doc))
 	case "PersistentVolumeClaim":
 		doc.at("kind").warn("the PersistentVolumeClaim has no effect: its storage is given on the command line", "give --map-volume NAME=PATH")
 	default:
 		m.addOther(doc, name)
 	}
+}
+
+// nameAs says how a service of podtask gets the name and the ports of a Service.
+func nameAs(doc value) string {
+	name := doc.at("metadata").at("name").str()
+	if !dnsName.MatchString(name) {
+		return ""
+	}
+	flags := ""
+	for _, p := range doc.at("spec").at("ports").items() {
+		port, protocol := p.at("port"), p.at("protocol").str()
+		if !port.present() || protocol != "" && protocol != "TCP" {
+			continue
+		}
+		n, err := strconv.ParseUint(port.node.Text, 10, 16)
+		if err != nil || n == 0 {
+			continue
+		}
+		flags += fmt.Sprintf(" --name-as %s:%d", name, n)
+	}
+	if flags == "" {
+		return ""
+	}
+	return ", or let other tasks reach it by name: podtask service create " + name + " FILE" + flags
 }
 
 func (m *manifest) addOther(doc value, name string) {
