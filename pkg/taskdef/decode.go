@@ -31,6 +31,7 @@ func decodeTask(c cursor) Task {
 		Memory:  decodeMemory(c.at("memory")),
 
 		EphemeralStorage: decodeStorage(c.at("ephemeralStorage")),
+		FaultInjection:   c.at("enableFaultInjection").flag(false),
 
 		PIDMode:    PIDMode(c.at("pidMode").str()),
 		IPCMode:    IPCMode(c.at("ipcMode").str()),

@@ -48,7 +48,7 @@ var members = []member{
 	{"cpu", honoured, "hard limit of the task: 128 to 196608 cpu units (1024 = 1 vCPU), or as in `\"0.5 vCPU\"`", nil},
 	{"memory", honoured, "hard limit of the task: MiB, at least 6, or as in `\"2 GB\"`", nil},
 	{"containerDefinitions", honoured, "1 to 10, at least one of them essential", nil},
-	{"enableFaultInjection", warned, "no fault injection endpoint is served", isFalse},
+	{"enableFaultInjection", honoured, "its containers and `podtask fault` can disturb the network of the task; see [faults.md](faults.md)", nil},
 	{"ephemeralStorage", warned, "no storage is set aside; containers use what the host has", nil},
 	{"executionRoleArn", honoured, "told to `PODTASK_CREDENTIALS_HELPER`; images are pulled with the credentials of the host", nil},
 	{"inferenceAccelerators", warned, "containers get no accelerator", nil},
@@ -252,8 +252,4 @@ func tabulate(lists ...[]member) memberTable {
 		t.names[parent] = append(t.names[parent], name)
 	}
 	return t
-}
-
-func isFalse(n *doctree.Node) bool {
-	return (n.Kind == doctree.Boolean || n.Kind == doctree.Text) && n.Text == "false"
 }

@@ -80,9 +80,7 @@ func TestEmptyValuesAskForNothing(t *testing.T) {
 
 func TestHarmlessValuesAskForNothing(t *testing.T) {
 	t.Parallel()
-	harmless := []struct{ path, value string }{
-		{"enableFaultInjection", `false`},
-	}
+	harmless := []struct{ path, value string }{}
 	for _, h := range harmless {
 		src, _ := with(h.path, h.value)
 		if _, report, err := Parse("f", src); err != nil || len(report.Warnings) > 0 {

@@ -155,6 +155,9 @@ func checkTask(r rules, t Task) {
 	r.word("networkMode", string(t.Network), "awsvpc", "bridge", "host", "none")
 	r.optionalWord("pidMode", string(t.PIDMode), "host", "task")
 	r.optionalWord("ipcMode", string(t.IPCMode), "host", "task", "none")
+	if t.FaultInjection && (t.Network == NetworkHost || t.Network == NetworkNone) {
+		r.in("enableFaultInjection").warn("use networkMode awsvpc or bridge", "no fault can be injected with networkMode %s: the task has no network of its own", t.Network)
+	}
 	units := t.CPU * unitsPerVCPU
 	r.in("cpu").require(t.CPU == 0 || minUnits <= units && units <= maxUnits, "",
 		"cpu of the task is out of range: it must be %d to %d cpu units (0.125 to 192 vCPU)", minUnits, maxUnits)

@@ -108,6 +108,7 @@ var shapes = map[string]shape{
 	inContainer + "name":                                                 matching(nameText),
 	inContainer + "command":                                              {kind: aList},
 	inContainer + "entryPoint":                                           {kind: aList},
+	"enableFaultInjection":                                               {kind: aFlag},
 	inContainer + "cpu":                                                  whole(0, maxUnits),
 	inContainer + "memory":                                               {kind: aNumber, least: 6, zero: true},
 	inContainer + "memoryReservation":                                    {kind: aNumber, least: 6, zero: true},

@@ -36,6 +36,8 @@ type Task struct {
 	// empty means that each has its own.
 	PIDMode PIDMode `json:"pidMode,omitempty"`
 	IPCMode IPCMode `json:"ipcMode,omitempty"`
+	// FaultInjection: faults may be injected into the network of the task.
+	FaultInjection bool `json:"enableFaultInjection,omitempty"`
 	// Platform is what the images must be made for.
 	Platform Platform `json:"platform,omitzero"`
 	// Volumes are in the order of the document; names are unique.
