@@ -4,6 +4,7 @@ import (
 	"net/netip"
 	"time"
 
+	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -28,6 +29,13 @@ type StopRequested struct {
 // ProtectionRequested protects the task until a moment, at most MaxProtection from now; zero
 // ends the protection.
 type ProtectionRequested struct{ Until time.Time }
+
+// FaultsChanged replaces the faults of the task.
+type FaultsChanged struct {
+	Faults []fault.Fault
+	// Reason is why those that are no longer there ended.
+	Reason string
+}
 
 // MaxProtection is the longest protection of a task (ECS: UpdateTaskProtection).
 const MaxProtection = 48 * time.Hour
@@ -164,6 +172,7 @@ func (f Failure) String() string {
 func (Restarted) event()           {}
 func (StopRequested) event()       {}
 func (ProtectionRequested) event() {}
+func (FaultsChanged) event()       {}
 func (RemoveRequested) event()     {}
 func (LimitsRequested) event()     {}
 func (Hinted) event()              {}

@@ -44,6 +44,7 @@ const (
 	WhyStopOrder  = "stop-order" // the containers that depend on it stop first
 	WhyRunning    = "running"    // it waits for nothing
 	WhyProtected  = "protected"  // it has protected itself; comes after the others
+	WhyFault      = "fault"      // its network has a fault that was injected; comes after the others
 )
 
 // Explain says what the task waits for. It derives the reasons from the facts that Step
@@ -85,14 +86,14 @@ func (s State) Explain() []Reason {
 		if !s.ProtectedUntil.IsZero() {
 			all = append(all, Reason{Code: WhyProtected, Text: "it is protected: an update of its service and a drain leave it running", Until: s.ProtectedUntil, Then: "the protection ends"})
 		}
-		return all
+		return append(all, explainFaults(s)...)
 	}
 	all := slices.Concat(own, pod, others)
 	if len(all) == 0 { // not a state that Step returned
 		all = []Reason{{Code: WhyOperation, Text: "it is about to stop", Since: s.Stop.At}}
 	}
 	all[0].Text += " (the task is stopping: " + s.Stop.Reason + ")"
-	return all
+	return append(all, explainFaults(s)...)
 }
 
 // explainEnd says how the task ended.

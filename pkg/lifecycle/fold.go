@@ -18,6 +18,7 @@ func fold(s *State, at time.Time, ev Event) {
 		// Nothing but the time has changed.
 	case Restarted:
 		foldRestarted(s)
+		setFaults(s, at, nil, "the process that owned the task has ended")
 	case QueueMoved:
 		if s.Queued() {
 			s.Sandbox.Retry.NotUntil = time.Time{}
@@ -28,6 +29,8 @@ func fold(s *State, at time.Time, ev Event) {
 		}
 	case ProtectionRequested:
 		s.ProtectedUntil = ev.Until // Step drops what is no protection
+	case FaultsChanged:
+		setFaults(s, at, ev.Faults, ev.Reason)
 	case RemoveRequested:
 		foldGoal(s, at, Gone, "stopped by "+ev.By, ev.Force)
 	case LimitsRequested:

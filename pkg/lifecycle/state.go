@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -29,6 +30,9 @@ type State struct {
 	// ProtectedUntil is when the task may be stopped again by who leaves protected tasks
 	// alone (StopRequested.Spare); zero for now.
 	ProtectedUntil time.Time `json:"protectedUntil,omitzero"`
+	// Faults are those that the network of the task has, and that it is about to have, whose Since is zero.
+	// The owner keeps the network so. A fault does not outlive its owner.
+	Faults []fault.Fault `json:"faults,omitempty"`
 
 	Sandbox    Sandbox     `json:"sandbox"`
 	Containers []Container `json:"containers"` // parallel to Task.Containers

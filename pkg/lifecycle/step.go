@@ -14,6 +14,7 @@ func Step(s State, at time.Time, ev Event) (State, []Effect) {
 	if s.Goal != Up || !at.Before(s.ProtectedUntil) {
 		s.ProtectedUntil = time.Time{}
 	}
+	endFaults(&s, at)
 	effects := plan(&s, at)
 	record(&s, at, wasUp)
 	return s, effects
@@ -28,6 +29,7 @@ func limitTimers(s *State, at time.Time) {
 		}
 	}
 	limit(&s.ProtectedUntil, MaxProtection)
+	limitFaults(s, at)
 	limit(&s.Sandbox.Retry.NotUntil, backoffCap)
 	for i := range s.Containers {
 		c := &s.Containers[i]
@@ -59,6 +61,9 @@ func (s State) Wake(after time.Time) time.Time {
 	if s.Goal == Up {
 		consider(s.deadline())
 		consider(s.ProtectedUntil)
+	}
+	for _, f := range s.Faults {
+		consider(f.Until)
 	}
 	if !s.Sandbox.Op.Busy() && !s.Settled() {
 		consider(s.Sandbox.Retry.NotUntil)
