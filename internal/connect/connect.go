@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -48,6 +49,7 @@ type requests interface {
 	Remove(ctx context.Context, id, by string, force bool) error
 	Update(ctx context.Context, id string, q lifecycle.Quota) error
 	Pause(ctx context.Context, id string, pause bool) error
+	api.FaultBackend
 }
 
 // Local returns a task that this process owns. It is driven while it is watched.
@@ -78,6 +80,23 @@ func (t *Task) Update(ctx context.Context, q lifecycle.Quota) error {
 // Pause pauses or resumes the task.
 func (t *Task) Pause(ctx context.Context, pause bool) error {
 	return t.requests.Pause(ctx, t.id, pause)
+}
+
+// StartFault injects a fault for a time, or for 0 until it is stopped. It returns when the task has it.
+func (t *Task) StartFault(ctx context.Context, f fault.Fault, duration time.Duration) error {
+	if t.Owner != nil {
+		return fmt.Errorf("no process owns task %s, and a fault ends with its owner: `podtask agent` becomes one", lifecycle.ShortID(t.id))
+	}
+	return t.requests.StartFault(ctx, t.id, f, duration)
+}
+
+// StopFaults removes the faults that like Matches. If no process owned the task, all of them are removed while it is
+// watched.
+func (t *Task) StopFaults(ctx context.Context, like fault.Fault) error {
+	if t.Owner != nil {
+		return nil
+	}
+	return t.requests.StopFaults(ctx, t.id, like)
 }
 
 // Watch calls fn with the task and after each change, until fn returns false, ctx ends or

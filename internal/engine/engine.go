@@ -231,7 +231,7 @@ func (a *Engine) assemble(records imagestore.Records) {
 	a.Metadata.Names = a.Names
 	if cfg.NetnsHelper != nil {
 		helper := netns.Helper(cfg.NetnsHelper)
-		a.Metadata.Namespaces = helper
+		a.Metadata.Namespaces, a.Metadata.Networks = helper, netns.Networks{}
 		a.Names.Open = func(ctx context.Context, pid int) (names.Network, error) { return helper.OpenSide(ctx, pid) }
 	}
 	a.Prober = &prober.Prober{NetnsHelper: cfg.NetnsHelper, Podman: conn.As[prober.Podman](a.Podman)}

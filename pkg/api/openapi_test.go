@@ -34,7 +34,7 @@ import (
 var roots = []reflect.Type{
 	reflect.TypeFor[Version](), reflect.TypeFor[Budget](), reflect.TypeFor[Task](), reflect.TypeFor[Event](), reflect.TypeFor[LogLine](), reflect.TypeFor[Pull](),
 	reflect.TypeFor[NewTask](), reflect.TypeFor[stopRequest](), reflect.TypeFor[failureReply](),
-	reflect.TypeFor[lifecycle.Quota](), reflect.TypeFor[Service](), reflect.TypeFor[NewService](), reflect.TypeFor[ServiceUpdate](), reflect.TypeFor[ContinueRequest](),
+	reflect.TypeFor[lifecycle.Quota](), reflect.TypeFor[Service](), reflect.TypeFor[NewService](), reflect.TypeFor[ServiceUpdate](), reflect.TypeFor[ContinueRequest](), reflect.TypeFor[NewFault](),
 }
 
 type object = map[string]any
@@ -373,6 +373,13 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 		{"POST /v1/tasks/none/pause", "", 404},
 		{"POST /v1/tasks/mine/unpause", "", 202},
 		{"POST /v1/tasks/none/unpause", "", 404},
+		{"POST /v1/tasks/mine/faults", `{"kind":"latency","delayMilliseconds":200,"sources":["0.0.0.0/0"],"durationSeconds":60}`, 204},
+		{"POST /v1/tasks/mine/faults", `{"kind":"latency","sources":["nowhere"],"port":1}`, 400},
+		{"POST /v1/tasks/mine/faults", `{"kind":"network-packet-loss","lossPercent":20,"sources":["::/0"]}`, 409},
+		{"POST /v1/tasks/none/faults", `{"kind":"latency","delayMilliseconds":200,"sources":["0.0.0.0/0"]}`, 404},
+		{"DELETE /v1/tasks/mine/faults?kind=blackhole-port&port=80&protocol=tcp&trafficType=egress", "", 204},
+		{"DELETE /v1/tasks/mine/faults?kind=fire", "", 400},
+		{"DELETE /v1/tasks/none/faults", "", 404},
 		{"GET /v1/services", "", 200},
 		{"POST /v1/services", `{"serviceName":"web","taskDefinition":"web:1","desiredCount":2,"deploymentConfiguration":{"minimumHealthyPercent":50,"maximumPercent":200,"deploymentCircuitBreaker":{"enable":true,"rollback":false,"threshold":{"type":"COUNT","value":2}},"strategy":"LINEAR","linear":{"percent":12.5,"bakeSeconds":60},"bakeSeconds":300,"hooks":[{"name":"ok","stages":["POST_SCALE_UP"],"kind":"PAUSE","timeoutSeconds":60,"timeoutAction":"CONTINUE"}]},"healthCheckGracePeriodSeconds":5,"vars":{"X":"y"},"environment":[{"name":"A","value":"1"}]}`, 201},
 		{"POST /v1/services", `{"serviceName":"web","taskDefinition":"web:1","desiredCount":-2}`, 400},

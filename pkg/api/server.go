@@ -80,7 +80,7 @@ type Server struct {
 }
 
 // NewServer returns a server for the tasks of b. If b is also an Adopter, a Creator, a
-// Publisher, a PullWatcher or a ServiceBackend, the server serves that too; otherwise these
+// Publisher, a PullWatcher, a FaultBackend or a ServiceBackend, the server serves that too; otherwise these
 // requests are Unsupported.
 func NewServer(b Backend, v Version) *Server {
 	s := &Server{backend: b, version: v, maxConnections: connlimit.Share(4, 1024), replyTimeout: replyTimeout}
@@ -120,6 +120,8 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"POST /v1/tasks/{task}/pause":    tasks.withTask(tasks.servePause(true)),
 		"POST /v1/tasks/{task}/unpause":  tasks.withTask(tasks.servePause(false)),
 		"PUT /v1/tasks/{task}/quota":     tasks.withTask(tasks.serveUpdate),
+		"POST /v1/tasks/{task}/faults":   tasks.withTask(tasks.withFaults(serveStartFault)),
+		"DELETE /v1/tasks/{task}/faults": tasks.withTask(tasks.withFaults(serveStopFaults)),
 		"DELETE /v1/tasks/{task}":        tasks.withTask(tasks.serveRemove),
 
 		"GET /v1/services":                     s.withServices(serveServices),

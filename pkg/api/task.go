@@ -44,8 +44,10 @@ type Task struct {
 	// ProtectedUntil is when the protection from updates of its service and from a drain
 	// ends; absent without one.
 	ProtectedUntil time.Time `json:"protectedUntil,omitzero"`
-	StartedAt      time.Time `json:"startedAt,omitzero"`
-	StoppedAt      time.Time `json:"stoppedAt,omitzero"`
+	// Faults are those that were injected into its network.
+	Faults    []Fault   `json:"faults,omitempty"`
+	StartedAt time.Time `json:"startedAt,omitzero"`
+	StoppedAt time.Time `json:"stoppedAt,omitzero"`
 	// StopCode is an ECS stop code such as EssentialContainerExited.
 	StopCode      string `json:"stopCode,omitempty"`
 	StoppedReason string `json:"stoppedReason,omitempty"`
@@ -97,7 +99,7 @@ type PodRef struct {
 // Reason is what a task waits for, or how it ended.
 type Reason struct {
 	// Code is a word for scripts: ended, queued, operation, retry, restart, dependency, digests,
-	// pod, volumes, inspect, health, unhealthy, paused, stop-order, running, protected,
+	// pod, volumes, inspect, health, unhealthy, paused, stop-order, running, protected, fault,
 	// logs-stalled, disk-full or no-owner.
 	Code string `json:"code"`
 	// Container is absent for the task as a whole.
@@ -287,7 +289,8 @@ type Transition struct {
 	// Container is empty for the task itself and "~infra" for the pod's infra container.
 	Container string `json:"container,omitempty"`
 	// Status is an ECS status; UNKNOWN, HEALTHY or UNHEALTHY, when the health has
-	// changed; or RESTARTING: the container has exited and is to be started again.
+	// changed; RESTARTING: the container has exited and is to be started again; FAULT_STARTED or
+	// FAULT_STOPPED, for a fault in the network of the task, which Reason describes.
 	Status   string    `json:"status"`
 	Digest   string    `json:"digest,omitempty"`
 	ExitCode *ExitCode `json:"exitCode,omitempty"`
@@ -302,7 +305,7 @@ func FromState(s lifecycle.State) Task {
 		Service: s.Options.Service, Deployment: s.Options.Deployment, Tags: s.Task.Identity.Tags,
 		Status: s.Status().String(), DesiredStatus: lifecycle.StatusRunning.String(),
 		Health: s.Health().String(), Goal: s.Goal.String(), Settled: s.Settled(),
-		CreatedAt: s.CreatedAt, Queue: s.Sandbox.Queue, ProtectedUntil: s.ProtectedUntil,
+		CreatedAt: s.CreatedAt, Queue: s.Sandbox.Queue, ProtectedUntil: s.ProtectedUntil, Faults: faultsOf(s.Faults),
 		StopCode: s.Stop.Code, StoppedReason: s.Stop.Reason,
 		NetworkMode: string(s.Task.Network), CPU: s.Quota().CPU, Memory: s.Quota().Memory,
 		TasksMax: s.Quota().TasksMax, IOWeight: s.Quota().IOWeight,

@@ -26,6 +26,7 @@ type Endpoint struct {
 	mu      sync.Mutex // one opens at a time
 	server  *metadata.Server
 	sockets map[int]socket // by container; one for all at whole
+	faults  *Faults
 	// addresses are those of the namespace of the whole task.
 	addresses []netip.Addr
 }
@@ -40,8 +41,10 @@ type Task interface {
 	Send(lifecycle.Event) (taken bool)
 }
 
-// New returns the endpoint of a task, which is not open yet.
-func New(m *Factory, t Task) *Endpoint { return &Endpoint{metadata: m, task: t} }
+// New returns the endpoint of a task, which is not open yet. Through it containers inject faults, if they may.
+func New(m *Factory, t Task, f *Faults) *Endpoint {
+	return &Endpoint{metadata: m, task: t, faults: f}
+}
 
 // socket is where the endpoint listens.
 type socket struct {
@@ -228,6 +231,9 @@ func (e *Endpoint) source(s lifecycle.State, addresses []netip.Addr) metadata.So
 		Stats: func(ctx context.Context, i int) (json.RawMessage, error) {
 			return e.metadata.stats(ctx, taskspec.ContainerName(s, i))
 		},
+	}
+	if e.faults != nil {
+		src.Faults = e.faults
 	}
 	if s.Options.Credentials && (s.Task.Identity.TaskRoleSource != "" || len(e.metadata.Settings.CredentialsHelper) > 0) {
 		src.Credentials = e.metadata.credentials(s).Credentials

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"time"
 
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine/arn"
@@ -30,13 +31,24 @@ type Factory struct {
 	// Namespaces is nil where tasks have no endpoint.
 	Namespaces Namespaces
 	// Names are made reachable where the endpoint is; nil for none.
-	Names       *names.Directory
+	Names *names.Directory
+	// Networks is nil where tasks can have no faults.
+	Networks    Networks
 	Podman      func(context.Context) (Podman, error)
 	DockerStats func(context.Context) (DockerStatsReader, error)
+	// Now is the clock of faults; nil means time.Now.
+	Now func() time.Time
 	// Getenv reads podtask's environment.
 	Getenv func(string) string
 	// Role reads the source of a task's role (Identity.TaskRoleSource).
 	Role func(context.Context, lifecycle.State) ([]byte, error)
+}
+
+func (m *Factory) now() time.Time {
+	if m.Now != nil {
+		return m.Now()
+	}
+	return time.Now()
 }
 
 // metadataNames are how the parts of a task are called.

@@ -211,15 +211,6 @@ func TestStatisticsHaveTheRateOfTheNetwork(t *testing.T) {
 	}
 }
 
-// Who asks the agent for what only ECS has is told so.
-func TestAgentPathsAreRefusedWithTheReason(t *testing.T) {
-	t.Parallel()
-	s := New(source(running()))
-	if code, body := ask(t, s, "/api/"+containerID(key, "web")+"/fault/v1/network-latency/status"); code != http.StatusNotFound || !strings.Contains(body, "podtask injects no faults") {
-		t.Errorf("%d %s", code, body)
-	}
-}
-
 func TestFailedStatisticsAreAnError(t *testing.T) {
 	t.Parallel()
 	src := source(running())

@@ -52,7 +52,7 @@ func TestTaskProtection(t *testing.T) {
 		{"PUT", `{"ProtectionEnabled":true` + strings.Repeat(" ", maxProtectionBody), 400, "not valid"},
 		{"GET", "", 200, `"ExpirationDate":"2026-05-03T13:00:00Z"`},
 		{"PUT", `{"ProtectionEnabled":false}`, 200, off},
-		{"POST", `{"ProtectionEnabled":true}`, 404, "injects no faults"},
+		{"POST", `{"ProtectionEnabled":true}`, 404, "nothing at this path"},
 	} {
 		if code, body := send(s, tt.method, path, tt.body); code != tt.code || !strings.Contains(body, tt.want) {
 			t.Errorf("%s %s: %d %s, want %d %s", tt.method, tt.body, code, body, tt.code, tt.want)

@@ -55,6 +55,8 @@ type Source struct {
 	Credentials func(ctx context.Context) (Credentials, error)
 	// Protect is called concurrently too.
 	Protect Protector
+	// Faults is nil for a task that can have none.
+	Faults FaultInjector
 	// Now is the clock; nil means time.Now.
 	Now func() time.Time
 	// Log receives why a request failed; nil discards it.
@@ -63,12 +65,13 @@ type Source struct {
 
 // Server serves the endpoint of one task.
 type Server struct {
-	src   Source
-	byID  map[string]int // container by path element
-	limit *rate.Limiter  // of requests with a known id
-	conns *connlimit.Limit
-	rates rates
-	http  http.Server
+	src    Source
+	byID   map[string]int // container by path element
+	limit  *rate.Limiter  // of requests with a known id
+	conns  *connlimit.Limit
+	rates  rates
+	faults faultLimits
+	http   http.Server
 }
 
 // New returns a server for the containers of the current state.
@@ -115,8 +118,9 @@ func (s *Server) routes() http.Handler {
 	for _, method := range []string{"GET ", "PUT "} {
 		mux.HandleFunc(method+protectionPath, func(w http.ResponseWriter, r *http.Request) { s.protect(w, r) })
 	}
+	s.faultRoutes(mux)
 	mux.HandleFunc("/api/", func(w http.ResponseWriter, _ *http.Request) { // of ECS_AGENT_URI
-		s.answer(w, http.StatusNotFound, "podtask injects no faults")
+		s.answer(w, http.StatusNotFound, "there is nothing at this path of ECS_AGENT_URI, or not for this method")
 	})
 	return mux
 }

@@ -25,10 +25,11 @@ import (
 // Owner drives one task. Send, State, Watch and Busy may be used by any goroutine;
 // Run and Close belong to one.
 type Owner struct {
-	all  *Owners
-	lock *state.Lock
-	id   string
-	loop *taskLoop
+	all    *Owners
+	lock   *state.Lock
+	id     string
+	loop   *taskLoop
+	faults *endpoint.Faults
 }
 
 // Owners makes this process the owner of tasks.
@@ -95,7 +96,9 @@ func (o *Owners) load(id string, lock *state.Lock) (*Owner, error) {
 
 // New returns the owner of a task whose lock is held and whose record holds s.
 func (o *Owners) New(lock *state.Lock, s lifecycle.State) *Owner {
-	return &Owner{all: o, lock: lock, id: s.ID, loop: loop.New[lifecycle.State, lifecycle.Event, driver.TaskDecision](s)}
+	own := &Owner{all: o, lock: lock, id: s.ID, loop: loop.New[lifecycle.State, lifecycle.Event, driver.TaskDecision](s)}
+	own.faults = endpoint.NewFaults(o.Metadata, own)
+	return own
 }
 
 // Close releases the task's lock. Containers keep running.
@@ -127,6 +130,9 @@ func (o *Owner) Send(ev lifecycle.Event) (taken bool) { return o.loop.Send(conte
 func (o *Owner) Watch(ctx context.Context, fn func(lifecycle.State) bool) error {
 	return o.loop.Watch(ctx, fn)
 }
+
+// Faults injects network faults into the task while Run drives it.
+func (o *Owner) Faults() *endpoint.Faults { return o.faults }
 
 // Observe makes fn get each operation of an owner that has ended: what was asked of
 // Podman, a registry or systemd, how long it took and how it failed, if it did. Several

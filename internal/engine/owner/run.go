@@ -225,7 +225,9 @@ func (o *Owner) Run(ctx context.Context) error {
 	r := &run{owner: o, all: o.all, ctx: runCtx, tidy: tidy{doubted: make(map[int]int), began: make(map[int]bool)}}
 	r.noteBefore(o.State(), time.Now())
 	r.driver = driver.NewTask(o.State(), o.all.Events.LastPublished(ctx, o.State()), driver.EncodeTask)
-	r.endpoint = endpoint.New(o.all.Metadata, o)
+	r.endpoint = endpoint.New(o.all.Metadata, o, o.faults)
+	defer o.faults.Close()
+	r.wg.Go(func() { o.faults.Keep(runCtx) })
 	defer r.endpoint.Close()
 	sweep := o.all.Ledger.SweepIsDue(ctx)
 	r.wg.Go(func() {

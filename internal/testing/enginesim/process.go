@@ -117,7 +117,7 @@ func own(w *world, t *task) {
 		driver:  driver.NewTask(s, t.published(), t.encode),
 		watches: map[driver.Watch]bool{}, mailbox: []lifecycle.Event{lifecycle.Restarted{}},
 	}
-	t.owner.endpoint = endpoint.New(t.owner.host.Metadata, served{t.owner})
+	t.owner.endpoint = endpoint.New(t.owner.host.Metadata, served{t.owner}, nil)
 	w.tell("%s has an owner: goal %s, %s", t.def.Family, s.Goal, s.Status())
 }
 
