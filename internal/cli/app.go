@@ -50,7 +50,7 @@ func newApp(p *command.Program) *cli.App {
 		run.Command(p), run.InitCommand(p), run.ValidateCommand(p), run.SchemaCommand(p), run.PlanCommand(p), service.TaskdefCommand(p), service.Command(p), schedule.Command(p),
 		task.PsCommand(p), task.TopCommand(p), task.UICommand(p), task.InspectCommand(p), task.WhyCommand(p), task.LogsCommand(p), task.ExecCommand(p), task.EventsCommand(p), task.TimelineCommand(p),
 		task.UpdateCommand(p), task.StatsCommand(p), lock.Command(p), lock.PullCommand(p), tasktest.Command(p), image.Command(p), system.DoctorCommand(p), system.InfoCommand(p),
-		task.StopCommand(p), task.KillCommand(p), task.RestartCommand(p), task.PortCommand(p), task.CpCommand(p), task.PauseCommand(p), task.UnpauseCommand(p), task.RmCommand(p), task.WaitCommand(p), task.DrainCommand(p), task.GCCommand(p),
+		task.StopCommand(p), task.KillCommand(p), task.RestartCommand(p), task.PortCommand(p), task.CpCommand(p), task.PauseCommand(p), task.UnpauseCommand(p), task.FaultCommand(p), task.RmCommand(p), task.WaitCommand(p), task.DrainCommand(p), task.GCCommand(p),
 		unit.Command(p), unit.GenerateCommand(p), unit.ImportCommand(p), unit.AutoUpdateCommand(p),
 		agent.Command(p), agent.AWSCommand(p), agent.KubeletCommand(p), system.ConfigCommand(p), completionCommand(p), completeCommand(p), system.VersionCommand(p), run.OwnerCommand(p), task.ExecGuardCommand(p),
 	}

@@ -14,7 +14,7 @@ import (
 
 // commandGroups has the groups of commands in the help, in their order.
 var commandGroups = []commandGroup{
-	{"Run tasks", []string{"run", "stop", "kill", "restart", "pause", "unpause", "update", "wait", "rm"}},
+	{"Run tasks", []string{"run", "stop", "kill", "restart", "pause", "unpause", "fault", "update", "wait", "rm"}},
 	{"Look at tasks", []string{"ps", "top", "ui", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
 	{"Work in containers", []string{"exec", "cp"}},
 	{"Task definitions", []string{"init", "validate", "plan", "lock", "pull", "test", "taskdef", "schema"}},

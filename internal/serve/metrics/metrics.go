@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
+	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
@@ -322,12 +323,13 @@ var (
 	healthDesc     = prometheus.NewDesc("podtask_tasks_health", "Tasks that run, by health.", []string{"health"}, nil)
 	queuedDesc     = prometheus.NewDesc("podtask_tasks_queued", "Tasks that wait in the queue for resources of this host.", nil, nil)
 	containersDesc = prometheus.NewDesc("podtask_containers_running", "Containers of tasks that run, infra containers left out.", nil, nil)
+	faultsDesc     = prometheus.NewDesc("podtask_faults", "Faults in the networks of tasks that were injected and have not ended, by kind.", []string{"kind"}, nil)
 	restartsDesc   = prometheus.NewDesc("podtask_containers_restarts", "Restarts of the containers of all tasks that are recorded.", nil, nil)
 )
 
 // Describe implements prometheus.Collector.
 func (tasks) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{tasksDesc, healthDesc, queuedDesc, containersDesc, restartsDesc} {
+	for _, d := range []*prometheus.Desc{tasksDesc, healthDesc, queuedDesc, containersDesc, restartsDesc, faultsDesc} {
 		out <- d
 	}
 }
@@ -344,6 +346,7 @@ func (t tasks) Collect(out chan<- prometheus.Metric) {
 		byHealth[h.String()] = 0
 	}
 	queued, running, restarts := 0, 0, 0
+	faults := map[fault.Kind]int{}
 	for _, s := range t.states() {
 		byStatus[s.Status().String()]++
 		if s.Status() == lifecycle.StatusRunning {
@@ -351,6 +354,9 @@ func (t tasks) Collect(out chan<- prometheus.Metric) {
 		}
 		if s.Queued() {
 			queued++
+		}
+		for _, f := range fault.Active(s.Faults) {
+			faults[f.Kind]++
 		}
 		for _, c := range s.Containers {
 			restarts += c.Restarts
@@ -367,6 +373,9 @@ func (t tasks) Collect(out chan<- prometheus.Metric) {
 	}
 	for health, n := range byHealth {
 		gauge(healthDesc, n, health)
+	}
+	for _, kind := range fault.Kinds() {
+		gauge(faultsDesc, faults[kind], kind.Short())
 	}
 	gauge(queuedDesc, queued)
 	gauge(containersDesc, running)
