@@ -116,6 +116,7 @@ func (f *Faults) Start(ctx context.Context, add fault.Fault, duration time.Durat
 			}
 			return fault.Refuse(fault.Failed, "%s", reasonOf(err))
 		}
+		planned = slices.Clone(planned) // the state has the other one
 		for i := range planned {
 			if planned[i].Since.IsZero() {
 				planned[i].Since = f.factory.now().UTC().Round(0)

@@ -156,6 +156,10 @@ func TestFaultsAreInAllNetworksOfATask(t *testing.T) {
 			if got := fault.Active(p.Owner.State().Faults); len(got) != 2 || got[0].Since.IsZero() {
 				t.Errorf("%+v", got)
 			}
+			begun := func(h lifecycle.Transition) bool { return h.Status == lifecycle.FaultStarted && h.Reason == latency.String() }
+			if h := p.Owner.State().History; !slices.ContainsFunc(h, begun) {
+				t.Errorf("the history does not say when it began: %+v", h)
+			}
 			if err := faults.Start(t.Context(), latency, 0); code(err) != fault.Conflict {
 				t.Errorf("%v", err)
 			}
