@@ -1,8 +1,10 @@
 package fault
 
 import (
+	"encoding/binary"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"path/filepath"
 	"slices"
@@ -159,29 +161,116 @@ func TestScripts(t *testing.T) {
 	}
 }
 
-// As many bands have netem as connections in a hundred are to have the fault.
-func TestFlowsPercentIsTheNumberOfBands(t *testing.T) {
-	t.Parallel()
-	for percent := 1; percent <= 100; percent++ {
-		f := loss
-		f.FlowsPercent = percent
-		text, want := Disciplines("eth0", f), percent
-		if percent == 100 {
-			want = 1 // without bands
+// run runs a program on a packet that begins with the header of its network.
+func run(t *testing.T, program []instruction, packet []byte) (a uint32) {
+	t.Helper()
+	var x uint32
+	load := func(at uint32, n int) (v uint32, there bool) {
+		at -= network
+		if uint64(at)+uint64(n) > uint64(len(packet)) {
+			return 0, false
 		}
-		if got := strings.Count(text, " netem "); got != want {
-			t.Errorf("%d%%: %d bands", percent, got)
+		for _, b := range packet[at : int(at)+n] {
+			v = v<<8 | uint32(b)
 		}
-		handles := make(map[string]bool)
-		for line := range strings.Lines(text) {
-			if _, rest, found := strings.Cut(line, " handle "); found && strings.HasPrefix(line, "qdisc") {
-				handle, _, _ := strings.Cut(rest, " ")
-				if handles[handle] {
-					t.Errorf("%d%%: two disciplines with handle %s", percent, handle)
-				}
-				handles[handle] = true
+		return v, true
+	}
+	for pc := 0; ; pc++ {
+		i, there := program[pc], true
+		skip := func(is bool) {
+			if is {
+				pc += int(i.jt)
+			} else {
+				pc += int(i.jf)
 			}
 		}
+		switch i.code {
+		case loadByte:
+			a, there = load(i.k, 1)
+		case loadWord:
+			a, there = load(i.k, 4)
+		case loadConst:
+			a = i.k
+		case copyToX:
+			x = a
+		case xorX:
+			a ^= x
+		case multiply:
+			a *= i.k
+		case shift:
+			a >>= i.k
+		case modulo:
+			a %= i.k
+		case jump:
+			pc += int(i.k)
+		case ifEqual:
+			skip(a == i.k)
+		case ifAtLeast:
+			skip(a >= i.k)
+		case answer:
+			return i.k
+		default:
+			t.Fatalf("instruction %d is %+v", pc, i)
+		}
+		if !there {
+			return 0 // as the kernel does
+		}
+	}
+}
+
+// header is the beginning of a packet.
+func header(source, destination netip.Addr, protocol byte, from, to uint16) []byte {
+	packet := make([]byte, 20)
+	packet[0], packet[9] = 0x45, protocol
+	copy(packet[12:], source.AsSlice())
+	copy(packet[16:], destination.AsSlice())
+	if source.Is6() {
+		packet = make([]byte, 40)
+		packet[0], packet[6] = 0x60, protocol
+		copy(packet[8:], source.AsSlice())
+		copy(packet[24:], destination.AsSlice())
+	}
+	return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint16(packet, from), to)
+}
+
+// About as many connections are selected as are to have the fault, and each always or never.
+func TestSelection(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name                string
+		source, destination string
+		step                int // between the ports of connections
+		server              bool
+	}{{"a client", "10.0.2.100", "192.0.2.1", 2, false}, {"a client, IPv6", "2001:db8::1", "2001:db8::2", 1, false}, {"a server", "10.0.2.15", "10.0.2.2", 1, true}} {
+		source, destination := netip.MustParseAddr(c.source), netip.MustParseAddr(c.destination)
+		for _, percent := range []uint32{1, 20, 50, 99} {
+			program, selected := selection(percent), 0
+			const connections = 5000
+			for i := range connections {
+				from, to := uint16(32768+i*c.step), uint16(443)
+				if c.server {
+					from, to = to, from
+				}
+				got := run(t, program, header(source, destination, protocolTCP, from, to))
+				if again := run(t, program, header(source, destination, protocolTCP, from, to)); again != got || got != 0 && got != 0xffffffff {
+					t.Errorf("ports %d and %d: %x, then %x", from, to, got, again)
+				}
+				if got != 0 {
+					selected++
+				}
+			}
+			if want := connections * int(percent) / 100; selected < want-150 || selected > want+150 {
+				t.Errorf("%s, %d%%: %d of %d connections", c.name, percent, selected, connections)
+			}
+		}
+		// Without ports the addresses alone count: what follows the header differs from packet to packet.
+		program := selection(50)
+		if a, b := run(t, program, header(source, destination, 1, 1, 2)), run(t, program, header(source, destination, 1, 3, 4)); a != b {
+			t.Errorf("%s: packets of one ping differ", c.name)
+		}
+	}
+	if got := run(t, selection(100), []byte{0x45}); got != 0 {
+		t.Errorf("a packet that is cut off: %x", got)
 	}
 }
 

@@ -68,45 +68,26 @@ func spared(family string, f Fault) []netip.Prefix {
 // CAP_NET_ADMIN has made there has another one, and is left alone.
 const Root = "fa17:"
 
-// bands is the number of bands in which a discipline distributes connections: two layers of them make a
-// hundred, one for each percent.
-const bands = 10
-
 // Disciplines returns the input of `tc -batch -` that adds a fault, one that is Shaped, to an interface
 // without one.
 //
-// Packets to Sources take the first band of the discipline at the root, the others, and those to
-// SourcesToFilter, the third. Below the first band is netem, or two layers that distribute the connections
-// over a hundred bands, of which as many as FlowsPercent says have netem.
+// Packets to Sources take the first band of the discipline at the root; the others, and those to
+// SourcesToFilter, the third. Below the first band is netem, or another discipline whose first band has netem and
+// gets as many connections in a hundred as FlowsPercent says.
 func Disciplines(device string, f Fault) string {
 	var b strings.Builder
-	all := strings.Repeat(" 2", 16) // without a filter a packet takes the third band
-	fmt.Fprintf(&b, "qdisc add dev %s root handle %s prio bands 3 priomap%s\n", device, Root, all)
-	netem := func(parent, handle string) {
-		what := fmt.Sprintf("loss %d%%", f.LossPercent)
-		if f.Kind == Latency {
-			what = fmt.Sprintf("delay %dms %dms", f.DelayMilliseconds, f.JitterMilliseconds)
-		}
-		fmt.Fprintf(&b, "qdisc add dev %s parent %s handle %s netem %s\n", device, parent, handle, what)
+	parent := Root + "1"
+	fmt.Fprintf(&b, "qdisc add dev %s root handle %s prio bands 3 priomap%s\n", device, Root, strings.Repeat(" 2", 16))
+	if f.FlowsPercent != 0 && f.FlowsPercent != 100 {
+		fmt.Fprintf(&b, "qdisc add dev %s parent %s handle fa18: prio bands 2 priomap%s\n", device, parent, strings.Repeat(" 1", 16))
+		fmt.Fprintf(&b, "filter add dev %s parent fa18: protocol all prio 1 bpf bytecode \"%s\" flowid fa18:1\n", device, bytecode(selection(uint32(f.FlowsPercent))))
+		parent = "fa18:1"
 	}
-	if f.FlowsPercent == 0 || f.FlowsPercent == 100 {
-		netem(Root+"1", "fa18:")
-	} else {
-		spread := func(parent, handle string) {
-			fmt.Fprintf(&b, "qdisc add dev %s parent %s handle %s prio bands %d priomap%s\n", device, parent, handle, bands, all)
-			fmt.Fprintf(&b, "filter add dev %s parent %s protocol all prio 1 handle 1 flow hash keys src,dst,proto,proto-src,proto-dst divisor %d baseclass %s1\n", device, handle, bands, handle)
-		}
-		spread(Root+"1", "10:")
-		for i := range bands {
-			handle := fmt.Sprintf("%d:", 100+i) // tc reads handles as hexadecimal numbers
-			spread(fmt.Sprintf("10:%x", i+1), handle)
-			for k := range bands {
-				if n := i*bands + k; n < f.FlowsPercent {
-					netem(fmt.Sprintf("%s%x", handle, k+1), fmt.Sprintf("%d:", 200+n))
-				}
-			}
-		}
+	what := fmt.Sprintf("loss %d%%", f.LossPercent)
+	if f.Kind == Latency {
+		what = fmt.Sprintf("delay %dms %dms", f.DelayMilliseconds, f.JitterMilliseconds)
 	}
+	fmt.Fprintf(&b, "qdisc add dev %s parent %s handle fa19: netem %s\n", device, parent, what)
 	filters(&b, device, f.SourcesToFilter, 1, 3)
 	filters(&b, device, f.Sources, 3, 1)
 	return b.String()

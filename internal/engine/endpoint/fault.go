@@ -316,13 +316,9 @@ func (f *Faults) apply(ctx context.Context, s lifecycle.State) error {
 		if sameRules(before, s.Faults) {
 			continue
 		}
-		// Until it is done, nothing is known but that it may have them.
-		f.known[id] = network{pid: n.pid, faults: slices.Concat(before, s.Faults)}
-		if err := f.set(ctx, n, before, s.Faults); err != nil {
-			errs = append(errs, err)
-			continue
-		}
-		f.known[id] = network{pid: n.pid, faults: s.Faults}
+		now, err := f.set(ctx, n, before, s.Faults)
+		f.known[id] = network{pid: n.pid, faults: now}
+		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
 }
@@ -380,45 +376,73 @@ func (f *Faults) networks(ctx context.Context, s lifecycle.State) (map[string]fo
 	return all, nil
 }
 
-// set gives a network with the faults before others.
-func (f *Faults) set(ctx context.Context, n found, before, after []fault.Fault) error {
-	isHole := func(x fault.Fault) bool { return !x.Shaped() }
-	shaped := func(all []fault.Fault) []fault.Fault { return slices.DeleteFunc(slices.Clone(all), isHole) }
-	holes := func(all []fault.Fault) []fault.Fault { return slices.DeleteFunc(slices.Clone(all), fault.Fault.Shaped) }
-	if !sameRules(holes(before), holes(after)) {
-		if err := f.setRules(ctx, n, holes(after)); err != nil {
-			return err
+// set gives a network with the faults before others, and returns those that it may have now: after, or on an error
+// what could not be undone.
+func (f *Faults) set(ctx context.Context, n found, before, after []fault.Fault) (now []fault.Fault, err error) {
+	holes, err := f.setRules(ctx, n, holesOf(before), holesOf(after))
+	if err != nil {
+		return slices.Concat(holes, shapedOf(before)), err
+	}
+	shaped, err := f.setDisciplines(ctx, n, shapedOf(before), shapedOf(after))
+	return slices.Concat(holes, shaped), err
+}
+
+func holesOf(all []fault.Fault) []fault.Fault {
+	return slices.DeleteFunc(slices.Clone(all), fault.Fault.Shaped)
+}
+
+func shapedOf(all []fault.Fault) []fault.Fault {
+	return slices.DeleteFunc(slices.Clone(all), func(x fault.Fault) bool { return !x.Shaped() })
+}
+
+// setRules puts the rules of black holes in place of others, and returns those that may be there now. nft changes a
+// family whole or not at all. A network without IPv6 may be on a host without it.
+func (f *Faults) setRules(ctx context.Context, n found, before, after []fault.Fault) (now []fault.Fault, err error) {
+	if sameRules(before, after) {
+		return before, nil
+	}
+	changed := false
+	for _, family := range fault.Families() {
+		_, err := f.factory.Networks.Run(ctx, n.pid, fault.Rules(family, after), "nft", "-f", "-")
+		switch {
+		case err == nil:
+			changed = true
+		case family != "ip" && !n.IPv6:
+		case !changed:
+			return before, err
+		default:
+			if _, undone := f.factory.Networks.Run(ctx, n.pid, fault.Rules("ip", before), "nft", "-f", "-"); undone != nil {
+				return slices.Concat(before, after), err
+			}
+			return before, err
 		}
 	}
-	if sameRules(shaped(before), shaped(after)) {
-		return nil
+	return after, nil
+}
+
+// setDisciplines puts the disciplines of a fault in place of those that are there, and returns the faults that may be
+// there now.
+func (f *Faults) setDisciplines(ctx context.Context, n found, before, after []fault.Fault) (now []fault.Fault, err error) {
+	if sameRules(before, after) {
+		return before, nil
 	}
 	if err := f.clearDisciplines(ctx, n); err != nil {
-		return err
+		return before, err
 	}
-	for _, x := range shaped(after) {
+	for _, x := range after {
 		if len(n.Interfaces) == 0 {
-			return errors.New("the network of the task has no interface that leads out")
+			return nil, errors.New("the network of the task has no interface that leads out")
 		}
 		for _, device := range n.Interfaces {
 			if _, err := f.factory.Networks.Run(ctx, n.pid, fault.Disciplines(device, x), "tc", "-batch", "-"); err != nil {
-				return err
+				if f.clearDisciplines(ctx, n) != nil { // tc stops in the middle
+					now = after
+				}
+				return now, err
 			}
 		}
 	}
-	return nil
-}
-
-// setRules puts the rules of black holes in place of those that are there. A network without IPv6 may be on a
-// host without it.
-func (f *Faults) setRules(ctx context.Context, n found, holes []fault.Fault) error {
-	for _, family := range fault.Families() {
-		_, err := f.factory.Networks.Run(ctx, n.pid, fault.Rules(family, holes), "nft", "-f", "-")
-		if err != nil && (family == "ip" || n.IPv6) {
-			return err
-		}
-	}
-	return nil
+	return after, nil
 }
 
 // clearDisciplines removes podtask's queueing disciplines, and no other ones.
@@ -444,7 +468,8 @@ func (f *Faults) sweep(ctx context.Context, pid int) error {
 	if err != nil {
 		return err
 	}
-	rules, disciplines := f.setRules(ctx, found{n, pid}, nil), f.clearDisciplines(ctx, found{n, pid})
+	_, rules := f.setRules(ctx, found{n, pid}, []fault.Fault{{Kind: fault.BlackholePort}}, nil)
+	disciplines := f.clearDisciplines(ctx, found{n, pid})
 	var failed *netns.ProgramError
 	var missing *netns.MissingError
 	for _, err := range []error{rules, disciplines} {
@@ -478,7 +503,7 @@ func (f *Faults) Close() {
 		if err != nil || seen.ID != id {
 			continue // it is gone, or the process is another one
 		}
-		if err := f.set(ctx, found{seen, n.pid}, n.faults, nil); err != nil {
+		if _, err := f.set(ctx, found{seen, n.pid}, n.faults, nil); err != nil {
 			f.factory.Log.Warn("a fault stays until the task has its next owner", "task", f.task.State().ID, "error", err)
 		}
 	}
@@ -498,7 +523,7 @@ func reasonOf(err error) string {
 	case errors.As(err, &failed) && failed.Program == "nft":
 		return "the kernel of this host or its nft refuses the rules (is the module nf_tables loaded?): " + oneLine(failed.Said)
 	case errors.As(err, &failed) && failed.Program == "tc":
-		return "the kernel of this host refuses the fault; it needs sch_netem, sch_prio and cls_u32, and cls_flow for a part of the connections (as root: modprobe -a sch_netem sch_prio cls_u32 cls_flow): " + oneLine(failed.Said)
+		return "the kernel of this host refuses the fault; it needs sch_netem, sch_prio and cls_u32, and cls_bpf for a part of the connections (as root: modprobe -a sch_netem sch_prio cls_u32 cls_bpf): " + oneLine(failed.Said)
 	}
 	return err.Error()
 }

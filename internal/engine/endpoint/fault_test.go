@@ -207,6 +207,13 @@ func TestARefusedFaultLeavesNothing(t *testing.T) {
 			if rules, roots := n.state(); rules != 0 || roots != 0 || len(s.Faults) > 0 {
 				t.Errorf("%d namespaces have rules and %d disciplines, %+v", rules, roots, s.Faults)
 			}
+			other := latency
+			if c.f.Shaped() {
+				other = hole
+			}
+			if err := p.Owner.Faults().Start(t.Context(), other, 0); err != nil {
+				t.Errorf("what the host can do after that: %v", err)
+			}
 			if slices.ContainsFunc(s.History, func(h lifecycle.Transition) bool { return strings.HasPrefix(h.Status, "FAULT") }) {
 				t.Errorf("what never was is in the history: %+v", s.History)
 			}
