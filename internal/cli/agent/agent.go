@@ -21,6 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/schedule"
 	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/serve/metrics"
@@ -202,6 +203,7 @@ func (a *agentRun) newMetrics() *metrics.Metrics {
 	m.Services(a.services.States)
 	m.Traffic(a.services.Traffic)
 	m.Hooks(a.engine.Hooks.Counts, a.services.States)
+	m.Schedules(a.schedules)
 	m.Logs(a.routes)
 	m.Usage(a.states, a.engine.Stats.ReadSlice)
 	return m
@@ -227,6 +229,15 @@ func (a *agentRun) states() []lifecycle.State {
 		}
 	}
 	return states
+}
+
+// schedules are those that are recorded, with what is known of their runs.
+func (a *agentRun) schedules() []schedule.State {
+	all, _ := a.engine.Schedules.All() // those that cannot be read have no metrics
+	for i := range all {
+		all[i], _, _ = schedule.Fold(all[i], a.engine.Tasks.Lookup)
+	}
+	return all
 }
 
 // count updates the counters of the metrics until ctx ends.

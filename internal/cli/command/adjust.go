@@ -39,7 +39,7 @@ func ParseAdjustments(c *cli.Context) (taskdef.Adjustments, error) {
 		lines = append(lines, fmt.Sprintf("--%s: %v", w.Flag, w.Err))
 	}
 	if len(lines) > 0 {
-		return a, Usagef("run", "%s", strings.Join(lines, "\n  "))
+		return a, Usagef(Path(c), "%s", strings.Join(lines, "\n  "))
 	}
 	return a, nil
 }

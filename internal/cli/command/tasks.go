@@ -173,7 +173,9 @@ func (r Restarter) Restart(ctx context.Context, st lifecycle.State, limit Grace,
 	if err := limit.Stop(ctx, r.Owners, st, "podtask restart", show); err != nil {
 		return "", err
 	}
-	again, err := r.Creator.CreateOwned(ctx, st.Task, st.Name, st.Options)
+	options := st.Options
+	options.Logs = "" // as configured now
+	again, err := r.Creator.CreateOwned(ctx, st.Task, st.Name, options)
 	if err != nil {
 		return "", fmt.Errorf("task %s has stopped, and was not started again: %w", st.DisplayName(), err)
 	}

@@ -17,7 +17,6 @@ import (
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/imagestore"
-	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/preflight"
@@ -56,16 +55,7 @@ Examples:
 		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "detach", Aliases: []string{"d"}, Usage: "run the task in the background and print its ID"},
 			&cli.StringFlag{Name: "name", Usage: "name the task `NAME`"},
-			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container; NAME alone takes the value from the environment"},
-			&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, one per line"},
-			&cli.StringFlag{Name: "pull", Value: "default", Usage: "pull images as `POLICY` says: always, once, prefer-cached, never, or default, which is always with a local copy if that fails"},
-			command.LockedFlag(),
-			&cli.StringFlag{Name: "limits", Value: limits.BestEffort, Usage: "apply cpu and memory limits in `MODE` best-effort (all that this host can apply, with a warning about the others), enforce (refuse a task if it cannot apply all) or off"},
 			&cli.BoolFlag{Name: "replace", Usage: "with --name: stop and remove a task of that name first"},
-			&cli.StringFlag{Name: "pids-limit", Usage: "allow the task `NUMBER` processes and threads, 0 for no limit", DefaultText: "4096, where the host can limit them"},
-			&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the task's cpu limit", DefaultText: "100ms"},
-			&cli.BoolFlag{Name: "clamp-ulimits", Usage: "lower ulimits of the definition to the hard limits of this user, with a warning"},
-			&cli.StringFlag{Name: "logs", Usage: "send the output of containers as `MODE` says: auto, local (nothing leaves this host) or remote (refuse the task if it cannot be sent)", DefaultText: "auto"},
 			&cli.StringFlag{Name: "namespace", Usage: "let the task reach the names of services in the namespace `NAME`"},
 			&cli.BoolFlag{Name: "rm", Usage: "remove the task when it has stopped"},
 			&command.OptionalFlag{StringFlag: &cli.StringFlag{Name: "wait", Usage: "with --detach: wait for `CONDITION` running, healthy or stopped"}, Bare: string(connect.UntilRunning)},
@@ -76,7 +66,7 @@ Examples:
 			&cli.DurationFlag{Name: "settle", Value: 10 * time.Second, Usage: "with --auto-update: new images must work for `DURATION` before the service is ready"},
 			&cli.StringFlag{Name: "progress", Value: "auto", Usage: "show pulls in `MODE` plain (lines), json (JSON Lines on stderr), none, or auto: bars on a terminal, else plain"},
 			&cli.StringFlag{Name: "notify", Usage: "run as the main process of a systemd service that is ready on `CONDITION` healthy or running, or at once (no)"},
-		}, append(command.AdjustFlags(), command.DefinitionFlags()...)...),
+		}, command.TaskFlags()...),
 		Action: command.WithMachine(p, newRun),
 	}
 }
@@ -117,7 +107,6 @@ type display struct {
 type runOptions struct {
 	out, errOut io.Writer
 	getenv      func(string) string
-	environ     func() []string
 	notify      func(chan<- os.Signal, ...os.Signal)
 	warn        func(format string, args ...any)
 	definition  func(c *cli.Context, name string) (command.Definition, error)
@@ -138,8 +127,8 @@ type runOptions struct {
 func newRun(m *command.Machine) runOptions {
 	p, e := m.Program, m.Engine
 	return runOptions{
-		out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, notify: p.Notify, warn: p.Warn,
-		definition: p.Definition, defaults: m.Config.Tasks, log: m.Log,
+		out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, notify: p.Notify, warn: p.Warn,
+		definition: p.TaskDefinition, defaults: m.Config.Tasks, log: m.Log,
 		tasks: e.Tasks, creator: e.Creator, images: e.Images, logs: e.Logs, preflight: e.Preflight, secrets: e.Secrets,
 		owners: m.Connector, launcher: m.Launcher(),
 		onPull: func(show func(imagestore.Progress)) { m.OnPull = show },
@@ -185,13 +174,7 @@ func (o runOptions) parse(c *cli.Context) (request, error) {
 	if r.replace && r.name == "" {
 		return r, command.Usagef("run", "--replace needs --name")
 	}
-	if r.Definition, err = o.definition(c, c.Args().First()); err != nil {
-		return r, err
-	}
-	if r.Changes.Adjustments, err = command.ParseAdjustments(c); err != nil {
-		return r, err
-	}
-	r.Changes.Environment, err = command.ReadEnv(o.environ, "run", c.StringSlice("env-file"), c.StringSlice("env"))
+	r.Definition, err = o.definition(c, c.Args().First())
 	return r, err
 }
 

@@ -130,9 +130,6 @@ func (o call) define(ctx context.Context, name string, s *schedule.State) (*pod.
 	if err != nil {
 		return nil, err
 	}
-	if d.Changes.Environment, err = command.ReadEnv(o.environ, command.Path(o.c), o.c.StringSlice("env-file"), o.c.StringSlice("env")); err != nil {
-		return nil, err
-	}
 	_, f, err := d.Read()
 	if err != nil {
 		return nil, err
@@ -143,6 +140,12 @@ func (o call) define(ctx context.Context, name string, s *schedule.State) (*pod.
 	}
 	if !f.Runnable(o.errOut) {
 		return nil, command.ExitStatus(command.ExitOwnFailure)
+	}
+	for _, line := range f.Definition.Lowered {
+		o.warn("%s", line)
+	}
+	if err := f.Lock.CheckBuilt(ctx, o.images); err != nil {
+		return nil, err
 	}
 	if cron != nil && len(cron.Ignored) > 0 {
 		o.warn("no effect on a schedule: %s", strings.Join(cron.Ignored, ", "))

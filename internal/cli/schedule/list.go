@@ -111,7 +111,7 @@ func (o call) list(ctx context.Context, _ []string) error {
 		case dialErr != nil:
 			r.State = "no-timer"
 		default:
-			if state, stateErr := manager.ActiveState(ctx, timerName(s.Name)); stateErr != nil || state != "active" {
+			if state, stateErr := manager.ActiveState(ctx, schedule.TimerName(s.Name)); stateErr != nil || state != "active" {
 				r.State = "no-timer"
 			}
 		}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/record"
@@ -71,10 +72,7 @@ Examples:
 				&cli.StringFlag{Name: "timezone", Usage: "read the times in time zone `TZ`, such as Europe/Berlin", DefaultText: "that of the host"},
 				&cli.StringFlag{Name: "overlap", Value: string(schedule.Forbid), Usage: "if an earlier run has not ended: `RULE` forbid, replace or allow"},
 				&cli.BoolFlag{Name: "catch-up", Usage: "make up for missed times with one run"},
-				&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container"},
-				&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, one per line"},
-				command.LockedFlag(),
-			}, command.DefinitionFlags()...), call.create,
+			}, command.TaskFlags()...), call.create,
 		},
 		{"ls", " ", "list schedules with their latest and next runs", "Examples:\n  podtask schedule ls", 0, 0, []cli.Flag{command.QuietFlag("names"), output, sorted}, call.list},
 		{"history", "NAME", "list the latest hundred runs of a schedule", "Examples:\n  podtask schedule history nightly", 1, 1, []cli.Flag{output, sorted}, call.history},
@@ -110,6 +108,7 @@ type options struct {
 	creator   *owner.Creator
 	preflight *preflight.Checker
 	secrets   *tasksecrets.Store
+	images    *imagestore.Resolver
 	launcher  *connect.Launcher
 }
 
@@ -118,13 +117,16 @@ func newCall(v verb) func(*command.Machine) options {
 		p, e := m.Program, m.Engine
 		return options{
 			verb: v, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, environ: p.Environ, getenv: p.Getenv, executable: p.Executable,
-			definition: p.Definition, flags: m.Config.FlagArgs(),
+			definition: p.TaskDefinition, flags: m.Config.FlagArgs(),
 			defaults: func(s *schedule.State) {
 				d := m.Config.Tasks
 				s.Options.Pull, s.Options.Limits, s.Options.Quota = d.Pull, d.Limits, d.Quota
+				if m.Config.Origin("logs") == "--logs" {
+					s.Options.Logs = d.Logs
+				}
 			},
 			store: e.Schedules, calendar: schedule.SystemdCalendar{Path: p.Getenv("PATH")}, tasks: e.Tasks, owners: e.Owners, creator: e.Creator,
-			preflight: e.Preflight, secrets: e.Secrets, launcher: m.Launcher(),
+			preflight: e.Preflight, secrets: e.Secrets, images: e.Images, launcher: m.Launcher(),
 		}
 	}
 }

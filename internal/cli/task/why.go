@@ -12,8 +12,11 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/schedule"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -22,8 +25,8 @@ import (
 func WhyCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "why",
-		Usage:     "explain in one sentence what a task or service waits for, or why it stopped",
-		ArgsUsage: "TASK|SERVICE ...",
+		Usage:     "explain in one sentence what a task, service or schedule waits for, or why it stopped",
+		ArgsUsage: "TASK|SERVICE|SCHEDULE ...",
 		Description: `The sentence comes from the state that podtask itself uses: the queue, failed attempts
 and the time of the next one, dependencies and their progress, health checks, stop
 timeouts. With --format json all reasons are listed, the root cause first; their codes are
@@ -31,6 +34,7 @@ stable.
 
 Examples:
   podtask why web
+  podtask why nightly
   podtask why --format json web | jq -r '.[0].why[0].code'`,
 		Flags:  []cli.Flag{command.FormatFlag(command.ItemFormats), command.IgnoreFlag()},
 		Action: command.WithMachine(p, newWhy),
@@ -55,6 +59,10 @@ type whyOptions struct {
 	out    io.Writer
 	reader command.TaskReader
 	owners *connect.Connector
+	getenv func(string) string
+
+	schedules *schedule.Store
+	tasks     *record.Tasks
 }
 
 func newWhy(m *command.Machine) whyOptions {
@@ -62,6 +70,10 @@ func newWhy(m *command.Machine) whyOptions {
 		out:    m.Program.Stdout,
 		reader: m.TaskReader(),
 		owners: m.Connector,
+		getenv: m.Program.Getenv,
+
+		schedules: m.Engine.Schedules,
+		tasks:     m.Engine.Tasks,
 	}
 }
 
@@ -77,6 +89,15 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 		if connect.IsGone(err) {
 			if service, ok := o.findService(ctx, ref); ok {
 				explanations = append(explanations, explainService(service, time.Now()))
+				continue
+			}
+			if a, found, scheduleErr := o.explainSchedule(ctx, ref); found || scheduleErr != nil {
+				if found {
+					explanations = append(explanations, a)
+				}
+				if scheduleErr != nil {
+					errs = append(errs, scheduleErr)
+				}
 				continue
 			}
 		}
@@ -167,6 +188,44 @@ func explainService(s api.Service, now time.Time) explanation {
 		Name: s.ServiceName, Status: s.Status, Why: s.Why,
 		Sentence: fmt.Sprintf("service %s is %s: %s.", s.ServiceName, s.Status, term.Line(s.Why[0].Text)+duration(s.Why[0], now)),
 	}
+}
+
+// explainSchedule makes a sentence of the reasons of a schedule, if there is one of that name.
+func (o whyOptions) explainSchedule(ctx context.Context, name string) (a explanation, found bool, err error) {
+	s, err := o.schedules.Get(name)
+	if missing := (*schedule.NotFoundError)(nil); errors.As(err, &missing) {
+		return a, false, nil
+	}
+	if err != nil {
+		return a, false, err
+	}
+	s, _, _ = schedule.Fold(s, o.tasks.Lookup)
+	now, timer, status := time.Now(), false, "active"
+	if manager, dialErr := cgroups.Dial(ctx, o.getenv); dialErr == nil {
+		state, stateErr := manager.ActiveState(ctx, schedule.TimerName(s.Name))
+		timer = stateErr == nil && state == "active"
+		manager.Close()
+	}
+	var next time.Time
+	switch {
+	case s.Paused:
+		status = "paused"
+	case !timer:
+		status = "no-timer"
+	default:
+		if next, err = (schedule.SystemdCalendar{Path: o.getenv("PATH")}).Next(ctx, s.Calendar, now); err != nil {
+			return a, false, err
+		}
+	}
+	a = explanation{Name: s.Name, Status: status, Why: schedule.Explain(s, next, timer)}
+	for i, r := range a.Why {
+		if i > 0 {
+			a.Sentence += "; "
+		}
+		a.Sentence += term.Line(r.Text) + duration(r, now)
+	}
+	a.Sentence = fmt.Sprintf("schedule %s is %s: %s.", s.Name, status, a.Sentence)
+	return a, true, nil
 }
 
 // duration returns the end of a sentence: since when a reason holds, and what happens when.

@@ -128,7 +128,7 @@ func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name st
 	if o.Unapplied, _, err = c.Preflight.Unsupported(ctx, t, o); err != nil {
 		return s, err
 	}
-	o.LogSize, o.Logs = c.LogSize, c.Logs
+	o.LogSize, o.Logs = c.LogSize, cmp.Or(o.Logs, c.Logs)
 	o.Namespace = cmp.Or(o.Namespace, t.Extensions.Namespace)
 	s = lifecycle.New(id, name, t, c.Preflight.Defaults(ctx, c.Metadata.Options(t, o)), time.Now().UTC())
 	if err := lifecycle.Check(s); err != nil {

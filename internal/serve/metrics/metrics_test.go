@@ -197,6 +197,7 @@ func TestDocument(t *testing.T) {
 	m.Services(func() []service.State { return nil })
 	m.Traffic(nil)
 	m.Hooks(nil, nil)
+	m.Schedules(nil)
 	m.Logs(func() []logdelivery.Status { return nil })
 	m.Usage(nil, nil)
 	descs := make(chan *prometheus.Desc, 1000)
