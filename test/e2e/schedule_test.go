@@ -132,3 +132,34 @@ func TestScheduleOverlapsAndCatchesUp(t *testing.T) {
 		seen[r.Due] = true
 	}
 }
+
+// What the flags of run say holds for each run of a schedule, and why tells what it waits for.
+func TestScheduleTakesTheFlagsOfRun(t *testing.T) {
+	b := newBox(t)
+	name := b.family
+	t.Cleanup(func() { b.podtask("schedule", "rm", "--force", name) })
+	b.want(0, "run", "--rm", b.define(ctr{Name: "job", Command: words("exit 0")})) // starts Podman's service
+	job := b.define(ctr{Name: "job", Command: words("env GREETING -- sleep forever")}, ctr{Name: "sidecar", Command: words("sleep forever")})
+	b.want(0, "schedule", "create", name, job, "--at", "*-02-29 UTC", "--env=GREETING=hello", "--leave-out=sidecar", "--stop-after=2s", "--limits=off")
+	if r := b.want(0, "why", name); !strings.Contains(r.out, "schedule "+name+" is active: it waits for its next time by *-02-29 UTC; it is due in ") {
+		t.Errorf("why: %s", r.out)
+	}
+	id := strings.TrimSpace(b.want(0, "schedule", "run", name).out)
+	b.want(0, "wait", id)
+	got := b.inspect(id)
+	if len(got.Containers) != 1 || got.Limits != "off" || !strings.Contains(got.StoppedReason, "time limit") && got.StopCode == "" {
+		t.Errorf("%+v", got)
+	}
+	if out := b.want(0, "logs", id).out; !strings.Contains(out, "GREETING=hello") {
+		t.Errorf("it printed %s", out)
+	}
+	if r := b.want(0, "why", name, "--format=json"); !strings.Contains(r.out, `"last"`) || !strings.Contains(r.out, "has ended with exit code") {
+		t.Errorf("why: %s", r.out)
+	}
+	b.want(0, "schedule", "pause", name)
+	if r := b.want(0, "why", name); !strings.Contains(r.out, "is paused") {
+		t.Errorf("why: %s", r.out)
+	}
+	b.want(0, "schedule", "rm", name)
+	b.want(125, "why", name)
+}
