@@ -73,7 +73,7 @@ func TestADescribedDefinitionIsTakenAgain(t *testing.T) {
 	t.Parallel()
 	d := openDoors(t, config.Default())
 	h := d.server(t)
-	for _, name := range []string{"cdk-fargate", "cdk-ec2", "terraform", "terraform-neutral", "describe-query"} {
+	for _, name := range []string{"cdk-fargate", "cdk-ec2", "terraform", "terraform-neutral", "describe-query", "fault-injection"} {
 		source, err := os.ReadFile("testdata/definitions/" + name + ".json")
 		if err != nil {
 			t.Fatal(err)
@@ -98,6 +98,9 @@ func TestADescribedDefinitionIsTakenAgain(t *testing.T) {
 		}
 		if diff := cmp.Diff(tasks[0], tasks[1]); diff != "" {
 			t.Errorf("%s: %s", name, diff)
+		}
+		if faults := name == "fault-injection"; tasks[1].FaultInjection != faults || faults != strings.Contains(second, `"enableFaultInjection":true`) {
+			t.Errorf("%s: enableFaultInjection is described as %s", name, second)
 		}
 		if has := strings.Contains(string(source), "trustedExecutionConfiguration"); has != strings.Contains(second, "trustedExecutionConfiguration") {
 			t.Errorf("%s: trustedExecutionConfiguration is not described", name)

@@ -156,7 +156,9 @@ func TestFaultsAreInAllNetworksOfATask(t *testing.T) {
 			if got := fault.Active(p.Owner.State().Faults); len(got) != 2 || got[0].Since.IsZero() {
 				t.Errorf("%+v", got)
 			}
-			begun := func(h lifecycle.Transition) bool { return h.Status == lifecycle.FaultStarted && h.Reason == latency.String() }
+			begun := func(h lifecycle.Transition) bool {
+				return h.Status == lifecycle.FaultStarted && h.Reason == latency.String()
+			}
 			if h := p.Owner.State().History; !slices.ContainsFunc(h, begun) {
 				t.Errorf("the history does not say when it began: %+v", h)
 			}
