@@ -5,6 +5,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/define/lockfile"
 	"github.com/podtask/podtask/internal/define/testfile"
+	"github.com/podtask/podtask/internal/engine/schedule"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -14,9 +15,10 @@ func SchemaCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "schema",
 		Usage:     "print a JSON Schema of task definitions and other files",
-		ArgsUsage: "[definition|override|lock|test]",
+		ArgsUsage: "[definition|override|lock|test|schedule]",
 		Description: `The JSON Schema (2020-12) is for editors and other programs. It has every member with its
-type, values and range. Only podtask validate checks rules across members.
+type, values and range. Only podtask validate checks rules across members. That of schedule is
+of what podtask schedule ls and history print as JSON.
 
 Examples:
   podtask schema > task-definition.schema.json
@@ -24,7 +26,7 @@ Examples:
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "strict", Usage: "members that the ECS model does not have are errors"}},
 		Action: func(c *cli.Context) error {
 			if n := c.Args().Len(); n > 1 {
-				return command.Usagef("schema", "schema takes definition, override, lock or test, not %d arguments", n)
+				return command.Usagef("schema", "schema takes definition, override, lock, test or schedule, not %d arguments", n)
 			}
 			switch c.Args().First() {
 			case "", "definition":
@@ -35,8 +37,10 @@ Examples:
 				return console.WriteJSON(p.Stdout, lockfile.Schema())
 			case "test":
 				return console.WriteJSON(p.Stdout, testfile.Schema())
+			case "schedule":
+				return console.WriteJSON(p.Stdout, schedule.Schema())
 			}
-			return command.Usagef("schema", "no schema of %q: it is definition, override, lock or test", c.Args().First())
+			return command.Usagef("schema", "no schema of %q: it is definition, override, lock, test or schedule", c.Args().First())
 		},
 	}
 }

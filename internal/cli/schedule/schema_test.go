@@ -1,0 +1,97 @@
+package schedule
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"github.com/podtask/podtask/internal/engine/schedule"
+)
+
+// compiled returns the schema of what commands print, or of one of its definitions.
+func compiled(t *testing.T, fragment string) *jsonschema.Schema {
+	t.Helper()
+	text, err := json.Marshal(schedule.Schema())
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := jsonschema.NewCompiler()
+	c.AssertFormat()
+	if err := c.AddResource(schedule.SchemaID, doc); err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.Compile(schedule.SchemaID + fragment)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// valid validates what encoding/json makes of a value.
+func valid(t *testing.T, s *jsonschema.Schema, v any) error {
+	t.Helper()
+	text, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc, err := jsonschema.UnmarshalJSON(bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s.Validate(doc)
+}
+
+func TestTheSchemaFitsWhatIsPrinted(t *testing.T) {
+	t.Parallel()
+	now, code, seconds := time.Date(2026, 11, 26, 3, 0, 0, 0, time.UTC), 3, 1.5
+	full := runRow{Due: now, Manual: true, Status: string(schedule.Ended), ExitCode: &code, Seconds: &seconds, Task: strings.Repeat("ab", 16), Missed: 2, Reason: "why"}
+	rows := []row{
+		{Name: "nightly", State: "active", At: "daily", Overlap: string(schedule.Forbid), Family: "job", Next: &now, Last: &full},
+		{Name: "new", State: "paused", At: "hourly", Overlap: string(schedule.Allow), CatchUp: true, Family: "job"},
+	}
+	if err := valid(t, compiled(t, ""), rows); err != nil {
+		t.Error(err)
+	}
+	history := compiled(t, "#/$defs/history")
+	runs := []runRow{full}
+	for _, status := range []schedule.Status{schedule.Starting, schedule.Running, schedule.Skipped, schedule.Missed, schedule.Failed} {
+		runs = append(runs, runRow{Due: now, Status: string(status)})
+	}
+	if err := valid(t, history, runs); err != nil {
+		t.Error(err)
+	}
+	for name, wrong := range map[string]any{"a status": []runRow{{Due: now, Status: "lost"}}, "a member": []map[string]any{{"due": now, "manual": false, "status": "ended", "exitCode": 0, "seconds": 1, "missed": 0, "colour": "red"}}} {
+		if valid(t, history, wrong) == nil {
+			t.Errorf("%s that there is not is valid", name)
+		}
+	}
+}
+
+// The schema is a file of the documentation, which editors fetch.
+func TestTheDocumentationHasTheSchema(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join("..", "..", "..", "docs", filepath.Base(schedule.SchemaID))
+	want, err := json.MarshalIndent(schedule.Schema(), "", "    ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	want = append(want, '\n')
+	if os.Getenv("UPDATE_GOLDEN") != "" {
+		if err := os.WriteFile(file, want, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
+		t.Errorf("%s is not the schema: %v; UPDATE_GOLDEN=1 writes it", file, err)
+	}
+}
