@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/schedule"
+	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -115,6 +116,12 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 		if cmd.Name != "create" && cmd.Name != "ls" && (len(arguments) == 0 || strings.HasSuffix(cmd.ArgsUsage, "...")) {
 			candidates = o.scheduleNames()
 		}
+	case path[0].Name == "fault" && len(arguments) > 0:
+		if len(arguments) == 1 {
+			for _, k := range fault.Kinds() {
+				candidates = append(candidates, k.Short())
+			}
+		}
 	case strings.HasPrefix(strings.TrimPrefix(cmd.ArgsUsage, "["), "TASK"):
 		candidates = o.taskArguments(cmd, arguments)
 	}
@@ -131,8 +138,11 @@ func (o completionOptions) scheduleNames() (names []string) {
 }
 
 // fixedWords returns the literal alternatives of a usage such as "bash|zsh|fish"; words in
-// capitals are placeholders.
+// capitals are placeholders. Alternatives behind another argument are left out.
 func fixedWords(usage string) (words []string) {
+	if strings.HasPrefix(usage, "TASK ") {
+		return nil
+	}
 	for alternative := range strings.SplitSeq(strings.Trim(usage, "[]"), "|") {
 		word, _, _ := strings.Cut(strings.TrimSpace(alternative), " ")
 		if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") == "" {
@@ -180,6 +190,10 @@ func valuesOf(f cli.Flag) []string {
 		}
 	}
 	switch f.Names()[0] {
+	case "protocol":
+		return []string{"tcp", "udp"}
+	case "direction":
+		return []string{fault.Ingress, fault.Egress}
 	case "overlap":
 		return []string{string(schedule.Forbid), string(schedule.Replace), string(schedule.Allow)}
 	case "condition":

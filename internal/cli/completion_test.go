@@ -35,6 +35,12 @@ func TestCompletion(t *testing.T) {
 		{"service ps ", ""},
 		{"schema o", "override"},
 		{"stats w", "web"},
+		{"fault ", "start stop status"},
+		{"fault start w", "web"},
+		{"fault start web l", "latency"},
+		{"fault stop web ", "blackhole-port latency packet-loss"},
+		{"fault stop web latency ", ""},
+		{"fault start --direction ", "ingress egress"},
 		{"logs --", " --follow"},
 	} {
 		words := append([]string{"__complete", "--"}, strings.Split(tt.words, " ")...)

@@ -104,6 +104,14 @@ var mutants = []mutant{
 	{"the end of a protection wakes the task", "pkg/lifecycle Wake", skip, "ProtectedUntil", "", rules},
 	{"a service stops no protected copy", "pkg/service Task.spared", value, "Failed Before", "false", copies},
 
+	// Faults.
+	{"a fault ends after its time", "pkg/lifecycle endFaults", never, "Until Before", "", rules},
+	{"the end of a fault wakes the task", "pkg/lifecycle Wake", skip, "f Until", "", rules},
+	{"no fault outlives its owner", "pkg/lifecycle fold", skip, "setFaults nil", "", rules},
+	{"faults go before the next owner takes requests", "internal/engine/endpoint Faults.keepOnce", never, "all Dirty", "", engine("endpoint", "TestTheNextOwnerRemovesFaults")},
+	{"an owner that ends removes its faults", "internal/engine/endpoint Faults.Close", skip, "set nil", "", engine("endpoint", "TestAnOwnerThatEndsRemovesItsFaults")},
+	{"only a task that allows it has faults", "internal/engine/endpoint Faults.Refused", always, "FaultInjection", "", engine("endpoint", "TestTasksThatCannotHaveFaults")},
+
 	// Restarts, health and watches.
 	{"restarts follow the policy", "pkg/lifecycle endRun", always, "Goal whyNot", "", model},
 	{"a short run is not restarted", "pkg/lifecycle restartVerdict", always, "ran AttemptPeriod", "", model},
