@@ -115,41 +115,48 @@ func checkSchedules(t *testing.T) {
 		return true
 	})
 	for _, name := range []string{"often", "late"} {
-		runs, tasks, missed, without := history(t, name), map[string]bool{}, 0, 0
-		for i, r := range runs {
-			switch {
-			case r.Task != "" && tasks[r.Task]:
-				t.Errorf("%s: task %s is of two runs", name, r.Task)
-			case r.Task != "":
-				tasks[r.Task] = true
-			}
-			if without += r.Missed; r.Status == "missed" {
-				missed++
-			}
-			if r.Status == "failed" || r.Status == "missed" && name == "late" {
-				t.Errorf("%s: the run of %s is %s", name, r.Due, r.Status)
-			}
-			if i+1 == len(runs) {
-				continue
-			}
-			// Nothing is lost: between two runs there are exactly the times that are counted.
-			if between := int(r.Due.Sub(runs[i+1].Due)/every[name]) - 1; between != r.Missed {
-				t.Errorf("%s: between %s and %s are %d times, and %d are counted as missed", name, runs[i+1].Due, r.Due, between, r.Missed)
-			}
-		}
-		// Nothing ran twice. What a run that was cut off has counted may be lost.
-		text, err := os.ReadFile(tallyFile(name))
-		ran, _ := strconv.Atoi(string(text))
-		if err != nil || ran > len(tasks) {
-			t.Errorf("%s: %d runs were begun and %d have run: %v", name, len(tasks), ran, err)
-		}
-		t.Logf("%s: %d times in the history, %d of them missed, and %d more without a run; %d runs begun, %d counted, %d known to have succeeded; booted at %s", name, len(runs), missed, without, len(tasks), ran, ended(t, name), boot)
+		checkHistory(t, name)
 	}
+	t.Logf("booted at %s", boot)
 	podtask(t, "schedule", "rm", "--force", "often", "late")
 	for _, name := range []string{"often", "late"} {
 		ids := strings.Fields(podtask(t, "ps", "--all", "--quiet", "--no-trunc", "--filter", "family="+name))
 		podtask(t, append([]string{"rm", "--force"}, ids...)...)
 	}
+}
+
+// checkHistory checks that each time of a schedule has one run, or is counted as one without, and that no more ran.
+func checkHistory(t *testing.T, name string) {
+	t.Helper()
+	runs, tasks, missed, without := history(t, name), map[string]bool{}, 0, 0
+	for i, r := range runs {
+		switch {
+		case r.Task != "" && tasks[r.Task]:
+			t.Errorf("%s: task %s is of two runs", name, r.Task)
+		case r.Task != "":
+			tasks[r.Task] = true
+		}
+		if without += r.Missed; r.Status == "missed" {
+			missed++
+		}
+		if r.Status == "failed" || r.Status == "missed" && name == "late" {
+			t.Errorf("%s: the run of %s is %s", name, r.Due, r.Status)
+		}
+		if i+1 == len(runs) {
+			continue
+		}
+		// Nothing is lost: between two runs there are exactly the times that are counted.
+		if between := int(r.Due.Sub(runs[i+1].Due)/every[name]) - 1; between != r.Missed {
+			t.Errorf("%s: between %s and %s are %d times, and %d are counted as missed", name, runs[i+1].Due, r.Due, between, r.Missed)
+		}
+	}
+	// Nothing ran twice. What a run that was cut off has counted may be lost.
+	text, err := os.ReadFile(tallyFile(name))
+	ran, _ := strconv.Atoi(string(text))
+	if err != nil || ran > len(tasks) {
+		t.Errorf("%s: %d runs were begun and %d have run: %v", name, len(tasks), ran, err)
+	}
+	t.Logf("%s: %d times in the history, %d of them missed, and %d more without a run; %d runs begun, %d counted, %d known to have succeeded", name, len(runs), missed, without, len(tasks), ran, ended(t, name))
 }
 
 func TestScheduleBeforeReboot(t *testing.T) { schedules(t) }

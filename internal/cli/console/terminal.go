@@ -30,7 +30,7 @@ func ActivityInk(kind string) Ink {
 		return Faint
 	case "run", "healthy":
 		return Green
-	case "unhealthy", "restart", "failed":
+	case "unhealthy", "restart", "fault", "failed":
 		return Red
 	}
 	return plain

@@ -35,7 +35,7 @@ type activities struct{ api.Task }
 var (
 	taskActivities = map[string]string{
 		lifecycle.StatusNone.String(): "resolve", lifecycle.StatusManifestPulled.String(): "prepare",
-		lifecycle.StatusCreated.String(): "start", lifecycle.StatusRunning.String(): "run",
+		lifecycle.StatusCreated.String(): "start", lifecycle.StatusRunning.String(): "run", lifecycle.FaultStarted: "fault",
 	}
 	podActivities = map[string]string{
 		lifecycle.StatusNone.String(): "create", lifecycle.StatusResourcesProvisioned.String(): "run",

@@ -99,10 +99,18 @@ func (o timelineOptions) Run(ctx context.Context, c *cli.Context) error {
 // chartOf returns the chart of a task's history.
 func chartOf(t api.Task, now time.Time) timeline.Chart {
 	changes := map[string][]timeline.Change{}
-	end := now
+	end, faults := now, 0
 	for _, h := range t.History {
 		state := h.Status
-		if state == lifecycle.HealthUnknown.String() {
+		switch state {
+		case lifecycle.HealthUnknown.String():
+			state = lifecycle.StatusRunning.String()
+		case lifecycle.FaultStarted:
+			faults++
+		case lifecycle.FaultStopped:
+			if faults = max(0, faults-1); faults > 0 {
+				continue
+			}
 			state = lifecycle.StatusRunning.String()
 		}
 		changes[h.Container] = append(changes[h.Container], timeline.Change{State: state, At: h.At})

@@ -26,6 +26,8 @@ func TestWhyIsOneSentenceWithTimes(t *testing.T) {
 			"web (0123456789ab) is starting: it waits for port 80/tcp, which db has."},
 		{"a retry", api.Task{Status: "NONE", Owner: owned, Why: []api.Reason{{Code: "retry", Text: "pulling failed once, last with: re\nfused", Until: now.Add(1240 * time.Millisecond), Then: "it is tried again"}}},
 			"0123456789ab is starting: pulling failed once, last with: re fused; it is tried again in 1.2s."},
+		{"a fault", api.Task{Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "running", Text: "it waits for nothing"}, {Code: "fault", Text: "a fault was injected into its network: 5% of the packets to ::/0 are lost", Since: now.Add(-time.Second), Until: now.Add(time.Minute), Then: "the fault ends"}}},
+			"0123456789ab is running: it waits for nothing; a fault was injected into its network: 5% of the packets to ::/0 are lost, for 1s; the fault ends in 1m0s."},
 		{"a time limit", api.Task{Status: "CREATED", Owner: owned, Why: []api.Reason{{Code: "dependency", Text: "web waits", Since: now.Add(-12 * time.Second), Until: now.Add(48 * time.Second), Then: "web gives up"}}},
 			"0123456789ab is starting: web waits, for 12s; web gives up in 48s."},
 		{"overdue", api.Task{Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "health", Text: "web runs", Until: now.Add(-time.Second), Then: "it is checked again"}}},

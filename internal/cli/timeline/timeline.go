@@ -122,7 +122,7 @@ type style struct {
 }
 
 // order is the order of kinds in the legend.
-var order = []string{"resolve", "pull", "prepare", "create", "wait", "start", "run", "healthy", "unhealthy", "restart", FailedKind}
+var order = []string{"resolve", "pull", "prepare", "create", "wait", "start", "run", "healthy", "unhealthy", "restart", "fault", FailedKind}
 
 // styles has the style of each kind.
 var styles = map[string]style{
@@ -136,6 +136,7 @@ var styles = map[string]style{
 	"healthy":   {'█', "#3f9428"},
 	"unhealthy": {'▂', "#d1493f"},
 	"restart":   {'~', "#e0752d"},
+	"fault":     {'≈', "#b8862b"},
 	FailedKind:  {'✗', "#e5484d"},
 }
 
