@@ -10,6 +10,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/taskdef"
 
 	svc "github.com/podtask/podtask/pkg/service"
 )
@@ -84,7 +85,7 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 	if err := u.DeploymentConfiguration.Check(now.Config.Method.Strategy); err != nil {
 		return api.Service{}, err
 	}
-	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.TestListeners != nil || u.DrainSeconds != nil || u.Namespace != "" || u.Names != nil {
+	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.TestListeners != nil || u.Ingress != nil || u.DrainSeconds != nil || u.Namespace != "" || u.Names != nil {
 		c.Config = func(present svc.Config) svc.Config { return configured(present, u.ServiceSettings) }
 	}
 	return wireService(k.Controller.Update(ctx, name, c))
@@ -164,6 +165,13 @@ func configured(c svc.Config, s api.ServiceSettings) svc.Config {
 		c.TestListeners = listeners(*s.TestListeners)
 	}
 	c.Names = namesOf(c.Names, s)
+	if s.Ingress != nil {
+		all := []taskdef.Ingress{}
+		for _, i := range *s.Ingress {
+			all = append(all, i.Ingress())
+		}
+		c.Ingress = &all
+	}
 	if n := s.DrainSeconds; n != nil {
 		c.DrainTimeout = time.Duration(*n) * time.Second
 	}

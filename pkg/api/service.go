@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // Service is a service as users and scripts see it: a number of copies of a task
@@ -41,6 +42,8 @@ type Service struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Names are those by which tasks of the namespace reach the service.
 	Names []ServiceName `json:"names"`
+	// Ingress are the public addresses of the service.
+	Ingress []Ingress `json:"ingress"`
 	// DrainSeconds is how long a copy that is to stop may finish its connections.
 	DrainSeconds int `json:"drainSeconds"`
 	// Deployments are the PRIMARY one, then those that still have tasks.
@@ -83,6 +86,48 @@ type ServiceName struct {
 
 // NoNamespace is the word for no namespace in a request.
 const NoNamespace = "none"
+
+// Ingress is a public address of a service. HTTP requests for it are forwarded to healthy copies by the ingress
+// proxy.
+type Ingress struct {
+	// URL is https://HOST[/PATH] or http://HOST[/PATH]. HOST may begin with "*.".
+	URL string `json:"url"`
+	// ContainerName and ContainerPort are where in a copy requests go.
+	ContainerName string `json:"containerName"`
+	ContainerPort uint16 `json:"containerPort"`
+	// Certificate is acme, internal or the path of a PEM file whose key is in CertificateKey; absent for acme, and
+	// for internal with names that no public authority certifies.
+	Certificate    string `json:"certificate,omitempty"`
+	CertificateKey string `json:"certificateKey,omitempty"`
+	// Protocol is what copies speak: http1, or h2c for HTTP/2 without TLS.
+	Protocol string `json:"protocol,omitempty"`
+	// MaxBodyBytes is the size of the largest request body; absent for any.
+	MaxBodyBytes int64 `json:"maxBodyBytes,omitempty"`
+	// ReadTimeoutSeconds limits the time in which a client sends nothing of a body that it has begun,
+	// IdleTimeoutSeconds the one in which neither side sends anything.
+	ReadTimeoutSeconds int `json:"readTimeoutSeconds,omitempty"`
+	IdleTimeoutSeconds int `json:"idleTimeoutSeconds,omitempty"`
+	// Auth is the source of a secret with a line USER:PASSWORD for each who may send requests.
+	Auth string `json:"auth,omitempty"`
+	// Problem is why the address is not served; it is not read in a request.
+	Problem string `json:"problem,omitempty"`
+}
+
+// FromIngress returns the wire form of an ingress.
+func FromIngress(i taskdef.Ingress) Ingress {
+	return Ingress{
+		URL: i.URL, ContainerName: i.Container, ContainerPort: i.Port, Certificate: i.Certificate, CertificateKey: i.CertificateKey,
+		Protocol: i.Protocol, MaxBodyBytes: i.MaxBody, ReadTimeoutSeconds: int(i.ReadTimeout.Seconds()), IdleTimeoutSeconds: int(i.IdleTimeout.Seconds()), Auth: i.Auth,
+	}
+}
+
+// Ingress is the model's form, which is not checked yet.
+func (i Ingress) Ingress() taskdef.Ingress {
+	return taskdef.Ingress{
+		URL: i.URL, Container: i.ContainerName, Port: i.ContainerPort, Certificate: i.Certificate, CertificateKey: i.CertificateKey,
+		Protocol: i.Protocol, MaxBody: i.MaxBodyBytes, ReadTimeout: time.Duration(i.ReadTimeoutSeconds) * time.Second, IdleTimeout: time.Duration(i.IdleTimeoutSeconds) * time.Second, Auth: i.Auth,
+	}
+}
 
 // DeploymentConfiguration is how a service replaces its tasks. Members that are absent in a
 // request stay unchanged, or have podtask's defaults.
@@ -237,6 +282,8 @@ type ServiceSettings struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Names replace those that there are; an empty list removes them.
 	Names *[]ServiceName `json:"names,omitempty"`
+	// Ingress replace the public addresses of the task definition; an empty list removes them.
+	Ingress *[]Ingress `json:"ingress,omitempty"`
 	// DrainSeconds is 1 to 3600; 30 if absent in a new service.
 	DrainSeconds *int `json:"drainSeconds,omitempty"`
 	TaskSettings
@@ -278,7 +325,7 @@ func FromService(s service.State, at time.Time) Service {
 		DesiredCount: s.DesiredCount, RunningCount: all.Running, PendingCount: all.Pending, HealthyCount: all.Healthy,
 		Steady: s.Steady, HealthCheckGracePeriodSeconds: int(s.Config.HealthCheckGracePeriod.Seconds()),
 		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: fromBreaker(s.Config.Breaker), DeploymentMethod: fromMethod(s.Config.Method)},
-		Listeners:               []Listener{}, TestListeners: []Listener{}, Namespace: s.Config.Names.Namespace, Names: []ServiceName{}, DrainSeconds: int(s.Config.Drain().Seconds()),
+		Listeners:               []Listener{}, TestListeners: []Listener{}, Namespace: s.Config.Names.Namespace, Names: []ServiceName{}, Ingress: []Ingress{}, DrainSeconds: int(s.Config.Drain().Seconds()),
 		Deployments: []Deployment{}, History: []PastDeployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
 	}
 	if b := s.Config.Bounds; b != nil {
@@ -292,6 +339,11 @@ func FromService(s service.State, at time.Time) Service {
 	}
 	for _, n := range s.Config.Names.Offered {
 		w.Names = append(w.Names, ServiceName{Name: n.Name, Port: n.Port, PortName: n.PortName, ContainerName: n.Container, ContainerPort: n.ContainerPort})
+	}
+	for _, i := range s.Ingress() {
+		public := FromIngress(i)
+		public.Problem = problemOf(s, i.URL)
+		w.Ingress = append(w.Ingress, public)
 	}
 	for _, d := range s.Deployments {
 		w.Deployments = append(w.Deployments, fromDeployment(s, d))
@@ -312,11 +364,15 @@ func FromService(s service.State, at time.Time) Service {
 }
 
 func fromListener(s service.State, l service.Listener) Listener {
-	w := Listener{Address: l.Address, ContainerName: l.Container, ContainerPort: l.Port}
-	if i := slices.IndexFunc(s.Unheard, func(u service.Unheard) bool { return u.Address == l.Address }); i >= 0 {
-		w.Problem = s.Unheard[i].Problem
+	return Listener{Address: l.Address, ContainerName: l.Container, ContainerPort: l.Port, Problem: problemOf(s, l.Address)}
+}
+
+// problemOf is why an address is not open or not served; "" if it is.
+func problemOf(s service.State, address string) string {
+	if i := slices.IndexFunc(s.Unheard, func(u service.Unheard) bool { return u.Address == address }); i >= 0 {
+		return s.Unheard[i].Problem
 	}
-	return w
+	return ""
 }
 
 func fromDeployment(s service.State, d service.Deployment) Deployment {

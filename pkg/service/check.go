@@ -31,6 +31,7 @@ func Validate(name string, spec Spec, count int, c Config) error {
 	}
 	errs = append(errs, checkListeners(spec.Task, c)...)
 	errs = append(errs, checkNames(spec.Task, c.Names)...)
+	errs = append(errs, checkIngress(spec.Task, c)...)
 	errs = append(errs, checkMethod(c)...)
 	fixed := admission.NeedOf(spec.Task, false)
 	if !c.Method.rolls() && fixed.Collides(fixed) {

@@ -28,6 +28,7 @@ const (
 	WhyPending   = "pending"
 	WhyRemoving  = "removing"
 	WhyListener  = "listener"
+	WhyIngress   = "ingress"
 	WhyProtected = "protected"
 	WhyHook      = "hook"
 	WhyPause     = "pause"
@@ -64,6 +65,10 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 		}
 	}
 	for _, l := range s.Unheard {
+		if strings.Contains(l.Address, "://") {
+			add(Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is not served: %s", l.Address, l.Problem)})
+			continue
+		}
 		add(Reason{Code: WhyListener, Text: fmt.Sprintf("it cannot listen on %s: %s", l.Address, l.Problem), Then: "it is tried again"})
 	}
 	if at.Before(s.BackOff.NotUntil) {

@@ -2,6 +2,7 @@ package service
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"net/netip"
 	"slices"
@@ -24,10 +25,42 @@ type Listener struct {
 	Port      uint16 `json:"port"`
 }
 
-// Unheard is a listener that could not be opened, and why.
+// Unheard is a listener that could not be opened, or a public address that is not served, and why.
 type Unheard struct {
+	// Address is that of the listener, or the URL.
 	Address string `json:"address"`
 	Problem string `json:"problem"`
+}
+
+// Ingress are the public addresses of the service: those of its configuration, else of its primary deployment.
+func (s State) Ingress() []taskdef.Ingress {
+	if s.Config.Ingress != nil {
+		return *s.Config.Ingress
+	}
+	return s.Primary().Task.Extensions.Ingress
+}
+
+// checkIngress returns what is wrong with the public addresses of a service.
+func checkIngress(t taskdef.Task, c Config) (errs []error) {
+	if c.Ingress == nil {
+		return nil // the task was checked when it was read
+	}
+	var seen []taskdef.Address
+	for _, i := range *c.Ingress {
+		for _, p := range i.Check() {
+			errs = append(errs, errors.New(p.Text))
+		}
+		if problem := i.CheckTarget(t); problem != "" && t.Family != "" {
+			errs = append(errs, errors.New(problem))
+		}
+		if a, err := taskdef.ParseAddress(i.URL); err == nil {
+			if slices.Contains(seen, a) {
+				errs = append(errs, fmt.Errorf("there are two ingresses at %s", a))
+			}
+			seen = append(seen, a)
+		}
+	}
+	return errs
 }
 
 // Drain returns the limit of the time in which a copy that is to stop finishes its
@@ -104,7 +137,7 @@ func copies(s State, fit func(Task) bool) (ids []string) {
 
 // drains reports whether a copy that is to stop has to finish its connections first.
 func drains(s State, t Task) bool {
-	return len(s.Config.Listeners)+len(s.Config.TestListeners)+len(s.Config.Names.Offered) > 0 && t.Phase == Stopping && !t.Drained
+	return len(s.Config.Listeners)+len(s.Config.TestListeners)+len(s.Config.Names.Offered)+len(s.Ingress()) > 0 && t.Phase == Stopping && !t.Drained
 }
 
 // checkListeners returns what is wrong with the listeners of a service.
@@ -125,7 +158,7 @@ func checkListeners(t taskdef.Task, c Config) (errs []error) {
 		switch {
 		case n < 0 && t.Family != "":
 			refuse("the listener %s leads to the container %q, which %s does not have", l.Address, l.Container, t.Family)
-		case n >= 0 && !publishes(t.Containers[n], l.Port):
+		case n >= 0 && !t.Containers[n].Publishes(l.Port):
 			refuse("the listener %s leads to TCP port %d of the container %s, which does not publish it: add {\"containerPort\": %d} to its portMappings", l.Address, l.Port, l.Container, l.Port)
 		}
 	}
@@ -139,11 +172,4 @@ func validAddress(address string) bool {
 	}
 	a, err := netip.ParseAddrPort(address)
 	return err == nil && a.Port() > 0
-}
-
-// publishes reports whether a mapping of the container contains a TCP port.
-func publishes(c taskdef.Container, port uint16) bool {
-	return slices.ContainsFunc(c.Ports, func(p taskdef.Port) bool {
-		return p.Protocol == "tcp" && port >= p.ContainerPort && int(port) < int(p.ContainerPort)+p.Count()
-	})
 }

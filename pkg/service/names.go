@@ -165,7 +165,7 @@ func checkNames(t taskdef.Task, n Names) (errs []error) {
 			refuse("the name %s needs a port, 1 to 65535", o.Name)
 		case c < 0:
 			refuse("the name %s leads to the container %q, which %s does not have", o, container, t.Family)
-		case !publishes(t.Containers[c], port):
+		case !t.Containers[c].Publishes(port):
 			refuse("the name %s leads to TCP port %d of the container %s, which does not publish it: add {\"containerPort\": %d} to its portMappings", o, port, container, port)
 		}
 	}

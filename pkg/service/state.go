@@ -75,6 +75,9 @@ type Config struct {
 	TestListeners []Listener `json:"testListeners,omitempty"`
 	// Names are those that tasks reach the service by, and the namespace that its copies are in.
 	Names Names `json:"names,omitzero"`
+	// Ingress are the public addresses of the service, instead of those of its task definition; nil stands for
+	// those, and an empty list for none.
+	Ingress *[]taskdef.Ingress `json:"ingress,omitempty"`
 	// Method is what a deployment that begins is done with.
 	Method Method `json:"method,omitzero"`
 	ClientConfig

@@ -44,6 +44,8 @@ type TaskExtensions struct {
 	Deadline time.Duration `json:"deadline,omitempty"`
 	// Namespace is where the names are that the task reaches services by; empty for none.
 	Namespace string `json:"namespace,omitempty"`
+	// Ingress are the public addresses of a service with this task.
+	Ingress []Ingress `json:"ingress,omitempty"`
 	// Requests is what the task reserves of the host, where that is not its limits.
 	Requests *Requests `json:"requests,omitempty"`
 }
@@ -107,6 +109,7 @@ func decodeTaskExtensions(c cursor) TaskExtensions {
 		Network:           c.at("network").str(),
 		Deadline:          decodeSeconds(c.at("timeout"), 0),
 		Namespace:         c.at("namespace").str(),
+		Ingress:           decodeIngress(c.at("ingress")),
 	}
 }
 
@@ -147,6 +150,7 @@ func checkTaskExtensions(r rules, t Task) {
 		in.require(t.Network != NetworkHost && t.Network != NetworkNone, "remove one of the two, or use awsvpc or bridge",
 			"with networkMode %s the task has no network in which the names of a namespace could lead to services", quote(string(t.Network)))
 	}
+	checkIngress(r.in(extensionMember), t)
 	if t.Extensions.Network == "" {
 		return
 	}

@@ -104,6 +104,14 @@ var shapes = map[string]shape{
 	extensionMember + ".watchDependencies": {kind: aFlag},
 	extensionMember + ".timeout":           whole(0, 31536000),
 
+	extensionMember + ".ingress":                 must("url", "containerName", "containerPort"),
+	extensionMember + ".ingress[].url":           matching("^https?://[^/]"),
+	extensionMember + ".ingress[].containerPort": whole(1, 65535),
+	extensionMember + ".ingress[].protocol":      one(ProtocolHTTP1, ProtocolH2C),
+	extensionMember + ".ingress[].readTimeout":   whole(0, 86400),
+	extensionMember + ".ingress[].idleTimeout":   whole(0, 86400),
+	extensionMember + ".ingress[].maxBody":       matching("^([0-9]+[kmgKMG]?)?$"),
+
 	"containerDefinitions":                                               must("name", "image"),
 	inContainer + "name":                                                 matching(nameText),
 	inContainer + "command":                                              {kind: aList},
