@@ -153,6 +153,9 @@ type listener struct {
 	once sync.Once
 }
 
+// Leave has Close leave the socket where it is: another process serves it from now on.
+func (l *listener) Leave() { l.path = "" }
+
 // Accept returns the next connection of the right user.
 func (l *listener) Accept() (net.Conn, error) {
 	for {

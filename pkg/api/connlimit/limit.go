@@ -43,7 +43,11 @@ type connKey struct{}
 // Serving protects the connection of a request from being closed in favor of a new one
 // until done is called. ctx is the request's.
 func Serving(ctx context.Context) (done func()) {
-	c, ok := ctx.Value(connKey{}).(*conn)
+	inner := ctx.Value(connKey{})
+	if secure, ok := inner.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn
+		inner = secure.NetConn()
+	}
+	c, ok := inner.(*conn)
 	if !ok {
 		return func() {}
 	}
@@ -84,8 +88,10 @@ type conn struct {
 	net.Conn
 	limit *Limit
 	once  sync.Once
-	spare *list.Element // nil while a request is served and after Close; guarded by limit.mu
-	ended bool          // guarded by limit.mu
+	spare *list.Element // nil while requests are served and after Close; guarded by limit.mu
+	// serving is the number of requests that are served: HTTP/2 has several at a time; guarded by limit.mu.
+	serving int
+	ended   bool // guarded by limit.mu
 }
 
 // Close closes the connection and makes room for another one.
@@ -108,7 +114,7 @@ func (l *Limit) admit(inner net.Conn) *conn {
 		l.exit()
 		return nil
 	}
-	c := &conn{Conn: inner, limit: l}
+	c := &conn{Conn: inner, limit: l, serving: 1}
 	l.release(c)
 	return c
 }
@@ -142,13 +148,14 @@ func (l *Limit) oldest() *conn {
 func (l *Limit) protect(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	c.serving++
 	l.unlist(c)
 }
 
 func (l *Limit) release(c *conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if !c.ended && c.spare == nil {
+	if c.serving--; c.serving == 0 && !c.ended && c.spare == nil {
 		c.spare = l.spare.PushBack(c)
 	}
 }
