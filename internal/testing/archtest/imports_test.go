@@ -17,7 +17,7 @@ type rule struct {
 }
 
 // belowCLI is what the commands are made of.
-var belowCLI = []string{"pkg/", "internal/aws/", "internal/netnshelper", "internal/config", "internal/connect", "internal/define/", "internal/engine/", "internal/host/", "internal/serve/", "internal/state/", "internal/unit/"}
+var belowCLI = []string{"pkg/", "internal/aws/", "internal/netnshelper", "internal/config", "internal/connect", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress/", "internal/serve/", "internal/state/", "internal/unit/"}
 
 // leaves are small packages without imports of this module, which every group may use.
 var leaves = []string{"internal/atomicfile", "internal/term"}
@@ -40,13 +40,17 @@ var direction = []rule{
 	{pkg: "internal/unit/unitdir", may: []string{"internal/unit/taskunit"}},
 	{pkg: "internal/unit/generator", may: []string{"internal/unit/taskunit", "internal/unit/unitdir"}}, // small: no Podman, no YAML
 
+	// The ingress proxy: a program without access to Podman, and the documents by which the agent talks to it.
+	{pkg: "internal/ingress/proxy", may: []string{"pkg/", "internal/engine/forward", "internal/ingress", "internal/ingress/routefile"}},
+	{pkg: "internal/ingress/", may: []string{"pkg/"}},
+
 	// From a document to a task.
 	{pkg: "internal/define", may: []string{"pkg/", "internal/config", "internal/define/", "internal/host/ulimit", "internal/state/"}},
 	{pkg: "internal/define/", may: []string{"pkg/", "internal/state/", "internal/unit/taskunit"}},
 	{pkg: "internal/config", may: []string{"pkg/", "internal/define/pod", "internal/host/"}},
 
 	// From a task to Podman and back.
-	{pkg: "internal/engine/", may: []string{"pkg/", "internal/config", "internal/host/", "internal/logs/", "internal/state/"}, also: []string{"internal/testing/enginehost", "internal/testing/enginetest", "internal/testing/logstest"}},
+	{pkg: "internal/engine/", may: []string{"pkg/", "internal/config", "internal/host/", "internal/ingress", "internal/ingress/routefile", "internal/logs/", "internal/state/"}, also: []string{"internal/testing/enginehost", "internal/testing/enginetest", "internal/testing/logstest"}},
 
 	// Servers and clients. What both sides need is in serve/ownerapi: a client may become the owner of a task.
 	{pkg: "internal/serve/ownerapi", may: []string{"pkg/", "internal/define", "internal/define/pod", "internal/engine/", "internal/state/"}, also: []string{"internal/config", "internal/logs/logfiles"}},
@@ -76,6 +80,7 @@ var direction = []rule{
 	{pkg: "internal/cli/", may: belowCLI, only: []string{"internal/cli/command", "internal/cli/console", "internal/cli/helptext", "internal/cli/lint", "internal/cli/timeline", "internal/cli/top", "internal/cli/webui"}},
 	{pkg: "cmd/podtask", may: []string{"internal/cli"}},
 	{pkg: "cmd/podtask-compose", may: []string{"internal/define/composefile", "internal/define/convert"}},
+	{pkg: "cmd/podtask-ingress", may: []string{"internal/ingress/program"}},
 	{pkg: "cmd/podtask-kubelet", may: []string{"internal/kube/kubelet"}},
 	{pkg: "cmd/podtask-netns", may: []string{"pkg/netns"}}, // small: it runs at each start
 	{pkg: "cmd/podtask-user-generator", may: []string{"internal/unit/generator"}},
@@ -216,6 +221,11 @@ var wrappers = []struct {
 		library: "k8s.io/client-go/",
 		only:    []string{"internal/kube/kubenode", "internal/kube/kubelet", "internal/kube/kubeserve", "test/"},
 		why:     "it is larger than podtask",
+	},
+	{
+		library: "github.com/caddyserver/",
+		only:    []string{"internal/ingress/certs"},
+		why:     "it would cost each command of podtask a part of its start",
 	},
 	{
 		library: "github.com/coreos/go-systemd/v22/dbus",

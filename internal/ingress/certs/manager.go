@@ -1,0 +1,376 @@
+package certs
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/caddyserver/certmagic"
+	"github.com/fsnotify/fsnotify"
+	"github.com/podtask/podtask/internal/ingress"
+	"github.com/podtask/podtask/internal/ingress/authority"
+	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"go.uber.org/zap"
+)
+
+// Config is how certificates are obtained.
+type Config struct {
+	Log *slog.Logger
+	// Dir is the directory of the ingress below the state directory.
+	Dir string
+	// Directory is the URL of the ACME server; empty for that of Let's Encrypt. Roots are the authorities
+	// that its own certificate may be of; nil for those of the host.
+	Directory string
+	Roots     *x509.CertPool
+	// Email is where the authority writes when something is wrong; it may be empty.
+	Email string
+	// PlainPort and SecurePort are where this host listens for requests without and with TLS; the authority
+	// comes to 80 and 443.
+	PlainPort, SecurePort int
+	// Now is the clock for the internal authority and for warnings; nil for time.Now.
+	Now func() time.Time
+	// Changed is called when the status of a certificate has changed.
+	Changed func()
+}
+
+// Manager has the certificates of all names. Its methods may be called concurrently.
+type Manager struct {
+	cfg    Config
+	ctx    context.Context
+	cache  *certmagic.Cache
+	acme   *certmagic.Config
+	issuer *certmagic.ACMEIssuer
+
+	watcher *fsnotify.Watcher
+
+	mu        sync.Mutex
+	table     routefile.Table
+	authority *authority.Authority
+	files     map[pair]loaded
+	managed   map[string]bool
+	failures  map[string]failure // by name, of ACME
+}
+
+// failure is why a certificate was not obtained, and when that was.
+type failure struct {
+	text string
+	at   time.Time
+}
+
+// New returns a manager that works until ctx ends.
+func New(ctx context.Context, cfg Config) (*Manager, error) {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Now == nil {
+		cfg.Now = time.Now
+	}
+	if cfg.Changed == nil {
+		cfg.Changed = func() {}
+	}
+	watcher, err := fsnotify.NewWatcher()
+	if err != nil {
+		return nil, err
+	}
+	m := &Manager{cfg: cfg, ctx: ctx, watcher: watcher, files: map[pair]loaded{}, managed: map[string]bool{}, failures: map[string]failure{}}
+	go m.watch()
+	return m, nil
+}
+
+// startACME prepares what obtains certificates. The caller holds mu.
+func (m *Manager) startACME() {
+	if m.acme != nil {
+		return
+	}
+	logger := zap.NewNop() // what fails is an event
+	m.cache = certmagic.NewCache(certmagic.CacheOptions{
+		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return m.acme, nil }, Logger: logger,
+	})
+	context.AfterFunc(m.ctx, m.cache.Stop)
+	m.acme = certmagic.New(m.cache, certmagic.Config{
+		Storage: &certmagic.FileStorage{Path: filepath.Join(m.cfg.Dir, "acme")}, Logger: logger, OnEvent: m.event,
+		OCSP: certmagic.OCSPConfig{DisableStapling: true},
+	})
+	template := certmagic.ACMEIssuer{
+		CA: m.cfg.Directory, Email: m.cfg.Email, Agreed: true, TrustedRoots: m.cfg.Roots, AltHTTPPort: m.cfg.PlainPort, AltTLSALPNPort: m.cfg.SecurePort, Logger: logger,
+	}
+	if template.CA == "" {
+		template.CA = certmagic.LetsEncryptProductionCA
+	}
+	m.issuer = certmagic.NewACMEIssuer(m.acme, template)
+	m.acme.Issuers = []certmagic.Issuer{m.issuer}
+}
+
+// event notes how an attempt to obtain a certificate ended.
+func (m *Manager) event(_ context.Context, event string, data map[string]any) error {
+	name, _ := data["identifier"].(string)
+	switch event {
+	case "cert_obtained":
+		m.mu.Lock()
+		delete(m.failures, name)
+		m.mu.Unlock()
+		m.cfg.Log.Info("a certificate was obtained", "name", name)
+	case "cert_failed":
+		err, _ := data["error"].(error)
+		m.mu.Lock()
+		m.failures[name] = failure{short(err), m.cfg.Now()}
+		m.mu.Unlock()
+		m.cfg.Log.Warn("a certificate was not obtained; it is tried again", "name", name, "error", short(err))
+	default:
+		return nil
+	}
+	m.cfg.Changed()
+	return nil
+}
+
+// short is an error in at most a few lines: it contains what a server said.
+func short(err error) string {
+	if err == nil {
+		return "unknown error"
+	}
+	text := strings.Join(strings.Fields(err.Error()), " ")
+	return text[:min(len(text), 500)]
+}
+
+// Follow has the manager serve the names of a table.
+func (m *Manager) Follow(t routefile.Table) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.table = t
+	files, wanted := map[pair]loaded{}, []string{}
+	for _, r := range t.Routes {
+		if !r.Address().Secure {
+			continue
+		}
+		switch issuer := r.Issuer(r.Address()); issuer {
+		case taskdef.CertificateACME:
+			if host := r.Address().Host; !slices.Contains(wanted, host) {
+				wanted = append(wanted, host)
+			}
+		case taskdef.CertificateInternal:
+		default:
+			p := pair{r.Certificate, r.CertificateKey}
+			files[p] = p.load(m.files[p])
+			for _, dir := range p.dirs() {
+				if err := m.watcher.Add(dir); err != nil {
+					m.cfg.Log.Warn("the files of a certificate are not followed", "directory", dir, "error", err)
+				}
+			}
+		}
+	}
+	m.files = files
+	var fresh []string
+	for _, name := range wanted {
+		if !m.managed[name] {
+			fresh = append(fresh, name)
+			m.managed[name] = true
+		}
+	}
+	for name := range m.managed {
+		if !slices.Contains(wanted, name) {
+			m.cache.RemoveManaged([]certmagic.SubjectIssuer{{Subject: name}})
+			delete(m.managed, name)
+			delete(m.failures, name)
+		}
+	}
+	if len(fresh) == 0 {
+		return
+	}
+	m.startACME()
+	if err := m.acme.ManageAsync(m.ctx, fresh); err != nil {
+		for _, name := range fresh {
+			m.failures[name] = failure{short(err), m.cfg.Now()}
+		}
+	}
+}
+
+// watch reads files of certificates again when they change.
+func (m *Manager) watch() {
+	defer m.watcher.Close()
+	for {
+		select {
+		case <-m.ctx.Done():
+			return
+		case _, ok := <-m.watcher.Events:
+			if !ok {
+				return
+			}
+			m.reload()
+		case _, ok := <-m.watcher.Errors:
+			if !ok {
+				return
+			}
+			m.reload() // events may be lost
+		}
+	}
+}
+
+func (m *Manager) reload() {
+	m.mu.Lock()
+	for p, before := range m.files {
+		m.files[p] = p.load(before)
+	}
+	m.mu.Unlock()
+	m.cfg.Changed()
+}
+
+// errUnknownName is for clients that ask for a name without a route.
+var errUnknownName = errors.New("no service has this name")
+
+// Get returns the certificate for a connection; it is a tls.Config.GetCertificate.
+func (m *Manager) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
+	name := strings.TrimSuffix(strings.ToLower(hello.ServerName), ".")
+	if name == "" && hello.Conn != nil { // a client that connected to an IP address
+		if host, _, err := net.SplitHostPort(hello.Conn.LocalAddr().String()); err == nil {
+			name = host
+		}
+	}
+	m.mu.Lock()
+	acme := m.acme
+	if acme != nil && slices.Contains(hello.SupportedProtos, challengeProtocol) {
+		m.mu.Unlock()
+		return acme.GetCertificate(hello)
+	}
+	route, found := m.table.HasHost(name)
+	if !found {
+		m.mu.Unlock()
+		return nil, errUnknownName
+	}
+	switch issuer := route.Issuer(route.Address()); issuer {
+	case taskdef.CertificateACME:
+		m.mu.Unlock()
+		return acme.GetCertificate(hello)
+	case taskdef.CertificateInternal:
+		issuing, err := m.internal()
+		m.mu.Unlock()
+		if err != nil {
+			return nil, err
+		}
+		return issuing.Certificate(route.Address().Host)
+	default:
+		file := m.files[pair{route.Certificate, route.CertificateKey}]
+		m.mu.Unlock()
+		if file.cert == nil {
+			return nil, file.err
+		}
+		return file.cert, nil
+	}
+}
+
+// internal returns the authority of this host. The caller holds mu.
+func (m *Manager) internal() (*authority.Authority, error) {
+	if m.authority == nil {
+		a, err := authority.Open(filepath.Join(m.cfg.Dir, "authority.pem"), m.cfg.Now)
+		if err != nil {
+			m.cfg.Log.Error("there are no certificates of the internal authority", "error", err)
+			return nil, err
+		}
+		m.authority = a
+	}
+	return m.authority, nil
+}
+
+// Challenge answers a request of an ACME server. It reports whether the request was one.
+func (m *Manager) Challenge(w http.ResponseWriter, r *http.Request) bool {
+	if !certmagic.LooksLikeHTTPChallenge(r) {
+		return false
+	}
+	m.mu.Lock()
+	issuer := m.issuer
+	m.mu.Unlock()
+	return issuer != nil && issuer.HandleHTTPChallenge(w, r)
+}
+
+// endsSoon is when a certificate that is not renewed is a problem.
+const endsSoon = 7 * 24 * time.Hour
+
+// Statuses returns those of all names, in the order of the routes.
+func (m *Manager) Statuses() []ingress.Certificate {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	now, all := m.cfg.Now(), []ingress.Certificate{}
+	for _, r := range m.table.Routes {
+		host := r.Address().Host
+		if !r.Address().Secure || slices.ContainsFunc(all, func(s ingress.Certificate) bool { return s.Name == host }) {
+			continue
+		}
+		s := ingress.Certificate{Name: host, Issuer: r.Issuer(r.Address())}
+		var leaf *x509.Certificate
+		switch s.Issuer {
+		case taskdef.CertificateACME:
+			leaf = m.managedLeaf(host)
+			if f, failed := m.failures[host]; failed {
+				s.Problem = f.text
+			} else if leaf == nil {
+				s.Problem = "it is being obtained"
+			}
+		case taskdef.CertificateInternal:
+			a, err := m.internal()
+			if err == nil {
+				var c *tls.Certificate
+				if c, err = a.Certificate(host); err == nil {
+					leaf = c.Leaf
+				}
+			}
+			if err != nil {
+				s.Problem = short(err)
+			}
+		default:
+			file := m.files[pair{r.Certificate, r.CertificateKey}]
+			if file.cert != nil {
+				leaf = file.cert.Leaf
+			}
+			if file.err != nil {
+				s.Problem = short(file.err)
+			}
+		}
+		describe(&s, leaf, host, now)
+		all = append(all, s)
+	}
+	return all
+}
+
+// describe adds what the certificate itself says.
+func describe(s *ingress.Certificate, leaf *x509.Certificate, host string, now time.Time) {
+	if leaf == nil {
+		return
+	}
+	s.NotAfter = leaf.NotAfter.UTC()
+	probe := host
+	if rest, wild := strings.CutPrefix(host, "*."); wild {
+		probe = "any." + rest
+	}
+	switch {
+	case s.Problem != "":
+	case leaf.VerifyHostname(probe) != nil:
+		s.Problem = fmt.Sprintf("it is for %s", strings.Join(leaf.DNSNames, ", "))
+	case now.After(leaf.NotAfter):
+		s.Problem = "it has ended"
+	case s.Issuer != taskdef.CertificateInternal && now.After(leaf.NotAfter.Add(-endsSoon)):
+		s.Problem = "it ends soon"
+	}
+}
+
+// managedLeaf is the certificate that was obtained for a name; nil if there is none. The caller holds mu.
+func (m *Manager) managedLeaf(name string) *x509.Certificate {
+	if m.cache == nil {
+		return nil
+	}
+	for _, c := range m.cache.AllMatchingCertificates(name) {
+		if c.Leaf != nil {
+			return c.Leaf
+		}
+	}
+	return nil
+}

@@ -1,0 +1,81 @@
+package ingress
+
+import (
+	"path/filepath"
+	"time"
+)
+
+// Program is the program of the proxy, which is installed beside podtask.
+const Program = "podtask-ingress"
+
+// SocketPath is where the proxy answers the agent and the commands, below a runtime directory.
+func SocketPath(runtimeDir string) string { return filepath.Join(runtimeDir, "ingress.sock") }
+
+// AccessLogPath is the file with the access log below a state directory. Older parts are beside it, with
+// .1 and so on at their ends.
+func AccessLogPath(stateDir string) string {
+	return filepath.Join(stateDir, "ingress", "access.log")
+}
+
+// Status is what the proxy says about itself.
+type Status struct {
+	PID     int       `json:"pid"`
+	Version string    `json:"version"`
+	Since   time.Time `json:"since"`
+	// Plain and Secure are the addresses where it listens for requests without and with TLS.
+	Plain  []string `json:"plain"`
+	Secure []string `json:"secure"`
+	// Problem is why the file of routes is not read; the routes before it are served then.
+	Problem      string        `json:"problem,omitempty"`
+	Routes       []Route       `json:"routes"`
+	Certificates []Certificate `json:"certificates"`
+	// Connections are open ones, of at most MaxConnections.
+	Connections    int     `json:"connections"`
+	MaxConnections int     `json:"maxConnections"`
+	Requests       []Count `json:"requests"`
+}
+
+// Route is an address that is served.
+type Route struct {
+	URL     string `json:"url"`
+	Service string `json:"service"`
+	// Deployments are the revisions that get requests.
+	Deployments []Deployment `json:"deployments"`
+}
+
+// Deployment is a revision that gets requests.
+type Deployment struct {
+	ID string `json:"id"`
+	// Weight is its part of the sum of all weights.
+	Weight int `json:"weight"`
+	// Copies are those that are healthy.
+	Copies []Copy `json:"copies"`
+}
+
+// Copy is where requests go.
+type Copy struct {
+	Task    string `json:"task"`
+	Address string `json:"address"`
+	// Requests are those that are under way.
+	Requests int `json:"requests"`
+}
+
+// Certificate is that of a name.
+type Certificate struct {
+	Name string `json:"name"`
+	// Issuer is acme, internal or a file.
+	Issuer string `json:"issuer"`
+	// NotAfter is when it ends; absent while there is none.
+	NotAfter time.Time `json:"notAfter,omitzero"`
+	// Problem is what is wrong with it, or why there is none.
+	Problem string `json:"problem,omitempty"`
+}
+
+// Count is a number of requests that have ended since the proxy started.
+type Count struct {
+	// Service is empty for requests without a route.
+	Service string `json:"service"`
+	// Class is 2 for the statuses from 200 to 299, for instance.
+	Class int    `json:"class"`
+	Count uint64 `json:"count"`
+}

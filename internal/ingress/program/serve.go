@@ -1,0 +1,394 @@
+package program
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/fsnotify/fsnotify"
+
+	"github.com/podtask/podtask/internal/ingress"
+	"github.com/podtask/podtask/internal/ingress/accesslog"
+	"github.com/podtask/podtask/internal/ingress/certs"
+	"github.com/podtask/podtask/internal/ingress/proxy"
+	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/pkg/api/connlimit"
+)
+
+// The limits of what clients may cost.
+const (
+	// headerTime is how long a client may take for the TLS handshake, and for the headers of a request.
+	headerTime = 10 * time.Second
+	// keepAlive is how long a connection without a request is kept.
+	keepAlive = 2 * time.Minute
+	// maxHeader is the most bytes of headers.
+	maxHeader = 64 << 10
+	// maxStreams is how many requests a connection of HTTP/2 has at a time.
+	maxStreams = 128
+	// mostConnections is the most connections, if there are descriptors for them.
+	mostConnections = 16384
+	// descriptorsOf is how many descriptors a connection may need: its own, that to the copy, and some in reserve.
+	descriptorsOf = 3
+	// successorTime is how long a successor may take until it serves.
+	successorTime = 30 * time.Second
+	// longDrain is how long connections may stay with a process that has a successor.
+	longDrain = time.Hour
+)
+
+func defaultConnections() int { return connlimit.Share(descriptorsOf, mostConnections) }
+
+// server is a proxy that runs.
+type server struct {
+	o       *options
+	log     *slog.Logger
+	since   time.Time
+	sockets *sockets
+	proxy   *proxy.Proxy
+	certs   *certs.Manager
+	limit   *connlimit.Limit
+	routes  string // path of the file
+
+	reloading sync.Mutex
+	last      []byte // what the file had
+
+	mu      sync.Mutex
+	problem string
+	changed chan struct{} // closed and replaced when the status has changed
+}
+
+// serve runs the proxy until a signal ends it.
+func serve(ctx context.Context, o *options, log *slog.Logger, signals <-chan os.Signal) error {
+	roots, err := rootPool(o.roots)
+	if err != nil {
+		return err
+	}
+	dir := filepath.Join(o.stateDir, "ingress")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	s := &server{o: o, log: log, since: time.Now(), routes: routefile.Path(o.stateDir), limit: connlimit.New(o.maxConnections, nil), changed: make(chan struct{})}
+	if s.sockets, err = open(o); err != nil {
+		return err
+	}
+	access, err := accesslog.Open(ingress.AccessLogPath(o.stateDir))
+	if err != nil {
+		s.sockets.Close()
+		return err
+	}
+	defer access.Close()
+	running, stop := context.WithCancel(ctx)
+	defer stop()
+	s.proxy = proxy.New(proxy.Config{Log: log, Access: func(r proxy.Record) { access.Write(r) }, SecurePort: s.publicPort()})
+	if s.certs, err = certs.New(running, certs.Config{
+		Log: log, Dir: dir, Directory: o.directory, Roots: roots, Email: o.email,
+		PlainPort: portOf(s.sockets.plain, 80), SecurePort: portOf(s.sockets.secure, 443), Changed: s.change,
+	}); err != nil {
+		s.sockets.Close()
+		return err
+	}
+	watcher, err := fsnotify.NewWatcher()
+	if err == nil {
+		err = watcher.Add(dir)
+	}
+	if err != nil {
+		s.sockets.Close()
+		return fmt.Errorf("follow %s: %w", dir, err)
+	}
+	defer watcher.Close()
+	s.reload()
+	go s.follow(running, watcher)
+	return s.run(running, signals)
+}
+
+// publicPort is the port of the addresses with https: the one that clients see. A redirect of the host
+// from 443 is assumed for the usual other port.
+func (s *server) publicPort() int {
+	if port := portOf(s.sockets.secure, 443); port != 8443 {
+		return port
+	}
+	return 443
+}
+
+// run serves until a signal ends it, and then drains.
+func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
+	plainServer, secureServer := s.newServer(challengesFirst(s.certs, s.proxy.Handler(false))), s.newServer(s.proxy.Handler(true))
+	secureServer.TLSConfig = s.certs.TLS()
+	control := s.newControl()
+	failed := make(chan error, 8)
+	start := func(serve func() error) {
+		go func() {
+			if err := serve(); err != nil && !errors.Is(err, http.ErrServerClosed) {
+				failed <- err
+			}
+		}()
+	}
+	for _, l := range s.sockets.plain {
+		start(func() error { return plainServer.Serve(s.limit.Listener(l)) })
+	}
+	for _, l := range s.sockets.secure {
+		start(func() error { return secureServer.ServeTLS(s.limit.Listener(l), "", "") })
+	}
+	start(func() error { return control.Serve(s.sockets.control) })
+	s.log.Info("the ingress proxy serves", "http", addresses(s.sockets.plain), "https", addresses(s.sockets.secure), "version", s.o.version)
+	if s.sockets.ready != nil {
+		_, err := s.sockets.ready.WriteString("1")
+		if err = errors.Join(err, s.sockets.ready.Close()); err != nil {
+			return fmt.Errorf("tell the process before: %w", err)
+		}
+	} else {
+		s.notify(daemon.SdNotifyReady)
+	}
+	drain, err := s.o.drain, error(nil)
+loop:
+	for {
+		select {
+		case <-ctx.Done():
+			break loop
+		case err = <-failed:
+			break loop
+		case sig := <-signals:
+			if sig != syscall.SIGHUP {
+				break loop
+			}
+			pid, handed := s.handOver()
+			if handed == nil {
+				s.log.Info("another process took over", "pid", pid)
+				drain = longDrain
+				break loop
+			}
+			s.log.Error("no other process took over; this one continues", "error", handed)
+		}
+	}
+	if drain != longDrain {
+		s.notify(daemon.SdNotifyStopping)
+	}
+	s.drain(drain, drain == longDrain, signals, plainServer, secureServer)
+	_ = control.Close()
+	return err
+}
+
+// challengesFirst answers ACME servers before the routes.
+func challengesFirst(m *certs.Manager, next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !m.Challenge(w, r) {
+			next.ServeHTTP(w, r)
+		}
+	})
+}
+
+// drain stops listening and waits for what is under way.
+func (s *server) drain(limit time.Duration, handed bool, signals <-chan os.Signal, servers ...*http.Server) {
+	ctx, cancel := context.WithTimeout(context.Background(), limit)
+	defer cancel()
+	go func() { // a second signal ends the wait
+		select {
+		case sig := <-signals:
+			if sig != syscall.SIGHUP {
+				cancel()
+			}
+		case <-ctx.Done():
+		}
+	}()
+	if shared, ok := s.sockets.control.(interface{ Leave() }); ok && handed {
+		shared.Leave()
+	}
+	var all sync.WaitGroup
+	for _, server := range servers {
+		all.Go(func() {
+			if err := server.Shutdown(ctx); err != nil {
+				_ = server.Close()
+			}
+		})
+	}
+	all.Wait()
+	// WebSockets are no requests of a server any more.
+	if err := s.proxy.DrainAll(ctx); err != nil {
+		s.log.Warn("connections are cut: they did not end in time", "requests", len(s.proxy.Open()))
+	}
+}
+
+func (s *server) newServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			defer connlimit.Serving(r.Context())()
+			h.ServeHTTP(w, r)
+		}),
+		ConnContext: connlimit.ConnContext, ReadHeaderTimeout: headerTime, IdleTimeout: keepAlive, MaxHeaderBytes: maxHeader,
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: keepAlive, PingTimeout: headerTime},
+		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
+	}
+}
+
+// notify tells systemd; without it, nothing happens.
+func (s *server) notify(state string) {
+	if _, err := daemon.SdNotify(false, state); err != nil {
+		s.log.Warn("systemd was not told", "state", state, "error", err)
+	}
+}
+
+// handOver starts this program anew, perhaps another version, with the listeners, and returns when it
+// serves.
+func (s *server) handOver() (pid int, err error) {
+	path, err := os.Executable()
+	if err != nil {
+		return 0, err
+	}
+	names, files, err := s.sockets.files()
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	if err != nil {
+		return 0, err
+	}
+	from, to, err := os.Pipe()
+	if err != nil {
+		return 0, err
+	}
+	defer from.Close()
+	cmd := exec.Command(path, os.Args[1:]...)
+	cmd.Env = append(os.Environ(), inheritedEnv+"="+strings.Join(names, ":"))
+	cmd.ExtraFiles = append(files, to)
+	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
+	err = cmd.Start()
+	_ = to.Close()
+	if err != nil {
+		return 0, err
+	}
+	if err := from.SetReadDeadline(time.Now().Add(successorTime)); err != nil {
+		return 0, err
+	}
+	if _, err := io.ReadFull(from, make([]byte, 1)); err != nil {
+		_ = cmd.Process.Kill()
+		return 0, fmt.Errorf("the new process does not serve: %w", errors.Join(err, cmd.Wait()))
+	}
+	pid = cmd.Process.Pid
+	go func() { _ = cmd.Wait() }()
+	s.notify("MAINPID=" + strconv.Itoa(pid))
+	return pid, nil
+}
+
+// change wakes those who watch the status.
+func (s *server) change() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	close(s.changed)
+	s.changed = make(chan struct{})
+}
+
+// reload reads the file of routes.
+func (s *server) reload() {
+	s.reloading.Lock()
+	defer s.reloading.Unlock()
+	t, err := routefile.Read(s.routes)
+	problem := ""
+	if err != nil {
+		problem = err.Error()
+		s.log.Error("the routes are not read; those before them are served", "error", err)
+	}
+	s.mu.Lock()
+	s.problem = problem
+	s.mu.Unlock()
+	if err == nil {
+		data, _ := json.Marshal(t) // routes have no values that cannot be encoded
+		if string(data) == string(s.last) {
+			return
+		}
+		s.last = data
+		s.certs.Follow(t)
+		s.proxy.Load(t)
+	}
+	s.change()
+}
+
+// follow reads the file of routes again when it changes.
+func (s *server) follow(ctx context.Context, w *fsnotify.Watcher) {
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case e, ok := <-w.Events:
+			if !ok {
+				return
+			}
+			if e.Name == s.routes {
+				s.reload()
+			}
+		case _, ok := <-w.Errors:
+			if !ok {
+				return
+			}
+			s.reload() // events may be lost
+		}
+	}
+}
+
+// status is what the proxy says about itself, and a channel that is closed when that changes.
+func (s *server) status() (ingress.Status, <-chan struct{}) {
+	s.mu.Lock()
+	problem, changed := s.problem, s.changed
+	s.mu.Unlock()
+	open := s.proxy.Open()
+	st := ingress.Status{
+		PID: os.Getpid(), Version: s.o.version, Since: s.since.UTC(), Plain: addresses(s.sockets.plain), Secure: addresses(s.sockets.secure), Problem: problem,
+		Routes: []ingress.Route{}, Certificates: s.certs.Statuses(), Connections: s.limit.Open(), MaxConnections: s.o.maxConnections, Requests: s.proxy.Counts(),
+	}
+	for _, r := range s.proxy.Table().Routes {
+		route := ingress.Route{URL: r.Key(), Service: r.Service, Deployments: []ingress.Deployment{}}
+		for _, g := range r.Groups {
+			d := ingress.Deployment{ID: g.Deployment, Weight: g.Weight, Copies: []ingress.Copy{}}
+			for _, t := range g.Targets {
+				d.Copies = append(d.Copies, ingress.Copy{Task: t.ID, Address: t.Address, Requests: open[t.ID]})
+			}
+			route.Deployments = append(route.Deployments, d)
+		}
+		st.Routes = append(st.Routes, route)
+	}
+	return st, changed
+}
+
+// newControl answers the agent and the commands.
+func (s *server) newControl() *http.Server {
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /v1/status", func(w http.ResponseWriter, _ *http.Request) {
+		st, _ := s.status()
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(st)
+	})
+	mux.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/x-ndjson")
+		for {
+			st, changed := s.status()
+			if json.NewEncoder(w).Encode(st) != nil || http.NewResponseController(w).Flush() != nil {
+				return
+			}
+			select {
+			case <-changed:
+			case <-r.Context().Done():
+				return
+			}
+		}
+	})
+	mux.HandleFunc("GET /v1/drain", func(w http.ResponseWriter, r *http.Request) {
+		s.reload() // the file no longer has the task
+		if err := s.proxy.Drain(r.Context(), r.FormValue("task")); err != nil {
+			return
+		}
+		w.WriteHeader(http.StatusNoContent)
+	})
+	return &http.Server{Handler: mux, ReadHeaderTimeout: headerTime}
+}

@@ -1,0 +1,483 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine/forward"
+	"github.com/podtask/podtask/internal/ingress"
+	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Config is how a Proxy works. Zero values stand for the defaults.
+type Config struct {
+	Log *slog.Logger
+	// Access gets a record of each request that has ended; nil: nobody does. It is called concurrently.
+	Access func(Record)
+	// SecurePort is that of the addresses to which requests without TLS are redirected (443).
+	SecurePort int
+	// Patience is how long a request waits while no copy can be dialed (10 s), DialTimeout limits an
+	// attempt (2 s).
+	Patience, DialTimeout time.Duration
+}
+
+const (
+	defaultPatience    = 10 * time.Second
+	defaultDialTimeout = 2 * time.Second
+	// redial is the pause before a copy is dialed again that could not be.
+	redial = 100 * time.Millisecond
+	// retryAfter is what a client is told to wait while there is no copy, in seconds.
+	retryAfter = "2"
+)
+
+// Proxy is a handler of requests. Its methods may be called concurrently.
+type Proxy struct {
+	cfg     Config
+	reverse *httputil.ReverseProxy
+	auth    verifier
+
+	mu       sync.Mutex
+	table    routefile.Table
+	routes   map[string]*upstream // by key of the route
+	open     map[string]int       // requests that are under way, by id of the task, also of one that was taken away
+	changed  chan struct{}        // closed and replaced when a field above changes
+	requests map[requestKey]uint64
+}
+
+// upstream are the copies of a route.
+type upstream struct {
+	balance    forward.Balance
+	transports map[string]*http.Transport // by address
+	protocol   string
+	idle       time.Duration
+}
+
+// requestKey is what requests are counted by.
+type requestKey struct {
+	Service string
+	Class   int // the hundreds of the status
+}
+
+// New returns a proxy without routes.
+func New(cfg Config) *Proxy {
+	if cfg.Log == nil {
+		cfg.Log = slog.New(slog.DiscardHandler)
+	}
+	if cfg.Access == nil {
+		cfg.Access = func(Record) {}
+	}
+	cfg.SecurePort = cmp.Or(cfg.SecurePort, 443)
+	cfg.Patience, cfg.DialTimeout = cmp.Or(cfg.Patience, defaultPatience), cmp.Or(cfg.DialTimeout, defaultDialTimeout)
+	p := &Proxy{cfg: cfg, routes: map[string]*upstream{}, open: map[string]int{}, changed: make(chan struct{}), requests: map[requestKey]uint64{}}
+	p.reverse = &httputil.ReverseProxy{
+		Rewrite: rewrite, Transport: roundTripper{p}, ErrorHandler: p.failed, BufferPool: buffers{},
+		ErrorLog: log.New(io.Discard, "", 0), // the access log has what went wrong
+	}
+	return p
+}
+
+// Load replaces the routes. Requests that are under way continue where they are.
+func (p *Proxy) Load(t routefile.Table) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	before := p.routes
+	p.table, p.routes = t, make(map[string]*upstream, len(t.Routes))
+	for _, r := range t.Routes {
+		u := before[r.Key()]
+		if u == nil || u.protocol != r.Protocol || u.idle != r.Idle() {
+			u = &upstream{transports: map[string]*http.Transport{}, protocol: r.Protocol, idle: r.Idle()}
+		}
+		var sets []forward.Set
+		present := map[string]bool{}
+		for _, g := range r.Groups {
+			set := forward.Set{ID: g.Deployment, Weight: g.Weight}
+			for _, target := range g.Targets {
+				set.Targets = append(set.Targets, forward.Target{ID: target.ID, Address: target.Address})
+				present[target.Address] = true
+				if u.transports[target.Address] == nil {
+					u.transports[target.Address] = newTransport(target.Address, u.protocol, u.idle, p.cfg.DialTimeout)
+				}
+			}
+			sets = append(sets, set)
+		}
+		u.balance.Route(sets...)
+		for address, transport := range u.transports {
+			if !present[address] {
+				delete(u.transports, address)
+				transport.CloseIdleConnections()
+			}
+		}
+		p.routes[r.Key()] = u
+	}
+	for key, u := range before {
+		if p.routes[key] != u {
+			for _, transport := range u.transports {
+				transport.CloseIdleConnections()
+			}
+		}
+	}
+	p.change()
+}
+
+// change wakes those who wait. The caller holds mu.
+func (p *Proxy) change() {
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+// Drain returns when no request to a task is under way, or with the error of ctx.
+func (p *Proxy) Drain(ctx context.Context, id string) error {
+	for {
+		p.mu.Lock()
+		n, changed := p.open[id], p.changed
+		p.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// DrainAll returns when no request is under way, or with the error of ctx.
+func (p *Proxy) DrainAll(ctx context.Context) error {
+	for {
+		p.mu.Lock()
+		n, changed := len(p.open), p.changed
+		p.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// Table returns the routes.
+func (p *Proxy) Table() routefile.Table {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.table
+}
+
+// Open returns the number of requests that are under way, by id of the task.
+func (p *Proxy) Open() map[string]int {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	open := make(map[string]int, len(p.open))
+	for id, n := range p.open {
+		open[id] = n
+	}
+	return open
+}
+
+// Counts returns what was counted since the start.
+func (p *Proxy) Counts() []ingress.Count {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := []ingress.Count{}
+	for k, n := range p.requests {
+		all = append(all, ingress.Count{Service: k.Service, Class: k.Class, Count: n})
+	}
+	slices.SortFunc(all, func(a, b ingress.Count) int { return cmp.Or(strings.Compare(a.Service, b.Service), a.Class-b.Class) })
+	return all
+}
+
+// exchange is a request and what becomes of it.
+type exchange struct {
+	route  routefile.Route
+	client string // IP address
+	secure bool
+	id     string
+	turn   string
+	target string // id of the task; empty before one was dialed
+	fault  string // why there is no answer of a copy
+	body   atomic.Int64
+	slow   atomic.Bool // the client sent nothing of its body for too long
+}
+
+type exchangeKey struct{}
+
+func exchangeOf(ctx context.Context) *exchange {
+	x, _ := ctx.Value(exchangeKey{}).(*exchange)
+	return x
+}
+
+// Handler answers requests that came with TLS, or without.
+func (p *Proxy) Handler(secure bool) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		begun := time.Now()
+		x := &exchange{client: clientIP(r), secure: secure, id: newID()}
+		out := &recorder{ResponseWriter: w}
+		out.Header().Set("X-Request-Id", x.id)
+		defer func() {
+			p.release(x.target)
+			p.record(x, r, out, begun)
+		}()
+		p.serve(out, r, x)
+	})
+}
+
+// serve answers a request.
+func (p *Proxy) serve(w *recorder, r *http.Request, x *exchange) {
+	host, err := requestHost(r)
+	if err != nil {
+		refuse(w, x, http.StatusBadRequest, err.Error())
+		return
+	}
+	if r.Method == http.MethodConnect || r.Method == http.MethodTrace {
+		refuse(w, x, http.StatusMethodNotAllowed, "the method "+r.Method+" is not forwarded")
+		return
+	}
+	if !strings.HasPrefix(r.URL.Path, "/") {
+		refuse(w, x, http.StatusBadRequest, "the path does not begin with a slash")
+		return
+	}
+	table := p.Table()
+	route, found := table.Find(x.secure, host, r.URL.Path)
+	if !found && !x.secure {
+		if _, found = table.Find(true, host, r.URL.Path); found {
+			p.redirect(w, r, host)
+			return
+		}
+	}
+	if !found {
+		refuse(w, x, http.StatusNotFound, "no service has this address")
+		return
+	}
+	x.route = route
+	switch {
+	// A client that has proved nothing for this name may not use a connection made for another one.
+	case r.TLS != nil && r.TLS.ServerName != "" && normalHost(r.TLS.ServerName) != host:
+		refuse(w, x, http.StatusMisdirectedRequest, "the connection was made for another name")
+		return
+	case confusing(table, x.secure, host, r.URL.Path, route):
+		refuse(w, x, http.StatusBadRequest, "the path means another one to other programs: send it without . and .. and escaped slashes")
+		return
+	}
+	if !p.auth.allows(r, route) {
+		w.Header().Set("WWW-Authenticate", `Basic realm="`+route.Service+`", charset="UTF-8"`)
+		refuse(w, x, http.StatusUnauthorized, "name and password are required")
+		return
+	}
+	if route.Auth != "" {
+		r.Header.Del("Authorization") // it is ours
+	}
+	if most := route.MaxBody; most > 0 && r.ContentLength > most {
+		w.Header().Set("Connection", "close")
+		refuse(w, x, http.StatusRequestEntityTooLarge, "the body is larger than "+strconv.FormatInt(most, 10)+" bytes")
+		return
+	}
+	w.idle = route.Idle()
+	if r.Body != nil && r.Body != http.NoBody {
+		pause := route.BodyPause()
+		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+			pause = route.Idle() // a stream in both directions
+		}
+		if route.MaxBody > 0 {
+			r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, route.MaxBody)
+		}
+		r.Body = &pacedBody{ReadCloser: r.Body, control: http.NewResponseController(w.ResponseWriter), pause: pause, exchange: x}
+	}
+	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+}
+
+// redirect answers a request without TLS for an address that has it.
+func (p *Proxy) redirect(w http.ResponseWriter, r *http.Request, host string) {
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	if p.cfg.SecurePort != 443 {
+		host += ":" + strconv.Itoa(p.cfg.SecurePort)
+	}
+	code := http.StatusPermanentRedirect
+	if r.Method == http.MethodGet || r.Method == http.MethodHead {
+		code = http.StatusMovedPermanently
+	}
+	w.Header().Set("Location", "https://"+host+r.URL.RequestURI())
+	w.Header().Set("Content-Length", "0")
+	w.WriteHeader(code)
+}
+
+// refuse answers without a copy.
+func refuse(w http.ResponseWriter, x *exchange, status int, why string) {
+	x.fault = why
+	h := w.Header()
+	h.Set("Content-Type", "text/plain; charset=utf-8")
+	h.Set("X-Content-Type-Options", "nosniff")
+	h.Set("Cache-Control", "no-store")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, http.StatusText(status)+": "+why+" (request "+x.id+")\n")
+}
+
+// failed answers a request that no copy has answered.
+func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
+	x := exchangeOf(r.Context())
+	var large *http.MaxBytesError
+	var network net.Error
+	switch {
+	case errors.As(err, &large):
+		refuse(w, x, http.StatusRequestEntityTooLarge, "the body is larger than "+strconv.FormatInt(large.Limit, 10)+" bytes")
+	case errors.Is(err, errNoCopy):
+		w.Header().Set("Retry-After", retryAfter)
+		refuse(w, x, http.StatusServiceUnavailable, "no copy of the service can be reached")
+	case x.slow.Load():
+		w.Header().Set("Connection", "close")
+		refuse(w, x, http.StatusRequestTimeout, "the body did not come in time")
+	case r.Context().Err() != nil:
+		refuse(w, x, 499, "the client went away")
+	case errors.As(err, &network) && network.Timeout():
+		refuse(w, x, http.StatusGatewayTimeout, "the service did not answer in time")
+	default:
+		p.cfg.Log.Debug("a copy did not answer", "task", x.target, "request", x.id, "error", err)
+		refuse(w, x, http.StatusBadGateway, "the service did not answer")
+	}
+}
+
+// errNoCopy: no copy could be dialed in time.
+var errNoCopy = errors.New("no copy can be reached")
+
+// roundTripper sends a request to a copy.
+type roundTripper struct{ p *Proxy }
+
+// RoundTrip implements http.RoundTripper.
+func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
+	x := exchangeOf(r.Context())
+	patience := time.NewTimer(t.p.cfg.Patience)
+	defer patience.Stop()
+	var failed []string
+	for {
+		target, transport, changed := t.p.pick(x, failed)
+		if transport == nil {
+			// Each was tried, or there is none.
+			wait := time.NewTimer(redial)
+			select {
+			case <-changed:
+			case <-wait.C:
+			case <-patience.C:
+				wait.Stop()
+				return nil, errNoCopy
+			case <-r.Context().Done():
+				wait.Stop()
+				return nil, r.Context().Err()
+			}
+			wait.Stop()
+			failed = nil
+			continue
+		}
+		u := *r.URL
+		u.Host = target.Address
+		out := r.WithContext(r.Context())
+		out.URL = &u
+		if r.Body != nil && r.Body != http.NoBody {
+			out.Body = io.NopCloser(r.Body) // a copy that cannot be dialed closes it; the server does so in the end
+		}
+		resp, err := transport.RoundTrip(out)
+		var dial *dialError
+		if err != nil && errors.As(err, &dial) && r.Context().Err() == nil && x.body.Load() == 0 {
+			t.p.cfg.Log.Debug("a copy cannot be dialed", "task", target.ID, "address", target.Address, "error", err)
+			t.p.release(x.target)
+			x.target = ""
+			failed = append(failed, target.ID)
+			select {
+			case <-patience.C:
+				return nil, errNoCopy
+			default:
+				continue
+			}
+		}
+		return resp, err
+	}
+}
+
+// pick chooses a copy that is not among those that failed, and counts the request to it. Without one
+// the transport is nil.
+func (p *Proxy) pick(x *exchange, failed []string) (forward.Target, *http.Transport, <-chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	u := p.routes[x.route.Key()]
+	if u == nil {
+		return forward.Target{}, nil, p.changed
+	}
+	if x.turn == "" {
+		x.turn = u.balance.Turn()
+	}
+	target, found := u.balance.Pick(x.turn, failed, func(id string) int { return p.open[id] })
+	if !found {
+		return target, nil, p.changed
+	}
+	p.open[target.ID]++
+	x.target = target.ID
+	return target, u.transports[target.Address], p.changed
+}
+
+// release counts a request to a copy less.
+func (p *Proxy) release(id string) {
+	if id == "" {
+		return
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.open[id]--; p.open[id] <= 0 {
+		delete(p.open, id)
+		p.change()
+	}
+}
+
+// newTransport returns what keeps connections to a copy.
+func newTransport(address, protocol string, idle, dialTimeout time.Duration) *http.Transport {
+	dialer := net.Dialer{Timeout: dialTimeout}
+	t := &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			c, err := dialer.DialContext(ctx, "tcp", address)
+			if err != nil {
+				return nil, &dialError{err}
+			}
+			return newQuietConn(c, idle), nil
+		},
+		DisableCompression:     true,
+		MaxIdleConns:           256,
+		MaxIdleConnsPerHost:    256,
+		IdleConnTimeout:        90 * time.Second,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: 256 << 10,
+	}
+	if protocol == taskdef.ProtocolH2C {
+		t.Protocols = new(http.Protocols)
+		t.Protocols.SetUnencryptedHTTP2(true)
+	}
+	return t
+}
+
+// dialError is that of a connection that was not made.
+type dialError struct{ error }
+
+func (e *dialError) Unwrap() error { return e.error }
+
+// buffers is the pool of httputil.ReverseProxy.
+type buffers struct{}
+
+var bufferPool = sync.Pool{New: func() any { return new([32 << 10]byte) }}
+
+func (buffers) Get() []byte  { return bufferPool.Get().(*[32 << 10]byte)[:] }
+func (buffers) Put(b []byte) { bufferPool.Put((*[32 << 10]byte)(b)) }

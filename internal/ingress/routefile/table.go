@@ -1,0 +1,222 @@
+package routefile
+
+import (
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Format is the version of the file's format.
+const Format = 1
+
+// maxFile is the most bytes that are read of a file.
+const maxFile = 16 << 20
+
+// Table is the content of the file.
+type Table struct {
+	Format int     `json:"format"`
+	Routes []Route `json:"routes"`
+}
+
+// Route is where the requests for a host and a path go.
+type Route struct {
+	Service string `json:"service"`
+	taskdef.Ingress
+	// Users may send requests; none: everybody may, unless the ingress has Auth: then nobody may.
+	Users []User `json:"users,omitempty"`
+	// Groups are the revisions that have healthy copies.
+	Groups []Group `json:"groups,omitempty"`
+
+	address taskdef.Address
+}
+
+// User is one who may send requests.
+type User struct {
+	Name string `json:"name"`
+	// Salt and Hash are of the password: PBKDF2 with SHA-256 and Iterations.
+	Salt       []byte `json:"salt"`
+	Hash       []byte `json:"hash"`
+	Iterations int    `json:"iterations"`
+}
+
+// Group are the copies of a revision, which share the requests of a weight.
+type Group struct {
+	Deployment string   `json:"deployment"`
+	Weight     int      `json:"weight"`
+	Targets    []Target `json:"targets"`
+}
+
+// Target is the port of a copy.
+type Target struct {
+	// ID is that of the task, Address IP:PORT of this host.
+	ID      string `json:"id"`
+	Address string `json:"address"`
+}
+
+// Address is the URL of the route.
+func (r Route) Address() taskdef.Address { return r.address }
+
+// Key names the route: its URL in its one spelling.
+func (r Route) Key() string { return r.address.String() }
+
+// Path returns where the file is below a state directory.
+func Path(stateDir string) string { return filepath.Join(stateDir, "ingress", "routes.json") }
+
+// Read reads a file. A file that is missing is an empty table.
+func Read(path string) (Table, error) {
+	info, err := os.Stat(path)
+	if errors.Is(err, os.ErrNotExist) {
+		return Table{Format: Format}, nil
+	}
+	if err != nil {
+		return Table{}, err
+	}
+	if info.Size() > maxFile {
+		return Table{}, fmt.Errorf("%s is larger than %d MiB", path, maxFile>>20)
+	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		return Table{}, err
+	}
+	t, err := Parse(data)
+	if err != nil {
+		return t, fmt.Errorf("%s: %w", path, err)
+	}
+	return t, nil
+}
+
+// Parse reads the content of a file.
+func Parse(data []byte) (Table, error) {
+	var t Table
+	if err := json.Unmarshal(data, &t); err != nil {
+		return t, err
+	}
+	if t.Format != Format {
+		return t, fmt.Errorf("the format is %d, and this version of podtask knows %d", t.Format, Format)
+	}
+	return t, t.check()
+}
+
+// check fills in the addresses and returns what is wrong.
+func (t *Table) check() error {
+	var errs []error
+	seen := make(map[taskdef.Address]string)
+	for i := range t.Routes {
+		r := &t.Routes[i]
+		var err error
+		if r.address, err = taskdef.ParseAddress(r.URL); err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		for _, p := range r.Check() {
+			errs = append(errs, fmt.Errorf("%s: %s", r.URL, p.Text))
+		}
+		if other, taken := seen[r.address]; taken {
+			errs = append(errs, fmt.Errorf("%s belongs to the services %s and %s", r.address, other, r.Service))
+		}
+		seen[r.address] = r.Service
+		for _, g := range r.Groups {
+			for _, target := range g.Targets {
+				if a, err := netip.ParseAddrPort(target.Address); err != nil || a.Port() == 0 || target.ID == "" || g.Weight < 0 {
+					errs = append(errs, fmt.Errorf("%s: the target %q is no IP:PORT of a task with a weight", r.URL, target.Address))
+				}
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Write replaces the file at path durably. Its directory exists.
+func Write(path string, t Table) error {
+	t.Format = Format
+	data, err := json.MarshalIndent(t, "", "\t")
+	if err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".routes-*") // mode 0600
+	if err != nil {
+		return err
+	}
+	defer os.Remove(f.Name()) // fails after the rename
+	_, err = f.Write(data)
+	if err = errors.Join(err, f.Sync(), f.Close()); err != nil {
+		return err
+	}
+	if err := os.Rename(f.Name(), path); err != nil {
+		return err
+	}
+	dir, err := os.Open(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	return errors.Join(dir.Sync(), dir.Close())
+}
+
+// Find returns the route for a request. Host is in lower case, without port and final dot, and path is
+// decoded. An exact name goes before a wildcard, and the longest path before others.
+func (t Table) Find(secure bool, host, path string) (best Route, found bool) {
+	for _, r := range t.Routes {
+		if r.address.Secure == secure && covers(r.address.Host, host) && under(r.address.Path, path) && (!found || rank(r, best) > 0) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+// HasHost returns a route with https for a name; the first of those with the same name.
+func (t Table) HasHost(host string) (best Route, found bool) {
+	for _, r := range t.Routes {
+		if r.address.Secure && covers(r.address.Host, host) && (!found || len(r.address.Host) > len(best.address.Host) || !strings.HasPrefix(r.address.Host, "*.") && strings.HasPrefix(best.address.Host, "*.")) {
+			best, found = r, true
+		}
+	}
+	return best, found
+}
+
+// rank is positive if a goes before b.
+func rank(a, b Route) int {
+	exact := func(r Route) int {
+		if strings.HasPrefix(r.address.Host, "*.") {
+			return 0
+		}
+		return 1
+	}
+	return cmp.Or(exact(a)-exact(b), len(a.address.Path)-len(b.address.Path))
+}
+
+// covers reports whether the host of a route, perhaps a wildcard, is or contains a name.
+func covers(pattern, host string) bool {
+	rest, wild := strings.CutPrefix(pattern, "*")
+	if !wild {
+		return pattern == host
+	}
+	label, _ := strings.CutSuffix(host, rest)
+	return strings.HasSuffix(host, rest) && label != "" && !strings.Contains(label, ".")
+}
+
+// under reports whether a path is a prefix of whole segments.
+func under(prefix, path string) bool {
+	return prefix == "/" || path == prefix || strings.HasPrefix(path, prefix+"/")
+}
+
+// BodyPause is the longest pause within a body.
+func (r Route) BodyPause() time.Duration { return cmp.Or(r.ReadTimeout, taskdef.DefaultReadTimeout) }
+
+// Idle is the longest time in which neither side sends anything.
+func (r Route) Idle() time.Duration { return cmp.Or(r.IdleTimeout, taskdef.DefaultIdleTimeout) }
+
+// Sort puts the routes into the order of their URLs.
+func (t Table) Sort() {
+	slices.SortFunc(t.Routes, func(a, b Route) int {
+		return cmp.Or(strings.Compare(a.URL, b.URL), strings.Compare(a.Service, b.Service))
+	})
+}
