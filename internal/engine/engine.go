@@ -27,6 +27,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/prober"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/routes"
 	"github.com/podtask/podtask/internal/engine/schedule"
 	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
@@ -282,7 +283,7 @@ func NewServices(ctx context.Context, a *Engine, f *fleet.Fleet, options lifecyc
 	a.Names.Serve()
 	return services.Open(ctx, services.Config{
 		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f, Provide: a.Secrets.Provide, Names: a.Names,
-		Hooks: a.Hooks, ResolveHooks: a.resolveHooks,
+		Hooks: a.Hooks, ResolveHooks: a.resolveHooks, Routes: routes.Open(a.cfg.StateDir, a.cfg.RuntimeDir, a.log),
 	})
 }
 

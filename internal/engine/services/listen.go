@@ -166,6 +166,13 @@ func (l *listeners) traffic(service string) (all []Traffic) {
 	return all
 }
 
+// where is where the copies with these ids publish a port of a container.
+func (l *listeners) where(ids []string, container string, port uint16) []forward.Target {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.targetsOf(ids, target{container: container, port: port})
+}
+
 // targetsOf are where the copies with these ids publish a port.
 func (l *listeners) targetsOf(ids []string, to target) (targets []forward.Target) {
 	for _, id := range ids {

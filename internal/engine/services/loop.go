@@ -107,10 +107,12 @@ func (l *runner) Act(ctx context.Context, d driver.ServiceDecision) {
 // tried again.
 func (l *runner) hear(ctx context.Context, s service.State) {
 	not := l.hearing.Follow(s)
+	closed := len(not)
+	not = append(not, l.publish(s)...)
 	if !slices.Equal(not, s.Unheard) {
 		l.tells.Start(ctx, "report", func(ctx context.Context) { l.send(ctx, service.Heard{Not: not}) })
 	}
-	if len(not) == 0 {
+	if closed == 0 { // the ingress proxy is followed
 		return
 	}
 	l.tells.Start(ctx, "retry", func(ctx context.Context) {
@@ -185,6 +187,7 @@ func (l *runner) do(ctx context.Context, s service.State, e service.Effect) serv
 		ctx, cancel := context.WithTimeout(ctx, s.Config.Drain())
 		defer cancel()
 		l.hearing.Drain(ctx, e.ID)
+		l.drainIngress(ctx, s, e.ID)
 		return service.Done{ID: e.ID}
 	case service.StopTask:
 		by := fmt.Sprintf("service %s: %s", s.Name, e.Cause)

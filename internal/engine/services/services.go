@@ -17,6 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/routes"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -60,6 +61,8 @@ type Config struct {
 	// they are.
 	Hooks        Hooks
 	ResolveHooks func(service.Method) (service.Method, error)
+	// Routes are those of public addresses; nil: none is served.
+	Routes *routes.Publisher
 	// HookSpec makes the task of a hook from FAMILY:REVISION of a registered definition; nil: hooks
 	// that are tasks fail. It may be set before Run.
 	HookSpec func(ctx context.Context, definition string) (service.Spec, error)
@@ -102,6 +105,9 @@ func Open(ctx context.Context, cfg Config) (*Services, error) {
 		all.loops[s.Name] = l
 		all.waiting = append(all.waiting, l)
 	}
+	if cfg.Routes != nil {
+		errs = append(errs, cfg.Routes.Keep(slices.Collect(maps.Keys(all.loops))))
+	}
 	return all, errors.Join(errs...)
 }
 
@@ -112,6 +118,13 @@ func (a *Services) Run() {
 		a.wg.Go(l.run)
 	}
 	a.waiting = nil
+	if a.Routes != nil {
+		a.wg.Go(func() {
+			if err := a.Routes.Run(a.ctx, a.lookAtIngress); err != nil && a.ctx.Err() == nil {
+				a.Log.Error("the ingress proxy is not followed", "error", err)
+			}
+		})
+	}
 	a.mu.Unlock()
 	<-a.ctx.Done()
 	a.mu.Lock()
@@ -217,7 +230,7 @@ func (a *Services) Create(ctx context.Context, name string, spec service.Spec, c
 
 // check finds out whether a service can be run, here too.
 func (a *Services) check(ctx context.Context, name string, spec service.Spec, count int, c service.Config) error {
-	err := errors.Join(service.Validate(name, spec, count, c), a.checkListeners(name, service.Config{}, c), a.checkNames(name, spec.Task, c.Names))
+	err := errors.Join(service.Validate(name, spec, count, c), a.checkListeners(name, service.Config{}, c), a.checkIngress(name, spec, c), a.checkNames(name, spec.Task, c.Names))
 	if err == nil && spec.Task.Family != "" {
 		a.provide(spec)
 		err = a.preflight(ctx, spec)
@@ -316,7 +329,7 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 				in.Spec = &spec
 			}
 		}
-		if err := service.Validate(name, spec, count, config); err != nil {
+		if err := errors.Join(service.Validate(name, spec, count, config), a.checkIngress(name, spec, config)); err != nil {
 			return nil, &BadServiceError{err}
 		}
 		return in, nil
@@ -377,6 +390,11 @@ func (a *Services) Watch(ctx context.Context, name string, fn func(service.State
 
 // forget drops a service of which nothing is left.
 func (a *Services) forget(s service.State) error {
+	if a.Routes != nil {
+		if _, err := a.Routes.Set(s.Name, nil); err != nil {
+			return err
+		}
+	}
 	if err := a.Store.Delete(s.ID); err != nil {
 		return fmt.Errorf("delete the record of service %s: %w", s.Name, err)
 	}

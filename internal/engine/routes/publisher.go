@@ -1,0 +1,264 @@
+package routes
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"sync"
+
+	"github.com/fsnotify/fsnotify"
+	"github.com/podtask/podtask/internal/ingress"
+	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Publisher writes the routes of all services. Its methods may be called concurrently.
+type Publisher struct {
+	log          *slog.Logger
+	file, socket string
+	client       *http.Client
+
+	mu sync.Mutex
+	// routes are what the file has, or had before the agent started.
+	routes  []routefile.Route
+	written bool // the file is as routes have it
+	status  *ingress.Status
+}
+
+// Open reads the routes that the agent before has left. A file that cannot be read is replaced with the
+// first change.
+func Open(stateDir, runtimeDir string, log *slog.Logger) *Publisher {
+	p := &Publisher{log: log, file: routefile.Path(stateDir), socket: ingress.SocketPath(runtimeDir)}
+	p.client = &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true,
+		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return api.DialSocket(ctx, p.socket) },
+	}}
+	t, err := routefile.Read(p.file)
+	if err != nil {
+		log.Warn("the routes of the ingress proxy are written anew", "error", err)
+		return p
+	}
+	p.routes, p.written = t.Routes, true
+	return p
+}
+
+// Keep forgets the routes of services that are not among these.
+func (p *Publisher) Keep(services []string) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	kept := slices.DeleteFunc(slices.Clone(p.routes), func(r routefile.Route) bool { return !slices.Contains(services, r.Service) })
+	return p.replace(kept)
+}
+
+// Set replaces the routes of a service. Those with an address that another service has are left out, and
+// returned.
+func (p *Publisher) Set(name string, routes []routefile.Route) (refused []service.Unheard, err error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	all := slices.DeleteFunc(slices.Clone(p.routes), func(r routefile.Route) bool { return r.Service == name })
+	taken := make(map[taskdef.Address]string)
+	for _, r := range all {
+		if a, err := taskdef.ParseAddress(r.URL); err == nil {
+			taken[a] = r.Service
+		}
+	}
+	for _, r := range routes {
+		a, err := taskdef.ParseAddress(r.URL)
+		if err != nil {
+			refused = append(refused, service.Unheard{Address: r.URL, Problem: err.Error()})
+			continue
+		}
+		if other, is := taken[a]; is {
+			refused = append(refused, service.Unheard{Address: r.URL, Problem: fmt.Sprintf("service %s has it", other)})
+			continue
+		}
+		taken[a] = name
+		r.Service = name
+		all = append(all, r)
+	}
+	return refused, p.replace(all)
+}
+
+// replace writes the routes, if they differ. The caller holds mu.
+func (p *Publisher) replace(all []routefile.Route) error {
+	t := routefile.Table{Routes: all}
+	t.Sort()
+	if p.written && sameRoutes(p.routes, t.Routes) || !p.written && len(all) == 0 && !exists(p.file) {
+		return nil
+	}
+	p.routes, p.written = t.Routes, false
+	if err := os.MkdirAll(filepath.Dir(p.file), 0o700); err != nil {
+		return err
+	}
+	if err := routefile.Write(p.file, t); err != nil {
+		return fmt.Errorf("write the routes of the ingress proxy: %w", err)
+	}
+	p.written = true
+	return nil
+}
+
+func exists(path string) bool { _, err := os.Stat(path); return err == nil }
+
+func sameRoutes(a, b []routefile.Route) bool {
+	return slices.EqualFunc(a, b, func(x, y routefile.Route) bool {
+		return x.Service == y.Service && x.Ingress == y.Ingress && reflect.DeepEqual(x.Users, y.Users) && reflect.DeepEqual(x.Groups, y.Groups)
+	})
+}
+
+// Drain waits until the proxy has no request to a task any more, which the routes no longer have. It
+// reports whether that is so: without a proxy there are none.
+func (p *Publisher) Drain(ctx context.Context, task string) bool {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://ingress/v1/drain?task="+url.QueryEscape(task), nil)
+	if err != nil {
+		return true
+	}
+	answer, err := p.client.Do(r)
+	if err != nil {
+		return ctx.Err() == nil
+	}
+	answer.Body.Close()
+	return answer.StatusCode == http.StatusNoContent
+}
+
+// Status is what the proxy has said last; nil if it does not run.
+func (p *Publisher) Status() *ingress.Status {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.status
+}
+
+// notRunning is what to do when the proxy does not run.
+const notRunning = "the ingress proxy does not run: start it with `systemctl --user enable --now podtask-ingress.service` or `podtask ingress serve`"
+
+// Problems are why addresses of a service are not served, in the order of the routes.
+func (p *Publisher) Problems(addresses []taskdef.Ingress) (all []service.Unheard) {
+	status := p.Status()
+	for _, i := range addresses {
+		a, err := taskdef.ParseAddress(i.URL)
+		if err != nil {
+			continue
+		}
+		switch {
+		case status == nil:
+			all = append(all, service.Unheard{Address: i.URL, Problem: notRunning})
+		case a.Secure && len(status.Secure) == 0 || !a.Secure && len(status.Plain) == 0:
+			all = append(all, service.Unheard{Address: i.URL, Problem: "the ingress proxy does not listen for it: `podtask ingress status` has its addresses"})
+		case status.Problem != "":
+			all = append(all, service.Unheard{Address: i.URL, Problem: "the ingress proxy does not read its routes: " + status.Problem})
+		case a.Secure:
+			for _, c := range status.Certificates {
+				if c.Name == a.Host && c.Problem != "" {
+					all = append(all, service.Unheard{Address: i.URL, Problem: "its certificate: " + c.Problem})
+				}
+			}
+		}
+	}
+	return all
+}
+
+// Run follows what the proxy says until ctx ends, and calls changed after each change.
+func (p *Publisher) Run(ctx context.Context, changed func()) error {
+	dir := filepath.Dir(p.socket)
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return err
+	}
+	w, err := fsnotify.NewWatcher()
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	if err := w.Add(dir); err != nil {
+		return err
+	}
+	for ctx.Err() == nil {
+		if err := p.listen(ctx, changed); err != nil && ctx.Err() == nil {
+			p.log.Debug("the ingress proxy does not answer", "error", err)
+		}
+		p.mu.Lock()
+		was := p.status
+		p.status = nil
+		p.mu.Unlock()
+		if was != nil && ctx.Err() == nil {
+			changed()
+		}
+		if !p.await(ctx, w) {
+			break
+		}
+	}
+	return ctx.Err()
+}
+
+// await waits until the socket of the proxy is made; false: ctx has ended.
+func (p *Publisher) await(ctx context.Context, w *fsnotify.Watcher) bool {
+	for {
+		// After a handover another process serves the socket that is there.
+		if c, err := api.DialSocket(ctx, p.socket); err == nil {
+			c.Close()
+			return true
+		}
+		select {
+		case <-ctx.Done():
+			return false
+		case e, ok := <-w.Events:
+			if !ok {
+				return false
+			}
+			if e.Name != p.socket {
+				continue
+			}
+		case <-w.Errors:
+		}
+	}
+}
+
+// maxStatus is the longest status that is read.
+const maxStatus = 16 << 20
+
+// listen reads what the proxy says until it ends.
+func (p *Publisher) listen(ctx context.Context, changed func()) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://ingress/v1/watch", nil)
+	if err != nil {
+		return err
+	}
+	answer, err := p.client.Do(r)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	body := &io.LimitedReader{R: answer.Body}
+	d := json.NewDecoder(body)
+	for {
+		body.N = maxStatus
+		var s ingress.Status
+		if err := d.Decode(&s); err != nil {
+			return err
+		}
+		p.mu.Lock()
+		before := p.status
+		p.status = &s
+		p.mu.Unlock()
+		if before == nil || said(*before) != said(s) {
+			changed()
+		}
+	}
+}
+
+// said is the part of a status that services see.
+func said(s ingress.Status) string {
+	data, err := json.Marshal([]any{s.Problem, s.Certificates, s.Plain, s.Secure})
+	if err != nil {
+		return err.Error()
+	}
+	return string(data)
+}
