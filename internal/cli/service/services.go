@@ -106,6 +106,7 @@ func SettingsFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "listen", Usage: "forward connections to healthy copies: `[IP:]PORT=CONTAINER:PORT`, or none"},
 		&cli.StringSliceFlag{Name: "name-as", Usage: "let tasks of the namespace reach healthy copies as `NAME[:PORT][=CONTAINER:PORT]`, or none"},
 		&cli.StringFlag{Name: "namespace", Usage: "let the copies reach the names of services in the namespace `NAME`, or none", DefaultText: "default with --name-as"},
+		&cli.StringSliceFlag{Name: "ingress", Usage: "serve a public address: `URL=CONTAINER:PORT[,OPTION=VALUE...]`, or none"},
 		&cli.DurationFlag{Name: "drain", Usage: "let a copy finish its connections for `TIME` before it is stopped", DefaultText: "30s"},
 		&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container"},
 		&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, one per line"},
@@ -248,6 +249,9 @@ func (k serviceCall) settings() (api.ServiceSettings, error) {
 		return s, err
 	}
 	s.Namespace = k.c.String("namespace")
+	if s.Ingress, err = ingressFlag(k.c); err != nil {
+		return s, err
+	}
 	s.TaskOptions = api.TaskOptions{Pull: k.c.String("pull"), Limits: k.c.String("limits"), PIDsLimit: k.c.String("pids-limit"), CPUPeriod: k.c.String("cpu-period"), ClampUlimits: k.c.Bool("clamp-ulimits")}
 	s.TaskSettings, err = k.taskSettings()
 	return s, err
@@ -301,6 +305,33 @@ func listenersFlag(c *cli.Context, name string) (*[]api.Listener, error) {
 		return nil, command.Usagef(command.Path(c), "--%s %v", name, err)
 	}
 	return &listeners, nil
+}
+
+// ingressFlag returns the public addresses of --ingress; nil if it is not given.
+func ingressFlag(c *cli.Context) (*[]api.Ingress, error) {
+	if !c.IsSet("ingress") {
+		return nil, nil
+	}
+	words, all := c.StringSlice("ingress"), []api.Ingress{}
+	if len(words) == 1 && words[0] == "none" {
+		return &all, nil
+	}
+	var problems []string
+	for _, w := range words {
+		i, err := taskdef.ParseIngress(w)
+		if err != nil {
+			problems = append(problems, err.Error())
+			continue
+		}
+		for _, p := range i.Check() {
+			problems = append(problems, p.Text)
+		}
+		all = append(all, api.FromIngress(i))
+	}
+	if len(problems) > 0 {
+		return nil, command.Usagef(command.Path(c), "--ingress %s", strings.Join(problems, "; "))
+	}
+	return &all, nil
 }
 
 // parseListeners reads the words of --listen; the only word "none" stands for no listener.

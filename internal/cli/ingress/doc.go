@@ -1,0 +1,3 @@
+// Package ingress has the commands of `podtask ingress`: they run the ingress proxy, show what it serves,
+// and help to trust its own certificates.
+package ingress
