@@ -1,0 +1,282 @@
+//go:build e2e && bed_systemd
+
+package e2e
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/ingress"
+)
+
+// ingressUnit is the ingress proxy as a service of the user, as contrib/systemd has it, on two ports of
+// the loopback.
+type ingressUnit struct {
+	systemctl     func(args ...string) string
+	plain, secure int
+}
+
+// ingressUnit installs the units of contrib/systemd until the test ends.
+func (b *box) ingressUnit() ingressUnit {
+	t := b.t
+	t.Helper()
+	u := ingressUnit{plain: freePort(t), secure: freePort(t)}
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(home, ".config", "systemd", "user")
+	u.systemctl = func(args ...string) string {
+		t.Helper()
+		out, err := exec.Command("systemctl", append([]string{"--user"}, args...)...).CombinedOutput()
+		if err != nil {
+			said, _ := exec.Command("journalctl", "--user", "--no-pager", "-n", "40", "-u", "podtask-ingress.service").CombinedOutput()
+			t.Fatalf("systemctl %v: %v %s\n%s", args, err, out, said)
+		}
+		return strings.TrimSpace(string(out))
+	}
+	units := []string{"podtask-ingress.service", "podtask-ingress-http.socket", "podtask-ingress-https.socket"}
+	t.Cleanup(func() {
+		u.systemctl(append([]string{"stop"}, units...)...)
+		for _, name := range units {
+			_ = os.Remove(filepath.Join(dir, name))
+			_ = os.RemoveAll(filepath.Join(dir, name+".d"))
+		}
+		u.systemctl("daemon-reload")
+	})
+	settings := map[string]string{
+		"podtask-ingress.service":      fmt.Sprintf("[Service]\nExecStart=\nExecStart=%s ingress serve\nEnvironment=XDG_STATE_HOME=%s\n", bed.podtask, b.stateHome()),
+		"podtask-ingress-http.socket":  fmt.Sprintf("[Socket]\nListenStream=\nListenStream=127.0.0.1:%d\n", u.plain),
+		"podtask-ingress-https.socket": fmt.Sprintf("[Socket]\nListenStream=\nListenStream=127.0.0.1:%d\n", u.secure),
+	}
+	contrib := filepath.Join(filepath.Dir(os.Getenv("PODTASK_EXAMPLES")), "contrib", "systemd")
+	for _, name := range units {
+		text, err := os.ReadFile(filepath.Join(contrib, name))
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(dir, name+".d"), 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name+".d", "test.conf"), []byte(settings[name]), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	u.systemctl("daemon-reload")
+	u.systemctl("start", "podtask-ingress.service")
+	return u
+}
+
+// pid is the process of the proxy.
+func (u ingressUnit) pid(t *testing.T) int {
+	t.Helper()
+	pid, err := strconv.Atoi(u.systemctl("show", "--property=MainPID", "--value", "podtask-ingress.service"))
+	if err != nil || pid == 0 {
+		t.Fatalf("no process: %v", err)
+	}
+	return pid
+}
+
+// client sends all requests to the proxy, and trusts the internal authority.
+func (u ingressUnit) client(b *box) *http.Client {
+	b.t.Helper()
+	roots := x509.NewCertPool()
+	if !roots.AppendCertsFromPEM([]byte(b.want(0, "ingress", "trust", "--export=-").out)) {
+		b.t.Fatal("no certificate of the authority")
+	}
+	return &http.Client{
+		Timeout:       patience,
+		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		Transport: &http.Transport{
+			TLSClientConfig: &tls.Config{RootCAs: roots}, ForceAttemptHTTP2: true, MaxIdleConnsPerHost: 8,
+			DialContext: func(ctx context.Context, network, address string) (net.Conn, error) {
+				port := u.plain
+				if strings.HasSuffix(address, ":443") {
+					port = u.secure
+				}
+				return (&net.Dialer{}).DialContext(ctx, network, fmt.Sprintf("127.0.0.1:%d", port))
+			},
+		},
+	}
+}
+
+// askURL returns the greeting of a copy.
+func askURL(c *http.Client, url string) (string, error) {
+	r, err := c.Post(url+"/env/GREETING", "text/plain", strings.NewReader("hello"))
+	if err != nil {
+		return "", err
+	}
+	defer r.Body.Close()
+	text, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != http.StatusOK {
+		return "", fmt.Errorf("status %s, %v: %s", r.Status, err, text)
+	}
+	greeting, _, _ := strings.Cut(string(text), " ")
+	return greeting, nil
+}
+
+// askSteadily asks until the end, and returns the answers. None may be lost.
+func askSteadily(t *testing.T, c *http.Client, url string) (end func() map[string]int) {
+	var mu sync.Mutex
+	var all sync.WaitGroup
+	answers, stop := map[string]int{}, make(chan struct{})
+	for range 4 {
+		all.Go(func() {
+			pace := time.NewTicker(10 * time.Millisecond)
+			defer pace.Stop()
+			for {
+				select {
+				case <-stop:
+					return
+				case <-pace.C:
+				}
+				text, err := askURL(c, url)
+				mu.Lock()
+				if err != nil {
+					t.Errorf("a request was lost: %v", err)
+				}
+				answers[text]++
+				mu.Unlock()
+			}
+		})
+	}
+	once := sync.OnceFunc(func() { close(stop); all.Wait() })
+	t.Cleanup(once)
+	return func() map[string]int { once(); t.Logf("answers: %v", answers); return answers }
+}
+
+// held is a request whose body is not sent yet, so that it is under way.
+type held struct {
+	body   *io.PipeWriter
+	answer chan string
+}
+
+func hold(c *http.Client, url string) held {
+	from, to := io.Pipe()
+	h := held{to, make(chan string, 1)}
+	go func() {
+		r, err := c.Post(url+"/env/GREETING", "text/plain", from)
+		if err != nil {
+			h.answer <- err.Error()
+			return
+		}
+		defer r.Body.Close()
+		text, err := io.ReadAll(r.Body)
+		h.answer <- fmt.Sprintf("%d %s %v", r.StatusCode, strings.TrimSpace(string(text)), err)
+	}()
+	_, _ = to.Write([]byte("hel"))
+	return h
+}
+
+// finish sends the rest, and returns the answer.
+func (h held) finish() string {
+	_, _ = h.body.Write([]byte("lo"))
+	_ = h.body.Close()
+	return <-h.answer
+}
+
+// A service behind the ingress proxy: an update under steady requests loses none, the end of the agent cuts
+// none, another process takes over from the proxy without a cut, and one that is killed comes back.
+func TestIngressServesAService(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	definition := b.define(served("one"))
+	create := []string{"service", "create", b.family, definition, "--count=2", "--wait", "--timeout=4m"}
+	if r := b.want(125, append(create, "--ingress=https://app.localhost=app:80")...); !strings.Contains(r.err, "portMappings") {
+		t.Errorf("a port that is not published: %s", r.err)
+	}
+	b.want(0, append(create, "--ingress=https://app.localhost=app:8080")...)
+	if r := b.want(0, "why", b.family); !strings.Contains(r.out, "podtask ingress serve") {
+		t.Errorf("without a proxy, why printed %s", r.out)
+	}
+	if r := b.want(125, "ingress", "status"); !strings.Contains(r.err, "does not run") {
+		t.Errorf("without a proxy, status printed %s", r.err)
+	}
+	if r := b.want(125, "service", "create", b.family+"2", definition, "--ingress=https://APP.localhost./=app:8080"); !strings.Contains(r.err, "service "+b.family+" has https://app.localhost already") {
+		t.Errorf("an address of another service: %s", r.err)
+	}
+	proxy := b.ingressUnit()
+	c, url := proxy.client(b), "https://app.localhost"
+	if text, err := askURL(c, url); text != "one" {
+		t.Fatalf("answer %q, %v", text, err)
+	}
+	eventually(t, "why without the proxy's absence", func() bool { return !strings.Contains(b.want(0, "why", b.family).out, "ingress") })
+	r, err := c.Get("http://app.localhost/env/GREETING?a=b")
+	if err != nil || r.StatusCode != http.StatusMovedPermanently || r.Header.Get("Location") != fmt.Sprintf("https://app.localhost:%d/env/GREETING?a=b", proxy.secure) {
+		t.Errorf("without TLS: %v, %+v", err, r)
+	}
+	var s ingress.Status
+	if err := json.Unmarshal([]byte(b.want(0, "ingress", "status", "--format=json").out), &s); err != nil || len(s.Routes) != 1 || len(s.Certificates) != 1 || s.Certificates[0].Issuer != "internal" {
+		t.Errorf("status %+v, %v", s, err)
+	}
+
+	// An update, with a request that lasts as long.
+	slow := hold(c, url)
+	end := askSteadily(t, c, url)
+	b.want(0, "service", "update", b.family, b.define(served("two")), "--wait", "--timeout=4m", "--drain=10s")
+	if answers := end(); answers["one"] == 0 || answers["two"] == 0 {
+		t.Errorf("answers by copies: %v, want some of both revisions", answers)
+	}
+	if got := slow.finish(); !strings.HasPrefix(got, "200 one") && !strings.HasPrefix(got, "502") { // its copy had 10 s
+		t.Errorf("the request that lasted answered %s", got)
+	}
+
+	// The agent is killed while a request is under way. Routes stay.
+	slow = hold(c, url)
+	agent.kill()
+	end = askSteadily(t, c, url)
+	b.agent()
+	if got := slow.finish(); !strings.HasPrefix(got, "200 two 5") {
+		t.Errorf("the request during which the agent was killed answered %s", got)
+	}
+	if r := b.want(0, "ingress", "ls"); !strings.Contains(r.out, "https://app.localhost") {
+		t.Errorf("ls printed %s", r.out)
+	}
+
+	// Another process takes over; what is under way finishes in the old one.
+	slow = hold(c, url)
+	before := proxy.pid(t)
+	proxy.systemctl("reload", "podtask-ingress.service")
+	eventually(t, "another process", func() bool { return proxy.pid(t) != before })
+	if got := slow.finish(); !strings.HasPrefix(got, "200 two 5") {
+		t.Errorf("the request during which the proxy was replaced answered %s", got)
+	}
+	end()
+
+	// The proxy is killed. Clients that connect wait until it is back.
+	before = proxy.pid(t)
+	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	c.CloseIdleConnections()
+	eventually(t, "an answer of a new proxy", func() bool {
+		text, err := askURL(proxy.client(b), url)
+		return err == nil && text == "two"
+	})
+	if logs := b.want(0, "ingress", "logs", "--tail=1", b.family).out; !strings.Contains(logs, `"service":"`+b.family+`"`) {
+		t.Errorf("logs printed %s", logs)
+	}
+	b.want(0, "service", "update", b.family, "--ingress=none")
+	if r := b.want(0, "ingress", "ls"); strings.Contains(r.out, "app.localhost") {
+		t.Errorf("ls without an address printed %s", r.out)
+	}
+	b.removeService()
+}
