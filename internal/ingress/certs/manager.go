@@ -38,6 +38,8 @@ type Config struct {
 	// PlainPort and SecurePort are where this host listens for requests without and with TLS; the authority
 	// comes to 80 and 443.
 	PlainPort, SecurePort int
+	// CheckEvery is how often certificates of the ACME server are looked at, whether they have to be renewed (10 min).
+	CheckEvery time.Duration
 	// Now is the clock for the internal authority and for warnings; nil for time.Now.
 	Now func() time.Time
 	// Changed is called when the status of a certificate has changed.
@@ -95,7 +97,7 @@ func (m *Manager) startACME() {
 	}
 	logger := zap.NewNop() // what fails is an event
 	m.cache = certmagic.NewCache(certmagic.CacheOptions{
-		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return m.acme, nil }, Logger: logger,
+		GetConfigForCert: func(certmagic.Certificate) (*certmagic.Config, error) { return m.acme, nil }, Logger: logger, RenewCheckInterval: m.cfg.CheckEvery,
 	})
 	context.AfterFunc(m.ctx, m.cache.Stop)
 	m.acme = certmagic.New(m.cache, certmagic.Config{
