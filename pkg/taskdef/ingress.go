@@ -63,6 +63,7 @@ const maxIngress = 64
 var (
 	// hostName is a name of DNS in lower case, as a certificate may have it.
 	hostName = regexp.MustCompile(`^(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	plainPath = regexp.MustCompile(`^[A-Za-z0-9/_.~+@-]*$`)
 	// privateNames are the ends of names that no public authority certifies.
 	privateNames = []string{"localhost", "test", "example", "invalid", "internal", "local", "home.arpa", "lan"}
 )
@@ -113,8 +114,8 @@ func ParseAddress(text string) (Address, error) {
 		return wrong("the host %q is no name of DNS; names with other letters are written as xn--", u.Hostname())
 	}
 	p := cmp.Or(u.Path, "/")
-	if clean := path.Clean(p); p != clean && p != clean+"/" || strings.ContainsAny(p, "\\%;*{}\x00") || u.RawPath != "" {
-		return wrong("the path is plain segments, without . and .., and without escapes")
+	if clean := path.Clean(p); p != clean && p != clean+"/" || !plainPath.MatchString(p) || u.RawPath != "" {
+		return wrong("the path is segments of letters, digits and -_.~+@, without . and .. and escapes")
 	}
 	return Address{Secure: u.Scheme == "https", Host: host, Path: path.Clean(p)}, nil
 }

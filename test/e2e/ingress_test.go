@@ -218,7 +218,7 @@ func TestIngressServesAService(t *testing.T) {
 	if text, err := askURL(c, url); text != "one" {
 		t.Fatalf("answer %q, %v", text, err)
 	}
-	eventually(t, "why without the proxy's absence", func() bool { return !strings.Contains(b.want(0, "why", b.family).out, "ingress") })
+	eventually(t, "why without the proxy's absence", func() bool { return !strings.Contains(b.want(0, "why", b.family).out, "podtask ingress serve") })
 	r, err := c.Get("http://app.localhost/env/GREETING?a=b")
 	if err != nil || r.StatusCode != http.StatusMovedPermanently || r.Header.Get("Location") != fmt.Sprintf("https://app.localhost:%d/env/GREETING?a=b", proxy.secure) {
 		t.Errorf("without TLS: %v, %+v", err, r)
