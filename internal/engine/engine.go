@@ -283,7 +283,7 @@ func NewServices(ctx context.Context, a *Engine, f *fleet.Fleet, options lifecyc
 	a.Names.Serve()
 	return services.Open(ctx, services.Config{
 		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f, Provide: a.Secrets.Provide, Names: a.Names,
-		Hooks: a.Hooks, ResolveHooks: a.resolveHooks, Routes: routes.Open(a.cfg.StateDir, a.cfg.RuntimeDir, a.log),
+		Hooks: a.Hooks, ResolveHooks: a.resolveHooks, Routes: routes.Open(a.cfg.StateDir, a.cfg.RuntimeDir, a.log), ReadSecret: a.Secrets.ReadSecret,
 	})
 }
 

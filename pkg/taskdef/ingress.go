@@ -179,6 +179,9 @@ func (i Ingress) Check() (problems []IngressProblem) {
 			refuse(t.member, "%s is 1 s to 24 h in whole seconds", t.member)
 		}
 	}
+	if i.Auth != "" && (!IsSecretSource(i.Auth) || strings.HasPrefix(i.Auth, "env:")) {
+		refuse("auth", "auth is a secret of this host, as podman:NAME or file:PATH, not %q", i.Auth)
+	}
 	return problems
 }
 

@@ -92,6 +92,7 @@ func TestCheckIngress(t *testing.T) {
 		"https://a.example.org=web:80,certificate=x.pem":      "absolute path",
 		"https://a.example.org=web:80,certificate=/x.pem":     "both or none",
 		"https://a.example.org=web:80,certificate-key=/x.pem": "both or none",
+		"https://a.example.org=web:80,auth=secret":            "podman:NAME",
 		"https://a.example.org=web:80,protocol=h3":            "protocol",
 		"https://a.example.org=web:80,read-timeout=25h":       "24 h",
 		"https://a.example.org=web:80,idle-timeout=1500ms":    "whole seconds",

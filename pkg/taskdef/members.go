@@ -206,7 +206,7 @@ var extensions = []member{
 	{extensionMember + ".namespace", honoured, "the task reaches the services of this namespace by name, if an agent runs it (docs/names.md); not with networkMode `host` and `none`", nil},
 	{extensionMember + ".network", honoured, "with `bridge` or `awsvpc`: `pasta`, `slirp4netns` or `shared` (Podman's default) give all containers one network namespace, connected by that program; any other value is the name of a Podman network to join", nil},
 	{extensionMember + ".ingress", honoured, "public addresses of a service of this task ([docs/online.md](online.md)); tasks that are not copies of a service ignore it", nil},
-	{extensionMember + ".ingress[].auth", honoured, "secret with a line `USER:PASSWORD` for each who may send requests: `podman:NAME` or an ARN that is a reference", nil},
+	{extensionMember + ".ingress[].auth", honoured, "secret with a line `USER:PASSWORD` for each who may send requests: `podman:NAME`, `file:PATH` or another source of this host", nil},
 	{extensionMember + ".ingress[].certificate", honoured, "`acme`, `internal`, or the absolute path of a PEM file", nil},
 	{extensionMember + ".ingress[].certificateKey", honoured, "absolute path of the key of a certificate from a file", nil},
 	{extensionMember + ".ingress[].containerName", honoured, "", nil},

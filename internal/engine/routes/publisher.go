@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -40,10 +39,7 @@ type Publisher struct {
 // first change.
 func Open(stateDir, runtimeDir string, log *slog.Logger) *Publisher {
 	p := &Publisher{log: log, file: routefile.Path(stateDir), socket: ingress.SocketPath(runtimeDir)}
-	p.client = &http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return api.DialSocket(ctx, p.socket) },
-	}}
+	p.client = ingress.Client(p.socket)
 	t, err := routefile.Read(p.file)
 	if err != nil {
 		log.Warn("the routes of the ingress proxy are written anew", "error", err)
@@ -116,6 +112,19 @@ func sameRoutes(a, b []routefile.Route) bool {
 	})
 }
 
+// Users returns those that an address of a service has, or had before the agent started, from the same
+// secret.
+func (p *Publisher) Users(name string, i taskdef.Ingress) []routefile.User {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, r := range p.routes {
+		if r.Service == name && r.URL == i.URL && r.Auth == i.Auth {
+			return r.Users
+		}
+	}
+	return nil
+}
+
 // Drain waits until the proxy has no request to a task any more, which the routes no longer have. It
 // reports whether that is so: without a proxy there are none.
 func (p *Publisher) Drain(ctx context.Context, task string) bool {
@@ -131,15 +140,17 @@ func (p *Publisher) Drain(ctx context.Context, task string) bool {
 	return answer.StatusCode == http.StatusNoContent
 }
 
+// Ask returns what the proxy says about itself now; nil if none runs.
+func (p *Publisher) Ask(ctx context.Context) (*ingress.Status, error) {
+	return ingress.Ask(ctx, p.socket)
+}
+
 // Status is what the proxy has said last; nil if it does not run.
 func (p *Publisher) Status() *ingress.Status {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.status
 }
-
-// notRunning is what to do when the proxy does not run.
-const notRunning = "the ingress proxy does not run: start it with `systemctl --user enable --now podtask-ingress.service` or `podtask ingress serve`"
 
 // Problems are why addresses of a service are not served, in the order of the routes.
 func (p *Publisher) Problems(addresses []taskdef.Ingress) (all []service.Unheard) {
@@ -151,7 +162,7 @@ func (p *Publisher) Problems(addresses []taskdef.Ingress) (all []service.Unheard
 		}
 		switch {
 		case status == nil:
-			all = append(all, service.Unheard{Address: i.URL, Problem: notRunning})
+			all = append(all, service.Unheard{Address: i.URL, Problem: ingress.NotRunning})
 		case a.Secure && len(status.Secure) == 0 || !a.Secure && len(status.Plain) == 0:
 			all = append(all, service.Unheard{Address: i.URL, Problem: "the ingress proxy does not listen for it: `podtask ingress status` has its addresses"})
 		case status.Problem != "":

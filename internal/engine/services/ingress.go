@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"sync"
 
+	"github.com/podtask/podtask/internal/engine/routes"
 	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -22,9 +24,15 @@ func (l *runner) publish(s service.State) (not []service.Unheard) {
 	if s.Gone() {
 		addresses = nil
 	}
-	routes := make([]routefile.Route, 0, len(addresses))
+	l.users.forget(s.Primary().ID)
+	list := make([]routefile.Route, 0, len(addresses))
 	for _, i := range addresses {
 		r := routefile.Route{Service: s.Name, Ingress: i}
+		if i.Auth != "" {
+			if r.Users = l.usersOf(i); r.Users == nil {
+				r.Users = l.all.Routes.Users(s.Name, i)
+			}
+		}
 		for _, g := range s.Groups(false) {
 			group := routefile.Group{Deployment: g.Deployment, Weight: int(g.Weight)}
 			for _, t := range l.hearing.where(g.Copies, i.Container, i.Port) {
@@ -32,9 +40,9 @@ func (l *runner) publish(s service.State) (not []service.Unheard) {
 			}
 			r.Groups = append(r.Groups, group)
 		}
-		routes = append(routes, r)
+		list = append(list, r)
 	}
-	refused, err := l.all.Routes.Set(s.Name, routes)
+	refused, err := l.all.Routes.Set(s.Name, list)
 	if err != nil {
 		for _, i := range addresses {
 			not = append(not, service.Unheard{Address: i.URL, Problem: err.Error()})
@@ -42,12 +50,77 @@ func (l *runner) publish(s service.State) (not []service.Unheard) {
 		return not
 	}
 	not = refused
+	for _, i := range addresses {
+		if problem := l.users.problem(i.Auth); problem != "" {
+			not = append(not, service.Unheard{Address: i.URL, Problem: problem})
+		}
+	}
 	for _, u := range l.all.Routes.Problems(addresses) {
 		if !slices.ContainsFunc(not, func(o service.Unheard) bool { return o.Address == u.Address }) {
 			not = append(not, u)
 		}
 	}
 	return not
+}
+
+// users are those of the secrets that a service's addresses name, read once for a deployment.
+type users struct {
+	mu         sync.Mutex
+	deployment string
+	read       map[string]usersRead // by source
+}
+
+// usersRead is what a source had.
+type usersRead struct {
+	users []routefile.User
+	err   error
+}
+
+// forget has the secrets read again for another deployment.
+func (u *users) forget(deployment string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if u.deployment != deployment {
+		u.deployment, u.read = deployment, map[string]usersRead{}
+	}
+}
+
+// problem is why nobody may send requests that a secret protects; "" if somebody may.
+func (u *users) problem(source string) string {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if err := u.read[source].err; err != nil {
+		return fmt.Sprintf("its users cannot be read: %v; `podtask service update --force` reads them again", err)
+	}
+	return ""
+}
+
+// usersOf returns the users of an address; nil while they are read, or if they cannot be.
+func (l *runner) usersOf(i taskdef.Ingress) []routefile.User {
+	l.users.mu.Lock()
+	defer l.users.mu.Unlock()
+	known, begun := l.users.read[i.Auth]
+	if begun {
+		return known.users
+	}
+	l.users.read[i.Auth] = usersRead{}
+	deployment := l.users.deployment
+	l.tells.Start(l.all.ctx, "users of "+i.Auth, func(ctx context.Context) {
+		var r usersRead
+		secret, err := l.all.ReadSecret(ctx, i.Auth)
+		if err == nil {
+			r.users, err = routes.Users(secret)
+			clear(secret)
+		}
+		r.err = err
+		l.users.mu.Lock()
+		if l.users.deployment == deployment {
+			l.users.read[i.Auth] = r
+		}
+		l.users.mu.Unlock()
+		l.send(ctx, service.TimerFired{})
+	})
+	return nil
 }
 
 // drainIngress waits until the ingress proxy has no request to a copy any more.

@@ -32,6 +32,7 @@ type runner struct {
 	watches  loop.Jobs[string] // by id of the task
 	hearing  *listeners
 	tells    loop.Jobs[string] // what is told and tried again about listeners
+	users    users
 	unproven bool              // the latest write may or may not be in the record
 }
 

@@ -63,6 +63,8 @@ type Config struct {
 	ResolveHooks func(service.Method) (service.Method, error)
 	// Routes are those of public addresses; nil: none is served.
 	Routes *routes.Publisher
+	// ReadSecret reads the users of public addresses from the source of a secret.
+	ReadSecret func(ctx context.Context, source string) ([]byte, error)
 	// HookSpec makes the task of a hook from FAMILY:REVISION of a registered definition; nil: hooks
 	// that are tasks fail. It may be set before Run.
 	HookSpec func(ctx context.Context, definition string) (service.Spec, error)

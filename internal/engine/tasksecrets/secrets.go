@@ -228,12 +228,21 @@ func (k *Store) RoleCredentials(ctx context.Context, s lifecycle.State) ([]byte,
 // ReadFile returns the content of a file that is not a secret, from a source in place of a
 // reference.
 func (k *Store) ReadFile(ctx context.Context, from, reference string) ([]byte, error) {
+	return k.read(ctx, from, reference, true)
+}
+
+// ReadSecret returns the content of a secret that is of no task, from its source.
+func (k *Store) ReadSecret(ctx context.Context, from string) ([]byte, error) {
+	return k.read(ctx, from, from, false)
+}
+
+func (k *Store) read(ctx context.Context, from, reference string, public bool) ([]byte, error) {
 	source, err := secretsource.Parse(from)
 	if err != nil {
 		return nil, err
 	}
 	r := secretsource.Reader{
-		Getenv: k.getenv, AWS: k.AWS, Timeout: k.Timeout, Public: true,
+		Getenv: k.getenv, AWS: k.AWS, Timeout: k.Timeout, Public: public,
 		Asked: secretsource.Asked{Reference: reference},
 		Podman: func(ctx context.Context, name string) ([]byte, error) {
 			podman, err := k.Podman(ctx)
