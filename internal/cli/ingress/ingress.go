@@ -9,8 +9,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
-	"net/http"
 	"os"
 	"slices"
 	"strconv"
@@ -24,7 +22,6 @@ import (
 	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/term"
-	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
 
@@ -113,28 +110,7 @@ func status(ctx context.Context, getenv func(string) string) (*ingress.Status, e
 	}
 	ctx, cancel := context.WithTimeout(ctx, getTimeout)
 	defer cancel()
-	socket := ingress.SocketPath(runtimeDir)
-	client := http.Client{Transport: &http.Transport{
-		DisableKeepAlives: true,
-		DialContext:       func(ctx context.Context, _, _ string) (net.Conn, error) { return api.DialSocket(ctx, socket) },
-	}}
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://ingress/v1/status", nil)
-	if err != nil {
-		return nil, err
-	}
-	answer, err := client.Do(r)
-	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ECONNREFUSED) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, fmt.Errorf("the ingress proxy does not answer: %w", err)
-	}
-	defer answer.Body.Close()
-	var s ingress.Status
-	if err := json.NewDecoder(io.LimitReader(answer.Body, 16<<20)).Decode(&s); err != nil {
-		return nil, fmt.Errorf("the ingress proxy answers nonsense: %w", err)
-	}
-	return &s, nil
+	return ingress.Ask(ctx, ingress.SocketPath(runtimeDir))
 }
 
 func statusCommand(p *command.Program) *cli.Command {
@@ -156,12 +132,12 @@ Examples:
 				return err
 			}
 			if s == nil {
-				return errors.New("the ingress proxy does not run: start it with `systemctl --user enable --now podtask-ingress.service` or `podtask ingress serve`")
+				return errors.New(ingress.NotRunning)
 			}
 			if err := command.PrintItem(p.Stdout, c, *s, func() error { return printStatus(p.Stdout, *s) }); err != nil {
 				return err
 			}
-			if len(problems(*s)) > 0 {
+			if len(s.Problems()) > 0 {
 				return command.ExitStatus(1)
 			}
 			return nil
@@ -181,37 +157,12 @@ func printStatus(w io.Writer, s ingress.Status) error {
 	fmt.Fprintf(w, "Routes:       %d\n", len(s.Routes))
 	fmt.Fprintf(w, "Connections:  %d of at most %d\n", s.Connections, s.MaxConnections)
 	fmt.Fprintf(w, "Requests:     %d have ended\n", total)
-	for _, problem := range problems(s) {
+	for _, problem := range s.Problems() {
 		if _, err := fmt.Fprintf(w, "Problem:      %s\n", term.Line(problem)); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-// problems are what is wrong.
-func problems(s ingress.Status) (all []string) {
-	if s.Problem != "" {
-		all = append(all, s.Problem)
-	}
-	for _, c := range s.Certificates {
-		if c.Problem != "" {
-			all = append(all, fmt.Sprintf("the certificate of %s: %s", c.Name, c.Problem))
-		}
-	}
-	for _, r := range s.Routes {
-		if copies(r) == 0 {
-			all = append(all, fmt.Sprintf("%s: service %s has no healthy copy", r.URL, r.Service))
-		}
-	}
-	return all
-}
-
-func copies(r ingress.Route) (n int) {
-	for _, d := range r.Deployments {
-		n += len(d.Copies)
-	}
-	return n
 }
 
 // row is an address in the list.
@@ -244,7 +195,7 @@ Examples:
 			return command.Listing[row]{Items: rows, ID: func(r row) string { return r.URL }, Columns: []command.Column[row]{
 				{Head: "URL", Cell: func(r row) string { return r.URL }},
 				{Head: "SERVICE", Cell: func(r row) string { return r.Service }},
-				{Head: "COPIES", Cell: func(r row) string { return strconv.Itoa(copies(ingress.Route{Deployments: r.Deployments})) }},
+				{Head: "COPIES", Cell: func(r row) string { return strconv.Itoa(ingress.Route{Deployments: r.Deployments}.Copies()) }},
 				{Head: "WEIGHTS", Cell: weights},
 				{Head: "CERTIFICATE", Cell: func(r row) string {
 					if r.Certificate == nil {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"os/exec"
@@ -65,7 +66,7 @@ Examples:
 			}
 			switch to := c.String("export"); to {
 			case "":
-				return trust(p, c, a)
+				return trust(c, a, p.Stdin, p.Stdout)
 			case "-":
 				_, err = p.Stdout.Write(a.PEM())
 				return err
@@ -77,7 +78,7 @@ Examples:
 }
 
 // trust puts the certificate into the store of the host.
-func trust(p *command.Program, c *cli.Context, a *authority.Authority) error {
+func trust(c *cli.Context, a *authority.Authority, in io.Reader, out io.Writer) error {
 	var found *store
 	for i, s := range stores {
 		if info, err := os.Stat(s.dir); err == nil && info.IsDir() {
@@ -85,37 +86,37 @@ func trust(p *command.Program, c *cli.Context, a *authority.Authority) error {
 			break
 		}
 	}
-	fmt.Fprintf(p.Stdout, "Authority:    %s\nFingerprint:  SHA-256 %s\nValid until:  %s\n", a.Subject(), a.Fingerprint(), a.NotAfter().Local().Format(time.DateOnly))
+	fmt.Fprintf(out, "Authority:    %s\nFingerprint:  SHA-256 %s\nValid until:  %s\n", a.Subject(), a.Fingerprint(), a.NotAfter().Local().Format(time.DateOnly))
 	if found == nil {
 		return errors.New("this host has no store of authorities that podtask knows: import the file of `podtask ingress trust --export FILE` by hand")
 	}
 	file := filepath.Join(found.dir, trustedName)
 	if present, err := os.ReadFile(file); err == nil && bytes.Equal(present, a.PEM()) {
-		fmt.Fprintf(p.Stdout, "It is trusted already: %s\n", file)
+		fmt.Fprintf(out, "It is trusted already: %s\n", file)
 		return nil
 	}
-	fmt.Fprintf(p.Stdout, "\nThis would write the certificate to %s and run %v.\nFrom then on, all programs that use this store accept certificates that this authority issues, for any name:\nwho can read %s can pretend to be any server to this host.\n",
+	fmt.Fprintf(out, "\nThis would write the certificate to %s and run %v.\nFrom then on, all programs that use this store accept certificates that this authority issues, for any name:\nwho can read %s can pretend to be any server to this host.\n",
 		file, found.update, "~/.local/state/podtask/ingress/authority.pem")
 	if os.Getuid() != 0 {
-		fmt.Fprintf(p.Stdout, "\nIt needs root:\n  podtask ingress trust --export - | sudo tee %s > /dev/null && sudo %s\n", file, strings.Join(found.update, " "))
+		fmt.Fprintf(out, "\nIt needs root:\n  podtask ingress trust --export - | sudo tee %s > /dev/null && sudo %s\n", file, strings.Join(found.update, " "))
 		return nil
 	}
 	if c.Bool("dry-run") {
 		return nil
 	}
 	if !c.Bool("yes") {
-		fmt.Fprint(p.Stdout, "\nContinue? [y/N] ")
+		fmt.Fprint(out, "\nContinue? [y/N] ")
 		var answer string
-		if _, err := fmt.Fscanln(p.Stdin, &answer); err != nil || answer != "y" && answer != "yes" {
+		if _, err := fmt.Fscanln(in, &answer); err != nil || answer != "y" && answer != "yes" {
 			return errors.New("nothing was changed")
 		}
 	}
 	if err := atomicfile.Write(file, a.PEM(), 0o644); err != nil {
 		return err
 	}
-	out, err := exec.CommandContext(c.Context, found.update[0], found.update[1:]...).CombinedOutput()
+	said, err := exec.CommandContext(c.Context, found.update[0], found.update[1:]...).CombinedOutput()
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("%v: %w: %s", found.update, err, bytes.TrimSpace(out))
+		return fmt.Errorf("%v: %w: %s", found.update, err, bytes.TrimSpace(said))
 	}
 	return err
 }

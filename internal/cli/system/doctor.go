@@ -36,9 +36,10 @@ Examples:
 
 // doctorOptions is what `podtask doctor` uses.
 type doctorOptions struct {
-	out       io.Writer
-	getenv    func(string) string
-	preflight *preflight.Checker
+	out                  io.Writer
+	getenv               func(string) string
+	preflight            *preflight.Checker
+	stateDir, runtimeDir string
 }
 
 func newDoctor(m *command.Machine) doctorOptions {
@@ -46,6 +47,7 @@ func newDoctor(m *command.Machine) doctorOptions {
 		out:       m.Program.Stdout,
 		getenv:    m.Program.Getenv,
 		preflight: m.Engine.Preflight,
+		stateDir:  m.Connector.StateDir, runtimeDir: m.Connector.RuntimeDir,
 	}
 }
 
@@ -55,6 +57,7 @@ func (o doctorOptions) Run(ctx context.Context, c *cli.Context) error {
 		return err
 	}
 	all, _ := o.preflight.Examine(ctx)
+	all = append(all, ingressFinding(ctx, o.stateDir, o.runtimeDir))
 	shown := []doctor.Finding{}
 	for _, f := range all {
 		if f.Level != doctor.OK || !c.Bool("quiet") {

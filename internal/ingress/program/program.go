@@ -38,7 +38,7 @@ const (
 // Main runs the program with the streams and the environment of this process, and returns the exit code.
 // Version is the version of the program; if it is empty, that of the main module.
 func Main(ctx context.Context, args []string, version string) int {
-	err := run(ctx, args[1:], version, os.Stdout, os.Stderr, os.Getenv)
+	err := run(ctx, args[1:], version, os.Stdout, os.Stderr)
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0
@@ -49,8 +49,8 @@ func Main(ctx context.Context, args []string, version string) int {
 	return 0
 }
 
-func run(ctx context.Context, args []string, version string, stdout, stderr io.Writer, getenv func(string) string) error {
-	o, err := parse(args, stderr, getenv)
+func run(ctx context.Context, args []string, version string, stdout, stderr io.Writer) error {
+	o, err := parse(args, stderr, os.Getenv)
 	if err != nil {
 		return err
 	}

@@ -289,17 +289,23 @@ func (p *Proxy) serve(w *recorder, r *http.Request, x *exchange) {
 		return
 	}
 	w.idle = route.Idle()
-	if r.Body != nil && r.Body != http.NoBody {
-		pause := route.BodyPause()
-		if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
-			pause = route.Idle() // a stream in both directions
-		}
-		if route.MaxBody > 0 {
-			r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, route.MaxBody)
-		}
-		r.Body = &pacedBody{ReadCloser: r.Body, control: http.NewResponseController(w.ResponseWriter), pause: pause, exchange: x}
-	}
+	limitBody(w, r, x)
 	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
+}
+
+// limitBody limits the size of a body, and the time in which nothing comes of it.
+func limitBody(w *recorder, r *http.Request, x *exchange) {
+	if r.Body == nil || r.Body == http.NoBody {
+		return
+	}
+	pause := x.route.BodyPause()
+	if strings.HasPrefix(r.Header.Get("Content-Type"), "application/grpc") {
+		pause = x.route.Idle() // a stream in both directions
+	}
+	if most := x.route.MaxBody; most > 0 {
+		r.Body = http.MaxBytesReader(w.ResponseWriter, r.Body, most)
+	}
+	r.Body = &pacedBody{ReadCloser: r.Body, control: http.NewResponseController(w.ResponseWriter), pause: pause, exchange: x}
 }
 
 // redirect answers a request without TLS for an address that has it.

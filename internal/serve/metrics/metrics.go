@@ -1,6 +1,7 @@
 package metrics
 
 import (
+	"context"
 	"net/http"
 	"reflect"
 	"regexp"
@@ -13,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/schedule"
 	"github.com/podtask/podtask/internal/engine/services"
+	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -111,6 +113,11 @@ func (m *Metrics) Schedules(states func() []schedule.State) {
 // Traffic adds what is counted of connections to services. It is called once, before Handler.
 func (m *Metrics) Traffic(counted func() []services.Traffic) {
 	m.registry.MustRegister(traffic{counted})
+}
+
+// Ingress adds those of the ingress proxy, which ask asks. It is called once, before Handler.
+func (m *Metrics) Ingress(ask func(context.Context) (*ingress.Status, error)) {
+	m.registry.MustRegister(ingressProxy{ask})
 }
 
 // Logs adds those of the output that is sent to servers. Routes lists the containers whose

@@ -1,6 +1,8 @@
 package metrics
 
 import (
+	"context"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"path/filepath"
@@ -16,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -190,12 +193,43 @@ func TestStagesAreMeasured(t *testing.T) {
 	}
 }
 
+func TestIngress(t *testing.T) {
+	t.Parallel()
+	var status *ingress.Status
+	m := New("", func() []lifecycle.State { return nil }, func() int { return 0 })
+	m.Ingress(func(context.Context) (*ingress.Status, error) { return status, nil })
+	scrape := func() string {
+		w := httptest.NewRecorder()
+		m.Handler().ServeHTTP(w, httptest.NewRequest(http.MethodGet, "/metrics", nil))
+		return w.Body.String()
+	}
+	if got := scrape(); !strings.Contains(got, "podtask_ingress_up 0") || strings.Contains(got, "podtask_ingress_connections ") {
+		t.Errorf("without a proxy: %s", got)
+	}
+	status = &ingress.Status{
+		Connections:  3,
+		Requests:     []ingress.Count{{Service: "web", Class: 2, Count: 7}},
+		Certificates: []ingress.Certificate{{Name: "a.test", Issuer: "internal", NotAfter: time.Unix(1800000000, 0)}, {Name: "b.example.org", Issuer: "acme", Problem: "it is being obtained"}},
+	}
+	got := scrape()
+	for _, want := range []string{
+		"podtask_ingress_up 1", "podtask_ingress_connections 3", `podtask_ingress_requests_total{class="2xx",service="web"} 7`,
+		`podtask_ingress_certificate_expiry_timestamp_seconds{issuer="internal",name="a.test"} 1.8e+09`, `podtask_ingress_certificate_problem{issuer="internal",name="a.test"} 0`,
+		`podtask_ingress_certificate_expiry_timestamp_seconds{issuer="acme",name="b.example.org"} 0`, `podtask_ingress_certificate_problem{issuer="acme",name="b.example.org"} 1`,
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%s is missing", want)
+		}
+	}
+}
+
 // TestDocument holds docs/metrics.md against the metrics; UPDATE_GOLDEN=1 writes it.
 func TestDocument(t *testing.T) {
 	t.Parallel()
 	m := New("", func() []lifecycle.State { return nil }, func() int { return 0 })
 	m.Services(func() []service.State { return nil })
 	m.Traffic(nil)
+	m.Ingress(func(context.Context) (*ingress.Status, error) { return nil, nil })
 	m.Hooks(nil, nil)
 	m.Schedules(nil)
 	m.Logs(func() []logdelivery.Status { return nil })

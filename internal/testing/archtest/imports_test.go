@@ -54,7 +54,7 @@ var direction = []rule{
 
 	// Servers and clients. What both sides need is in serve/ownerapi: a client may become the owner of a task.
 	{pkg: "internal/serve/ownerapi", may: []string{"pkg/", "internal/define", "internal/define/pod", "internal/engine/", "internal/state/"}, also: []string{"internal/config", "internal/logs/logfiles"}},
-	{pkg: "internal/serve/", may: []string{"pkg/", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/state/"}},
+	{pkg: "internal/serve/", may: []string{"pkg/", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress", "internal/state/"}},
 	{pkg: "internal/aws/adapter", may: []string{"pkg/", "internal/aws/", "internal/define/", "internal/engine/", "internal/host/libpod", "internal/serve", "internal/serve/ownerapi", "internal/state/"}, also: []string{"internal/config", "internal/host/ulimit"}},
 	{pkg: "internal/aws/datachannel"},
 	{pkg: "internal/aws/sigv4"},
