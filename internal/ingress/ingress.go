@@ -2,6 +2,7 @@ package ingress
 
 import (
 	"path/filepath"
+	"strconv"
 	"time"
 )
 
@@ -10,6 +11,15 @@ const Program = "podtask-ingress"
 
 // SocketPath is where the proxy answers the agent and the commands, below a runtime directory.
 func SocketPath(runtimeDir string) string { return filepath.Join(runtimeDir, "ingress.sock") }
+
+// OldSocketPath is where a process answers that has left the socket to its successor.
+func OldSocketPath(socket string, pid int) string { return socket + "." + strconv.Itoa(pid) }
+
+// OldSockets are those of processes that have left the socket to successors, and finish their requests.
+func OldSockets(socket string) []string {
+	all, _ := filepath.Glob(socket + ".*") // the pattern is good
+	return all
+}
 
 // AccessLogPath is the file with the access log below a state directory. Older parts are beside it, with
 // .1 and so on at their ends.

@@ -13,6 +13,7 @@ import (
 	"reflect"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/fsnotify/fsnotify"
 	"github.com/podtask/podtask/internal/ingress"
@@ -125,14 +126,22 @@ func (p *Publisher) Users(name string, i taskdef.Ingress) []routefile.User {
 	return nil
 }
 
-// Drain waits until the proxy has no request to a task any more, which the routes no longer have. It
-// reports whether that is so: without a proxy there are none.
+// Drain waits until the proxy, and those that have left their listeners to it, have no request to a task
+// any more, which the routes no longer have. It reports whether that is so: without a proxy there are none.
 func (p *Publisher) Drain(ctx context.Context, task string) bool {
+	drained := drain(ctx, p.client, task)
+	for _, old := range ingress.OldSockets(p.socket) {
+		drained = drain(ctx, ingress.Client(old), task) && drained
+	}
+	return drained
+}
+
+func drain(ctx context.Context, c *http.Client, task string) bool {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://ingress/v1/drain?task="+url.QueryEscape(task), nil)
 	if err != nil {
 		return true
 	}
-	answer, err := p.client.Do(r)
+	answer, err := c.Do(r)
 	if err != nil {
 		return ctx.Err() == nil
 	}
@@ -178,6 +187,9 @@ func (p *Publisher) Problems(addresses []taskdef.Ingress) (all []service.Unheard
 	return all
 }
 
+// askPause is between two questions to a proxy that ends its answers.
+const askPause = 100 * time.Millisecond
+
 // Run follows what the proxy says until ctx ends, and calls changed after each change.
 func (p *Publisher) Run(ctx context.Context, changed func()) error {
 	dir := filepath.Dir(p.socket)
@@ -196,6 +208,13 @@ func (p *Publisher) Run(ctx context.Context, changed func()) error {
 		if err := p.listen(ctx, changed); err != nil && ctx.Err() == nil {
 			p.log.Debug("the ingress proxy does not answer", "error", err)
 		}
+		if p.answers(ctx) { // after a handover another process does
+			select {
+			case <-time.After(askPause):
+			case <-ctx.Done():
+			}
+			continue
+		}
 		p.mu.Lock()
 		was := p.status
 		p.status = nil
@@ -210,12 +229,20 @@ func (p *Publisher) Run(ctx context.Context, changed func()) error {
 	return ctx.Err()
 }
 
+// answers reports whether a process listens on the socket of the proxy.
+func (p *Publisher) answers(ctx context.Context) bool {
+	c, err := api.DialSocket(ctx, p.socket)
+	if err != nil {
+		return false
+	}
+	c.Close()
+	return true
+}
+
 // await waits until the socket of the proxy is made; false: ctx has ended.
 func (p *Publisher) await(ctx context.Context, w *fsnotify.Watcher) bool {
 	for {
-		// After a handover another process serves the socket that is there.
-		if c, err := api.DialSocket(ctx, p.socket); err == nil {
-			c.Close()
+		if p.answers(ctx) {
 			return true
 		}
 		select {

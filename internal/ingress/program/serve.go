@@ -25,6 +25,7 @@ import (
 	"github.com/podtask/podtask/internal/ingress/certs"
 	"github.com/podtask/podtask/internal/ingress/proxy"
 	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
@@ -167,6 +168,7 @@ loop:
 			if handed == nil {
 				s.log.Info("another process took over", "pid", pid)
 				drain = longDrain
+				control = s.leaveControl(control)
 				break loop
 			}
 			s.log.Error("no other process took over; this one continues", "error", handed)
@@ -175,9 +177,26 @@ loop:
 	if drain != longDrain {
 		s.notify(daemon.SdNotifyStopping)
 	}
-	s.drain(drain, drain == longDrain, signals, plainServer, secureServer)
+	s.drain(drain, signals, plainServer, secureServer)
 	_ = control.Close()
 	return err
+}
+
+// leaveControl leaves the socket to the successor. This process answers on one of its own from then on, so
+// that the agent can wait for the requests that finish here.
+func (s *server) leaveControl(control *http.Server) *http.Server {
+	if shared, ok := s.sockets.control.(interface{ Leave() }); ok {
+		shared.Leave()
+	}
+	_ = control.Close()
+	own := s.newControl()
+	l, err := api.Listen(ingress.OldSocketPath(s.o.socket, os.Getpid()))
+	if err != nil {
+		s.log.Warn("the agent cannot wait for the requests that finish here", "error", err)
+		return own
+	}
+	go func() { _ = own.Serve(l) }()
+	return own
 }
 
 // challengesFirst answers ACME servers before the routes.
@@ -190,7 +209,7 @@ func challengesFirst(m *certs.Manager, next http.Handler) http.Handler {
 }
 
 // drain stops listening and waits for what is under way.
-func (s *server) drain(limit time.Duration, handed bool, signals <-chan os.Signal, servers ...*http.Server) {
+func (s *server) drain(limit time.Duration, signals <-chan os.Signal, servers ...*http.Server) {
 	ctx, cancel := context.WithTimeout(context.Background(), limit)
 	defer cancel()
 	go func() { // a second signal ends the wait
@@ -202,9 +221,6 @@ func (s *server) drain(limit time.Duration, handed bool, signals <-chan os.Signa
 		case <-ctx.Done():
 		}
 	}()
-	if shared, ok := s.sockets.control.(interface{ Leave() }); ok && handed {
-		shared.Leave()
-	}
 	var all sync.WaitGroup
 	for _, server := range servers {
 		all.Go(func() {
