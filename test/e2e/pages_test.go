@@ -51,8 +51,9 @@ var pages = map[string]page{
 			return special
 		},
 	},
-	"aws.md": {special: elsewhere("aws.md")}, // TestAWSCLIReadsTheLinesOfATask
-	"ci.md":  {given: (*tutorial).pipeline},
+	"aws.md":    {special: elsewhere("aws.md")},    // TestAWSCLIReadsTheLinesOfATask
+	"online.md": {special: elsewhere("online.md")}, // TestIngressServesAService
+	"ci.md":     {given: (*tutorial).pipeline},
 	"coming-from.md": {
 		given:   (*tutorial).fromElsewhere,
 		special: (*tutorial).importing,

@@ -255,7 +255,7 @@ func TestASecondProxyIsRefused(t *testing.T) {
 	}
 }
 
-// One that sends headers byte by byte, or more than fit, is cut, and others are served.
+// One that never ends its headers, or sends more than fit, is cut, and others are served.
 func TestSlowAndLargeHeaders(t *testing.T) {
 	t.Parallel()
 	r, s := start(t, hello(t), 0)
@@ -264,14 +264,7 @@ func TestSlowAndLargeHeaders(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	go func() {
-		for n := 0; ; n++ {
-			if _, err := fmt.Fprintf(c, "GET / HTTP/1.1\r\nHost: plain.localhost\r\nX-%d: ", n); err != nil {
-				return
-			}
-			time.Sleep(time.Second)
-		}
-	}()
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: plain.localhost\r\nX-Slow: ")
 	bomb := func() string {
 		c, err := net.Dial("tcp", s.Plain[0])
 		if err != nil {
