@@ -26,8 +26,9 @@ type file struct {
 type layout struct {
 	// prefix is /usr, /usr/local or a directory of a user.
 	prefix string
-	// units and generators are systemd's directories; without generators there is none.
-	units, generators string
+	// units and generators are systemd's directories for users, and systemUnits the one for the system; without
+	// generators or systemUnits there are none.
+	units, systemUnits, generators string
 	// zsh is the directory of its completions, licenses that of the license files.
 	zsh, licenses string
 	// program is how units start podtask.
@@ -37,7 +38,7 @@ type layout struct {
 // system is the layout of a prefix that systemd searches.
 func system(prefix string) layout {
 	return layout{
-		prefix: prefix, units: prefix + "/lib/systemd/user", generators: prefix + "/lib/systemd/user-generators",
+		prefix: prefix, units: prefix + "/lib/systemd/user", systemUnits: prefix + "/lib/systemd/system", generators: prefix + "/lib/systemd/user-generators",
 		zsh: prefix + "/share/zsh/site-functions", licenses: prefix + "/share/doc/podtask", program: "podtask",
 	}
 }
@@ -46,7 +47,7 @@ func system(prefix string) layout {
 // ~/.local/share, and runs no generators.
 func personal(prefix string) layout {
 	l := system(prefix)
-	l.units, l.generators, l.program = prefix+"/share/systemd/user", "", prefix+"/bin/podtask"
+	l.units, l.systemUnits, l.generators, l.program = prefix+"/share/systemd/user", "", "", prefix+"/bin/podtask"
 	return l
 }
 
@@ -117,6 +118,9 @@ var execLine = regexp.MustCompile(`(?m)^(Exec\w+=)podtask\b`)
 func (t *treeBuilder) unitFiles() {
 	n := len(t.files)
 	t.copyTree("contrib/systemd", t.units, nil)
+	if t.systemUnits != "" {
+		t.copyTree("contrib/systemd-system", t.systemUnits, nil)
+	}
 	for i := range t.files[n:] {
 		f := &t.files[n+i]
 		f.data = execLine.ReplaceAll(f.data, []byte("${1}"+strings.ReplaceAll(t.program, "$", "$$")))
