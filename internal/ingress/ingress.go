@@ -9,8 +9,9 @@ import (
 // Program is the program of the proxy, which is installed beside podtask.
 const Program = "podtask-ingress"
 
-// SocketPath is where the proxy answers the agent and the commands, below a runtime directory.
-func SocketPath(runtimeDir string) string { return filepath.Join(runtimeDir, "ingress.sock") }
+// SocketPath is where the proxy answers the agent and the commands, below a runtime directory. Nothing else is
+// in the directory of the socket, so that the proxy needs to see no other socket.
+func SocketPath(runtimeDir string) string { return filepath.Join(runtimeDir, "ingress", "ingress.sock") }
 
 // OldSocketPath is where a process answers that has left the socket to its successor.
 func OldSocketPath(socket string, pid int) string { return socket + "." + strconv.Itoa(pid) }

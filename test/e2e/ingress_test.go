@@ -223,6 +223,18 @@ func TestIngressServesAService(t *testing.T) {
 	if err != nil || r.StatusCode != http.StatusMovedPermanently || r.Header.Get("Location") != fmt.Sprintf("https://app.localhost:%d/env/GREETING?a=b", proxy.secure) {
 		t.Errorf("without TLS: %v, %+v", err, r)
 	}
+	inside := func(path string) error {
+		_, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", proxy.pid(t), filepath.Join(bed.runtime, path)))
+		return err
+	}
+	for _, path := range []string{"bus", "podman", "systemd/private", "podtask/podtask.sock", "libpod"} {
+		if inside(path) == nil {
+			t.Errorf("the proxy sees %s", path)
+		}
+	}
+	if err := inside("podtask/ingress/ingress.sock"); err != nil {
+		t.Errorf("its own socket: %v", err)
+	}
 	var s ingress.Status
 	if err := json.Unmarshal([]byte(b.want(0, "ingress", "status", "--format=json").out), &s); err != nil || len(s.Routes) != 1 || len(s.Certificates) != 1 || s.Certificates[0].Issuer != "internal" {
 		t.Errorf("status %+v, %v", s, err)

@@ -78,7 +78,7 @@ func parse(args []string, stderr io.Writer, getenv func(string) string) (*option
 	f.StringVar(&o.plain, "http", ":80", "listen for requests without TLS on `ADDRESS`; none for nowhere")
 	f.StringVar(&o.secure, "https", ":443", "listen for requests with TLS on `ADDRESS`; none for nowhere")
 	f.StringVar(&o.stateDir, "state-dir", "", "read routes and keep certificates below `DIRECTORY` ($XDG_STATE_HOME/podtask)")
-	f.StringVar(&o.socket, "socket", "", "answer the agent on the socket `FILE` ($XDG_RUNTIME_DIR/podtask/ingress.sock)")
+	f.StringVar(&o.socket, "socket", "", "answer the agent on the socket `FILE` ($XDG_RUNTIME_DIR/podtask/ingress/ingress.sock)")
 	f.StringVar(&o.email, "acme-email", "", "`ADDRESS` to which the certificate authority writes")
 	f.StringVar(&o.directory, "acme-directory", "", "`URL` of the directory of the ACME server (Let's Encrypt)")
 	f.StringVar(&o.roots, "acme-roots", "", "`FILE` with the authorities that the ACME server's own certificate may be of (those of the host)")
