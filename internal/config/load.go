@@ -179,7 +179,7 @@ func (s *Settings) setEntry(e entry, origin string) error {
 	if e.key == referenceTable {
 		return errors.New("write it as [[reference]], once for each rule")
 	}
-	if is, err := checkKubelet(e); is {
+	if is, err := checkProgram(e); is {
 		return err
 	}
 	k, found := find(e.key)
@@ -203,7 +203,7 @@ type entry struct {
 }
 
 // parse reads the TOML of a file. A key in a table is named TABLE.KEY; podtask has no such
-// keys, but the tables [[reference]] and [kubelet].
+// keys, but the tables [[reference]] and those of other programs.
 func parse(text []byte, file string) ([]entry, refs.Table, []Problem) {
 	if len(text) > maxText {
 		return nil, nil, []Problem{{Message: fmt.Sprintf("the file has more than %d bytes", maxText)}}
@@ -246,14 +246,14 @@ func parse(text []byte, file string) ([]entry, refs.Table, []Problem) {
 				rules = append(rules, line)
 				continue
 			}
-			if node.Kind == unstable.Table && name == kubeletTable {
+			if node.Kind == unstable.Table && isProgramTable(name) {
 				continue
 			}
 			entries = append(entries, entry{key: name, line: line})
 		case unstable.KeyValue:
 			if list, _ := values[referenceTable].([]any); table == "" && name == referenceTable && len(list) > 0 {
 				rules = slices.Repeat([]int{line}, len(list))
-			} else if table == "" || table == kubeletTable+"." {
+			} else if table == "" || isProgramTable(strings.TrimSuffix(table, ".")) {
 				value, scalar := scalarAt(values, append(strings.FieldsFunc(table, func(r rune) bool { return r == '.' }), path...))
 				entries = append(entries, entry{key: table + name, value: value, scalar: scalar, line: line})
 			}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func kubeletOf(t *testing.T, texts ...string) (map[string]KubeletValue, string, error) {
+func kubeletOf(t *testing.T, texts ...string) (map[string]ProgramValue, string, error) {
 	t.Helper()
 	home := t.TempDir()
 	dir := filepath.Join(home, "podtask")
@@ -37,7 +37,7 @@ func TestTheTableKubelet(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(got) != 2 || got["node-name"] != (KubeletValue{"edge", filepath.Join(dir, "podtask.toml") + ":3"}) || got["port"].Text != "0" {
+	if len(got) != 2 || got["node-name"] != (ProgramValue{"edge", filepath.Join(dir, "podtask.toml") + ":3"}) || got["port"].Text != "0" {
 		t.Errorf("read %v", got)
 	}
 	for text, want := range map[string]string{
