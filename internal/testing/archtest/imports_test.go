@@ -56,6 +56,10 @@ var direction = []rule{
 	{pkg: "internal/serve/ownerapi", may: []string{"pkg/", "internal/define", "internal/define/pod", "internal/engine/", "internal/state/"}, also: []string{"internal/config", "internal/logs/logfiles"}},
 	{pkg: "internal/serve/", may: []string{"pkg/", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress", "internal/state/"}},
 	{pkg: "internal/aws/adapter", may: []string{"pkg/", "internal/aws/", "internal/define/", "internal/engine/", "internal/host/libpod", "internal/serve", "internal/serve/ownerapi", "internal/state/"}, also: []string{"internal/config", "internal/host/ulimit"}},
+	{pkg: "internal/aws/instance/wire"},
+	{pkg: "internal/aws/instance/payload", may: []string{"internal/aws/instance/wire"}, also: []string{"pkg/taskdef"}},
+	{pkg: "internal/aws/instance/program", may: []string{"pkg/", "internal/aws/instance/", "internal/config", "internal/state/"}, also: []string{"internal/testing/ecsplane"}},
+	{pkg: "internal/aws/instance/", may: []string{"pkg/", "internal/engine/observe", "internal/state/"}, also: []string{"internal/testing/ecsplane"}}, // a client of the agent
 	{pkg: "internal/aws/datachannel"},
 	{pkg: "internal/aws/sigv4"},
 	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/arn", "internal/state/"}}, // over interfaces that it declares
@@ -81,6 +85,7 @@ var direction = []rule{
 	{pkg: "cmd/podtask", may: []string{"internal/cli"}},
 	{pkg: "cmd/podtask-compose", may: []string{"internal/define/composefile", "internal/define/convert"}},
 	{pkg: "cmd/podtask-ingress", may: []string{"internal/ingress/program"}},
+	{pkg: "cmd/podtask-ecs", may: []string{"internal/aws/instance/program"}}, // small: no Podman
 	{pkg: "cmd/podtask-kubelet", may: []string{"internal/kube/kubelet"}},
 	{pkg: "cmd/podtask-netns", may: []string{"pkg/netns"}}, // small: it runs at each start
 	{pkg: "cmd/podtask-user-generator", may: []string{"internal/unit/generator"}},
@@ -199,13 +204,13 @@ var wrappers = []struct {
 	},
 	{
 		library: "github.com/aws/aws-sdk-go-v2/",
-		only:    []string{"internal/host/secretsource/awsvalues", "internal/logs/logsend/awslogs", "pkg/taskdef", "internal/aws/awsapi", "internal/aws/sigv4", "test/"}, // the last three in tests
+		only:    []string{"internal/host/secretsource/awsvalues", "internal/logs/logsend/awslogs", "pkg/taskdef", "internal/aws/instance/awscall", "internal/aws/awsapi", "internal/aws/sigv4", "test/"}, // the last three in tests
 		why:     "what calls AWS is known in one place",
 	},
 	{
 		library: "github.com/gorilla/websocket",
-		only:    []string{"internal/aws/ecsexec", "test/"},
-		why:     "web sockets are limited in one place",
+		only:    []string{"internal/aws/ecsexec", "internal/aws/instance/awscall", "internal/testing/ecsplane", "test/"},
+		why:     "web sockets are limited in one place: those that are served, and those that are opened",
 	},
 	{
 		library: "github.com/xtaci/smux",

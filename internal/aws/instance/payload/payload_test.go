@@ -1,0 +1,124 @@
+package payload
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/internal/aws/instance/wire"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+func read(t *testing.T, text string) wire.Task {
+	t.Helper()
+	var task wire.Task
+	if err := json.Unmarshal([]byte(text), &task); err != nil {
+		t.Fatal(err)
+	}
+	return task
+}
+
+// whole has each setting that is known.
+const whole = `{"arn":"arn:aws:ecs:us-east-1:111122223333:task/lab/1","family":"fam","version":"3","desiredStatus":"RUNNING","networkMode":"bridge",
+"cpu":0.25,"memory":512,"pidMode":"task","roleCredentials":{"roleArn":"arn:aws:iam::111122223333:role/app","accessKeyId":"A"},
+"executionRoleCredentials":{"roleArn":"arn:aws:iam::111122223333:role/exec"},
+"volumes":[{"name":"data","host":{}},{"name":"etc","host":{"sourcePath":"/srv/etc"}},{"name":"cache","type":"docker","dockerVolumeConfiguration":{"scope":"shared","autoprovision":true,"driver":"local","labels":{"a":"b"}}}],
+"containers":[{"name":"db","image":"db:1","essential":false,"cpu":10,"memory":128,"healthCheckType":"docker",
+ "dockerConfig":{"config":"{\"HealthCheck\":{\"Test\":[\"CMD-SHELL\",\"true\"],\"Interval\":30000000000,\"Timeout\":5000000000,\"Retries\":3,\"StartPeriod\":0}}","hostConfig":"{\"NetworkMode\":\"bridge\"}"}},
+ {"name":"app","image":"app:1","command":["run"],"entryPoint":["/sh"],"environment":{"B":"2","A":"1"},"cpu":10,"memory":256,"essential":true,"links":["db"],
+ "environmentFiles":[{"type":"s3","value":"arn:aws:s3:::bucket/web.env"}],
+ "portMappings":[{"containerPort":80,"hostPort":8080,"protocol":"tcp"},{"containerPortRange":"90-92","protocol":"udp"}],
+ "mountPoints":[{"sourceVolume":"data","containerPath":"/data","readOnly":true}],"volumesFrom":[{"sourceContainer":"db"}],
+ "dependsOn":[{"containerName":"db","condition":"HEALTHY"}],"startTimeout":60,"stopTimeout":5,
+ "restartPolicy":{"enabled":true,"ignoredExitCodes":[3],"restartAttemptPeriod":90},
+ "secrets":[{"name":"S","valueFrom":"/p","provider":"ssm","region":"us-east-1","type":"ENVIRONMENT_VARIABLE","target":"CONTAINER"},
+  {"name":"splunk-token","valueFrom":"arn:aws:secretsmanager:us-east-1:111122223333:secret:tok-AbCdEf","provider":"asm","target":"LOG_DRIVER"}],
+ "registryAuthentication":{"type":"ecr","ecrAuthData":{"registryId":"111122223333","region":"us-east-1","useExecutionRole":true}},
+ "overrides":"{\"command\":[\"other\"]}",
+ "dockerConfig":{"config":"{\"User\":\"0\",\"WorkingDir\":\"/w\",\"Hostname\":\"h\",\"Tty\":true,\"OpenStdin\":true,\"Labels\":{\"l\":\"1\"}}",
+ "hostConfig":"{\"NetworkMode\":\"bridge\",\"CapAdd\":[\"NET_ADMIN\"],\"CapDrop\":[\"ALL\"],\"Dns\":[\"10.0.0.1\"],\"DnsSearch\":[\"a.b\"],\"ExtraHosts\":[\"x:10.0.0.2\"],\"LogConfig\":{\"Type\":\"splunk\",\"Config\":{\"splunk-url\":\"https://s\"}},\"Ulimits\":[{\"Name\":\"nofile\",\"Soft\":10,\"Hard\":20}],\"Sysctls\":{\"net.core.somaxconn\":\"1\"},\"ReadonlyRootfs\":true,\"SecurityOpt\":[\"no-new-privileges\"],\"MemoryReservation\":67108864,\"Init\":true,\"ShmSize\":67108864,\"MemorySwap\":301989888,\"Tmpfs\":{\"/run\":\"rw,size=64m\"},\"Devices\":[{\"PathOnHost\":\"/dev/null\",\"PathInContainer\":\"/dev/n\",\"CgroupPermissions\":\"rw\"}]}"}}]}`
+
+func TestAPayloadIsADefinition(t *testing.T) {
+	t.Parallel()
+	plan, problems := Of(read(t, whole), "arn:instance")
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	var d struct {
+		CPU, Memory                   string
+		TaskRoleArn, ExecutionRoleArn string
+		ContainerDefinitions          []map[string]any
+	}
+	if err := json.Unmarshal(plan.Definition, &d); err != nil {
+		t.Fatal(err)
+	}
+	if d.CPU != "256" || d.Memory != "512" || !strings.HasSuffix(d.TaskRoleArn, "/app") || !strings.HasSuffix(d.ExecutionRoleArn, "/exec") {
+		t.Errorf("the task: %+v", d)
+	}
+	got, err := json.Marshal(d.ContainerDefinitions[1])
+	if err != nil {
+		t.Fatal(err)
+	}
+	const want = `{"command":["other"],"cpu":10,"dependsOn":[{"condition":"HEALTHY","containerName":"db"}],"dnsSearchDomains":["a.b"],"dnsServers":["10.0.0.1"],"dockerLabels":{"l":"1"},"dockerSecurityOptions":["no-new-privileges"],"entryPoint":["/sh"],"environment":[{"name":"A","value":"1"},{"name":"B","value":"2"}],"environmentFiles":[{"type":"s3","value":"arn:aws:s3:::bucket/web.env"}],"essential":true,"extraHosts":[{"hostname":"x","ipAddress":"10.0.0.2"}],"hostname":"h","image":"app:1","interactive":true,"links":["db"],"linuxParameters":{"capabilities":{"add":["NET_ADMIN"],"drop":["ALL"]},"devices":[{"containerPath":"/dev/n","hostPath":"/dev/null","permissions":["read","write"]}],"initProcessEnabled":true,"maxSwap":32,"sharedMemorySize":64,"tmpfs":[{"containerPath":"/run","mountOptions":["rw"],"size":64}]},"logConfiguration":{"logDriver":"splunk","options":{"splunk-url":"https://s"},"secretOptions":[{"name":"splunk-token","valueFrom":"arn:aws:secretsmanager:us-east-1:111122223333:secret:tok-AbCdEf"}]},"memory":256,"memoryReservation":64,"mountPoints":[{"containerPath":"/data","readOnly":true,"sourceVolume":"data"}],"name":"app","portMappings":[{"containerPort":80,"hostPort":8080,"protocol":"tcp"},{"containerPortRange":"90-92","protocol":"udp"}],"pseudoTerminal":true,"readonlyRootFilesystem":true,"repositoryCredentials":{"credentialsParameter":"/ecs/registry/us-east-1/111122223333/execution-role"},"restartPolicy":{"enabled":true,"ignoredExitCodes":[3],"restartAttemptPeriod":90},"secrets":[{"name":"S","valueFrom":"/p"}],"startTimeout":60,"stopTimeout":5,"systemControls":[{"namespace":"net.core.somaxconn","value":"1"}],"ulimits":[{"hardLimit":20,"name":"nofile","softLimit":10}],"user":"0","volumesFrom":[{"readOnly":false,"sourceContainer":"db"}],"workingDirectory":"/w"}`
+	if string(got) != want {
+		t.Errorf("the container:\n%s, want\n%s", got, want)
+	}
+	kinds := make(map[Kind]bool)
+	for _, n := range plan.Needs {
+		kinds[n.Kind] = true
+	}
+	for _, k := range []Kind{Role, FromSSM, FromASM, FromS3, RegistryECR} {
+		if !kinds[k] {
+			t.Errorf("it needs no %s", k)
+		}
+	}
+	if _, report, err := taskdef.Parse("task.json", plan.Definition); err != nil {
+		t.Errorf("podtask does not take the definition: %v, %+v", err, report)
+	}
+}
+
+func TestSettingsThatAreNotKnownAreRefused(t *testing.T) {
+	t.Parallel()
+	container := func(members string) string {
+		return `{"arn":"a","containers":[{"name":"main","image":"i",` + members + `}]}`
+	}
+	for text, want := range map[string]string{
+		container(`"dockerConfig":{"hostConfig":"{\"UsernsMode\":\"host\"}"}`):                          "dockerConfig.hostConfig.UsernsMode: podtask does not know this setting",
+		container(`"dockerConfig":{"config":"{\"StopSignal\":\"SIGINT\"}"}`):                            "dockerConfig.config.StopSignal",
+		container(`"dockerConfig":{"config":"["}`):                                                      "dockerConfig.config is not a JSON object",
+		container(`"dockerConfig":{"hostConfig":"{\"NetworkMode\":\"host\"}"}`):                         "is not the networkMode",
+		container(`"healthCheckType":"docker"`):                                                         "docker health check is nil",
+		container(`"dockerConfig":{"config":"{\"Healthcheck\":{\"Test\":[\"CMD\"],\"Interval\":1}}"}`):  "not a number of seconds",
+		container(`"credentialSpecs":["x"]`):                                                            "credentialSpecs",
+		container(`"secrets":[{"name":"x","valueFrom":"y","provider":"vault"}]`):                        "provider",
+		container(`"registryAuthentication":{"type":"other"}`):                                          "registryAuthentication",
+		`{"arn":"a","containers":[]}`:                                                                   "no containers",
+		`{"arn":"a","proxyConfiguration":{"type":"APPMESH"},"containers":[{"name":"m","image":"i"}]}`:   "proxyConfiguration",
+		`{"arn":"a","attachments":[{}],"containers":[{"name":"m","image":"i"}]}`:                        "attachments",
+		`{"arn":"a","volumes":[{"name":"v","type":"s3files"}],"containers":[{"name":"m","image":"i"}]}`: "s3files",
+	} {
+		_, problems := Of(read(t, text), "")
+		if len(problems) != 1 || !strings.Contains(problems[0].Error(), want) {
+			t.Errorf("%s: %v, want %s", text, problems, want)
+		}
+	}
+	// Values that ask for nothing are no settings.
+	if _, problems := Of(read(t, container(`"dockerConfig":{"hostConfig":"{\"UsernsMode\":\"\",\"Binds\":null,\"Privileged\":false,\"CpuPeriod\":0}"}`)), ""); len(problems) > 0 {
+		t.Error(problems)
+	}
+}
+
+func FuzzPayload(f *testing.F) {
+	f.Add([]byte(whole))
+	f.Add([]byte(`{"arn":"a","containers":[{"name":"m","dockerConfig":{"config":"{}","hostConfig":"{\"Tmpfs\":{\"/a\":\"size=9999999999g\"}}"}}]}`))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		var task wire.Task
+		if json.Unmarshal(text, &task) != nil {
+			return
+		}
+		plan, problems := Of(task, "arn")
+		if (len(problems) > 0) == (plan.Definition != nil) {
+			t.Errorf("%d problems, and the definition %s", len(problems), plan.Definition)
+		}
+	})
+}

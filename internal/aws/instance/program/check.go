@@ -1,0 +1,151 @@
+package program
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"text/tabwriter"
+
+	"github.com/podtask/podtask/internal/aws/instance"
+	"github.com/podtask/podtask/internal/aws/instance/awscall"
+	"github.com/podtask/podtask/internal/aws/instance/wire"
+	"github.com/podtask/podtask/pkg/api"
+)
+
+func isGone(err error) bool { return api.Is(err, api.NotFound) }
+
+// finding is what one check found.
+type finding struct {
+	Check string `json:"check"`
+	// OK: it is as it must be. Skipped: it could not be tried.
+	OK      bool   `json:"ok"`
+	Skipped bool   `json:"skipped,omitempty"`
+	Answer  string `json:"answer"`
+}
+
+// checker collects findings.
+type checker struct {
+	findings []finding
+	failed   bool
+}
+
+func (c *checker) add(name string, err error, answer string) {
+	f := finding{Check: name, OK: err == nil, Answer: answer}
+	if err != nil {
+		f.Answer, c.failed = err.Error(), true
+	}
+	c.findings = append(c.findings, f)
+}
+
+func (c *checker) skip(name, why string) {
+	c.findings = append(c.findings, finding{Check: name, Skipped: true, Answer: why})
+}
+
+// check asks for what the program needs, and changes nothing on AWS.
+func check(ctx context.Context, o *options, stdout, _ io.Writer) error {
+	var c checker
+	c.run(ctx, o)
+	if o.format == "json" {
+		text, err := json.MarshalIndent(c.findings, "", "  ")
+		if err != nil {
+			return err
+		}
+		fmt.Fprintln(stdout, string(text))
+	} else {
+		t := tabwriter.NewWriter(stdout, 0, 0, 2, ' ', 0)
+		for _, f := range c.findings {
+			word := "ok"
+			if f.Skipped {
+				word = "skipped"
+			} else if !f.OK {
+				word = "FAILED"
+			}
+			fmt.Fprintf(t, "%s\t%s\t%s\n", word, f.Check, f.Answer)
+		}
+		_ = t.Flush()
+	}
+	if c.failed {
+		return errPrinted
+	}
+	return nil
+}
+
+func (c *checker) run(ctx context.Context, o *options) {
+	dir, _, err := o.dirs()
+	var id instance.Identity
+	if err == nil {
+		var records *instance.Records
+		if records, err = instance.OpenRecords(dir); err == nil {
+			id, err = records.Identity()
+		}
+	}
+	c.add("records", err, dir)
+	if o.region == "" {
+		o.region = id.Region
+	}
+	config, err := o.config(o.log(io.Discard))
+	c.add("configuration", err, fmt.Sprintf("cluster %s, region %s, %d cpu units, %d MiB", first(o.cluster, "default"), o.region, config.Host.CPU, config.Host.Memory))
+	if err != nil {
+		return
+	}
+	v, err := config.Agent.Version(ctx)
+	c.add("agent", err, "version "+v.Version)
+	if err == nil && !config.Host.Limits {
+		c.skip("limits of tasks", "this host cannot apply them, so ECS is not told of task-cpu-mem-limit; `podtask doctor` says why")
+	}
+	calls := config.Calls
+	if _, err := calls.Credentials(ctx); err != nil {
+		c.add("credentials", err, "")
+		return
+	}
+	c.add("credentials", nil, "found")
+	cluster := first(o.cluster, id.Cluster, "default")
+	var clusters struct {
+		Clusters []struct {
+			Status string `json:"status"`
+		} `json:"clusters"`
+	}
+	err = calls.Call(ctx, awscall.ECS, "DescribeClusters", map[string]any{"clusters": []string{cluster}}, &clusters)
+	switch {
+	case err == nil && len(clusters.Clusters) == 0:
+		c.add("DescribeClusters", errors.New("there is no cluster "+cluster), "")
+	case awscall.CodeOf(err) == "AccessDeniedException":
+		c.skip("DescribeClusters", "not permitted, and not needed: "+err.Error())
+	case err != nil:
+		c.add("DescribeClusters", err, "")
+	default:
+		c.add("DescribeClusters", nil, "the cluster is "+clusters.Clusters[0].Status)
+	}
+	if id.ARN == "" {
+		for _, name := range []string{"DescribeContainerInstances", "DiscoverPollEndpoint", "ACS", "TCS"} {
+			c.skip(name, "this host is not registered: `podtask ecs join` does that")
+		}
+		return
+	}
+	c.instance(ctx, calls, id)
+}
+
+// instance checks what only a registered instance can ask for.
+func (c *checker) instance(ctx context.Context, calls *awscall.Client, id instance.Identity) {
+	var described wire.UpdatedState
+	err := calls.Call(ctx, awscall.ECS, "DescribeContainerInstances", wire.DescribeInstances{Cluster: id.Cluster, Instances: []string{id.ARN}}, &described)
+	switch {
+	case awscall.CodeOf(err) == "AccessDeniedException":
+		c.skip("DescribeContainerInstances", "not permitted, and not needed: "+err.Error())
+	case err == nil && len(described.Instances) == 0:
+		c.add("DescribeContainerInstances", errors.New("ECS does not know "+id.ARN), "")
+	case err != nil:
+		c.add("DescribeContainerInstances", err, "")
+	default:
+		i := described.Instances[0]
+		c.add("DescribeContainerInstances", nil, fmt.Sprintf("%s, agentConnected %t, %d tasks run, %d wait", i.Status, i.AgentConnected, i.Running, i.Pending))
+	}
+	var found wire.Endpoints
+	err = calls.Call(ctx, awscall.ECS, "DiscoverPollEndpoint", wire.Discover{Cluster: id.Cluster, InstanceARN: id.ARN}, &found)
+	c.add("DiscoverPollEndpoint", err, found.ACS)
+	for _, name := range []string{"ACS", "TCS"} {
+		c.skip(name, "a second connection would end that of `podtask ecs join`: `podtask ecs status` shows them")
+	}
+}

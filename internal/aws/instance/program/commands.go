@@ -1,0 +1,240 @@
+package program
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"text/tabwriter"
+	"time"
+
+	"github.com/podtask/podtask/internal/aws/instance"
+	"github.com/podtask/podtask/internal/aws/instance/awscall"
+	"github.com/podtask/podtask/internal/aws/instance/wire"
+)
+
+// statusDocument is what `podtask ecs status --format json` prints.
+type statusDocument struct {
+	// Running: a process is the instance now. PID is its ID.
+	Running bool `json:"running"`
+	PID     int  `json:"pid,omitempty"`
+	// Instance is absent if the host was never registered.
+	Cluster  string           `json:"cluster,omitempty"`
+	Region   string           `json:"region,omitempty"`
+	Instance string           `json:"containerInstanceArn,omitempty"`
+	Status   *instance.Status `json:"status,omitempty"`
+	Tasks    []instance.Task  `json:"tasks"`
+}
+
+func status(_ context.Context, o *options, stdout, _ io.Writer) error {
+	dir, runtimeDir, err := o.dirs()
+	if err != nil {
+		return err
+	}
+	records, err := instance.OpenRecords(dir)
+	if err != nil {
+		return err
+	}
+	id, err := records.Identity()
+	if err != nil {
+		return err
+	}
+	d := statusDocument{Cluster: id.Cluster, Region: id.Region, Instance: id.ARN}
+	if d.Tasks, err = records.Tasks(); err != nil {
+		return err
+	}
+	if d.PID, d.Running = records.Holder(); d.Running {
+		if d.Status, err = instance.ReadStatus(instance.StatusPath(runtimeDir)); err != nil {
+			return err
+		}
+	}
+	if o.format == "json" {
+		text, err := json.MarshalIndent(d, "", "  ")
+		if err != nil {
+			return err
+		}
+		_, err = fmt.Fprintln(stdout, string(text))
+		return err
+	}
+	printStatus(stdout, d, time.Now())
+	return nil
+}
+
+func printStatus(w io.Writer, d statusDocument, now time.Time) {
+	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	line := func(name, value string) { fmt.Fprintf(t, "%s\t%s\n", name, value) }
+	switch {
+	case d.Instance == "":
+		line("Instance:", "none; `podtask ecs join` makes this host one")
+	default:
+		line("Instance:", d.Instance)
+		line("Cluster:", d.Cluster+" in "+d.Region)
+	}
+	switch {
+	case !d.Running:
+		line("Process:", "none; tasks continue, but ECS is not told of them: `podtask ecs join` or its unit starts it")
+	case d.Status == nil:
+		line("Process:", fmt.Sprintf("%d", d.PID))
+	default:
+		line("Process:", fmt.Sprintf("%d, since %s", d.PID, d.Status.Since.Local().Format(time.DateTime)))
+		if d.Status.Problem != "" {
+			line("Problem:", d.Status.Problem)
+		}
+		if d.Status.Inactive {
+			line("Problem:", "ECS says that the instance was deregistered: run `podtask ecs leave`, then join again")
+		}
+		line("ACS:", linkText(d.Status.ACS, now))
+		line("TCS:", linkText(d.Status.TCS, now))
+	}
+	_ = t.Flush()
+	if len(d.Tasks) == 0 {
+		return
+	}
+	if d.Status != nil {
+		for _, arn := range slices.Sorted(maps.Keys(d.Status.Waiting)) {
+			fmt.Fprintf(w, "Task %s waits for %s\n", shortARN(arn), d.Status.Waiting[arn])
+		}
+	}
+	fmt.Fprintln(w)
+	t = tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	fmt.Fprintln(t, "ECS TASK\tFAMILY\tTASK\tDESIRED\tTOLD\tUNSENT")
+	for _, k := range d.Tasks {
+		id := k.Agent
+		if len(id) > 12 {
+			id = id[:12]
+		}
+		fmt.Fprintf(t, "%s\t%s\t%s\t%s\t%s\t%d\n", shortARN(k.ARN), k.Family, id, k.Desired, k.Told, k.Unsent)
+	}
+	_ = t.Flush()
+}
+
+// shortARN is the last part of an ARN.
+func shortARN(arn string) string {
+	for i := len(arn) - 1; i >= 0; i-- {
+		if arn[i] == '/' {
+			return arn[i+1:]
+		}
+	}
+	return arn
+}
+
+func linkText(l instance.Link, now time.Time) string {
+	switch {
+	case l.Connected:
+		return "connected for " + now.Sub(l.Since).Round(time.Second).String()
+	case l.Problem != "":
+		return "not connected: " + l.Problem
+	}
+	return "not connected yet"
+}
+
+// registered returns the identity of the instance, or an error if there is none.
+func registered(records *instance.Records) (instance.Identity, error) {
+	id, err := records.Identity()
+	if err == nil && id.ARN == "" {
+		err = errors.New("this host is no instance: `podtask ecs join` makes it one")
+	}
+	return id, err
+}
+
+// callsOf returns the client of the region of an instance.
+func (o *options) callsOf(id instance.Identity) (*awscall.Client, error) {
+	if o.region == "" {
+		o.region = id.Region
+	}
+	return o.calls()
+}
+
+func drain(ctx context.Context, o *options, stdout, _ io.Writer) error {
+	dir, _, err := o.dirs()
+	if err != nil {
+		return err
+	}
+	records, err := instance.OpenRecords(dir)
+	if err != nil {
+		return err
+	}
+	id, err := registered(records)
+	if err != nil {
+		return err
+	}
+	calls, err := o.callsOf(id)
+	if err != nil {
+		return err
+	}
+	in := wire.UpdateState{Cluster: id.Cluster, Instances: []string{id.ARN}, Status: "DRAINING"}
+	if o.undo {
+		in.Status = "ACTIVE"
+	}
+	var out wire.UpdatedState
+	if err := calls.Call(ctx, awscall.ECS, "UpdateContainerInstancesState", in, &out); err != nil {
+		return err
+	}
+	if len(out.Failures) > 0 {
+		return fmt.Errorf("ECS does not change %s: %s", out.Failures[0].ARN, out.Failures[0].Reason)
+	}
+	_, err = fmt.Fprintf(stdout, "%s is %s\n", id.ARN, in.Status)
+	return err
+}
+
+func leave(ctx context.Context, o *options, stdout, _ io.Writer) error {
+	records, release, err := o.locked()
+	if errors.Is(err, instance.ErrRunning) {
+		return fmt.Errorf("%w: end it first, with `systemctl --user disable --now podtask-ecs.service` if it is the unit", err)
+	}
+	if err != nil {
+		return err
+	}
+	defer release()
+	id, err := registered(records)
+	if err != nil {
+		return err
+	}
+	tasks, err := records.Tasks()
+	if err != nil {
+		return err
+	}
+	running := 0
+	for _, t := range tasks {
+		if t.Told != wire.StatusStopped {
+			running++
+		}
+	}
+	if running > 0 && !o.force {
+		return fmt.Errorf("%d tasks of ECS run here: `podtask ecs drain` has ECS move those of services; `podtask ecs leave --force` stops them", running)
+	}
+	calls, err := o.callsOf(id)
+	if err != nil {
+		return err
+	}
+	in := wire.Deregister{Cluster: id.Cluster, Instance: id.ARN, Force: o.force}
+	err = calls.Call(ctx, awscall.ECS, "DeregisterContainerInstance", in, nil)
+	var refused *awscall.Error
+	switch {
+	case errors.As(err, &refused) && refused.Code == "InvalidParameterException" && o.force:
+		fmt.Fprintf(stdout, "ECS does not know the instance any more: %s\n", refused.Message)
+	case err != nil:
+		return fmt.Errorf("%w: nothing was changed", err)
+	}
+	socket, err := o.agentSocket()
+	if err != nil {
+		return err
+	}
+	agent := instance.NewSocket(socket)
+	for _, t := range tasks {
+		if t.Agent == "" {
+			continue
+		}
+		if err := agent.Remove(ctx, t.Agent); err != nil && !isGone(err) {
+			return fmt.Errorf("the instance was deregistered, but the task %s cannot be removed: %w: run `podtask ecs leave --force` again", t.Agent, err)
+		}
+	}
+	if err := records.Forget(ctx); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%s was deregistered\n", id.ARN)
+	return err
+}

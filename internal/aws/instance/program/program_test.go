@@ -1,0 +1,144 @@
+package program
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"flag"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/internal/aws/instance"
+	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/testing/ecsplane"
+)
+
+func TestEachFlagCanBeConfigured(t *testing.T) {
+	t.Parallel()
+	keys := config.ECSKeys()
+	for _, c := range commands {
+		o := newOptions(c, new(bytes.Buffer), func(string) string { return "" }, "")
+		o.flags.VisitAll(func(f *flag.Flag) {
+			if has := slices.Contains(keys, f.Name); has == slices.Contains([]string{"debug", "socket", "format", "force", "undo"}, f.Name) {
+				t.Errorf("%s: the flag %s is a key of [ecs]: %t", c.name, f.Name, has)
+			}
+		})
+		for _, k := range keys {
+			if o.flags.Lookup(k) == nil {
+				t.Errorf("%s has no flag %s", c.name, k)
+			}
+		}
+	}
+	page, err := os.ReadFile("../../../../docs/ecs-anywhere.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range keys {
+		if !strings.Contains(string(page), "| `"+k+"` |") {
+			t.Errorf("docs/ecs-anywhere.md has no row for %s", k)
+		}
+	}
+}
+
+// host is a home without anything, and variables.
+func host(t *testing.T, more map[string]string) func(string) string {
+	t.Helper()
+	home := t.TempDir()
+	env := map[string]string{"HOME": home, "XDG_RUNTIME_DIR": filepath.Join(home, "run"), "XDG_STATE_HOME": filepath.Join(home, "state")}
+	return func(key string) string {
+		if v, ok := more[key]; ok {
+			return v
+		}
+		return env[key]
+	}
+}
+
+func TestAllProblemsAreReported(t *testing.T) {
+	t.Parallel()
+	var out bytes.Buffer
+	code := run(context.Background(), []string{"join", "--cluster", "a b", "--region", "here", "--endpoint", "http://ecs.example", "--attributes", "ecs.x=1", "--tags", "x",
+		"--memory", "-1", "--cpu", "99999999", "--reserved-ports", "70000", "--task-cleanup-wait", "1s"}, host(t, nil), &out, &out, "1")
+	for _, want := range []string{"--cluster", "--region", "https://", "--attributes", "--tags", "--memory -1", "--cpu 99999999", "--reserved-ports", "--task-cleanup-wait"} {
+		if code != exitFailed || !strings.Contains(out.String(), want) {
+			t.Errorf("code %d, no %s in %s", code, want, &out)
+		}
+	}
+	out.Reset()
+	if code := run(context.Background(), []string{"join"}, host(t, nil), &out, &out, "1"); code != exitFailed || !strings.Contains(out.String(), "--region is missing") {
+		t.Errorf("code %d, %s", code, &out)
+	}
+	out.Reset()
+	if code := run(context.Background(), []string{"join", "--region", "us-east-1"}, host(t, nil), &out, &out, "1"); code != exitFailed || !strings.Contains(out.String(), "no AWS credentials") {
+		t.Errorf("code %d, %s", code, &out)
+	}
+	out.Reset()
+	if code := run(context.Background(), []string{"jion"}, host(t, nil), &out, &out, "1"); code != exitFailed || !strings.Contains(out.String(), "use join") {
+		t.Errorf("code %d, %s", code, &out)
+	}
+}
+
+func TestAnInstanceIsShownCheckedDrainedAndLeft(t *testing.T) {
+	t.Parallel()
+	var plane *ecsplane.Plane
+	server := httptest.NewServer(nil)
+	defer server.Close()
+	plane = ecsplane.New(server.URL)
+	server.Config.Handler = plane
+	getenv := host(t, map[string]string{"AWS_ACCESS_KEY_ID": ecsplane.KeyID, "AWS_SECRET_ACCESS_KEY": ecsplane.Secret, "AWS_REGION": ecsplane.Region, "AWS_ENDPOINT_URL_ECS": server.URL})
+	type answer struct {
+		code int
+		out  string
+	}
+	do := func(args ...string) answer {
+		var out bytes.Buffer
+		code := run(context.Background(), args, getenv, &out, &out, "1")
+		return answer{code, out.String()}
+	}
+	for _, c := range []string{"drain", "leave"} {
+		if a := do(c); a.code != exitFailed || !strings.Contains(a.out, "this host is no instance") {
+			t.Errorf("%s: %+v", c, a)
+		}
+	}
+	if a := do("status"); a.code != 0 || !strings.Contains(a.out, "podtask ecs join") {
+		t.Errorf("%+v", a)
+	}
+	records, err := instance.OpenRecords(filepath.Join(getenv("XDG_STATE_HOME"), "podtask", "ecs"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := records.SetIdentity(instance.Identity{Cluster: "lab", Region: ecsplane.Region, ARN: ecsplane.InstanceARN(1)}); err != nil {
+		t.Fatal(err)
+	}
+	var d statusDocument
+	if a := do("status", "--format", "json"); a.code != 0 || json.Unmarshal([]byte(a.out), &d) != nil || d.Instance != ecsplane.InstanceARN(1) || d.Running {
+		t.Errorf("%+v", a)
+	}
+	// There is no agent, and no other problem.
+	if a := do("check"); a.code != exitFailed || !strings.Contains(a.out, "FAILED   agent") || strings.Count(a.out, "FAILED") != 1 || !strings.Contains(a.out, "agentConnected true") {
+		t.Errorf("%+v", a)
+	}
+	if a := do("drain"); a.code != 0 || !strings.Contains(a.out, "DRAINING") {
+		t.Errorf("%+v", a)
+	}
+	release, err := records.Lock()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a := do("leave"); a.code != exitFailed || !strings.Contains(a.out, "systemctl --user disable --now podtask-ecs.service") {
+		t.Errorf("%+v", a)
+	}
+	release()
+	if a := do("leave"); a.code != 0 || !strings.Contains(a.out, "was deregistered") {
+		t.Errorf("%+v", a)
+	}
+	if id, err := records.Identity(); err != nil || id != (instance.Identity{}) {
+		t.Errorf("%+v, %v", id, err)
+	}
+	for _, p := range plane.Problems() {
+		t.Error(p)
+	}
+}

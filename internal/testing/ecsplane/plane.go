@@ -1,0 +1,416 @@
+package ecsplane
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/podtask/podtask/internal/aws/sigv4"
+)
+
+// The key, account and region of the plane.
+const (
+	KeyID   = "AKIDEXAMPLE"
+	Secret  = "SECRETEXAMPLE"
+	Token   = "TOKENEXAMPLE"
+	Region  = "us-east-1"
+	Account = "111122223333"
+	prefix  = "arn:aws:ecs:" + Region + ":" + Account + ":"
+)
+
+// Event is something that an instance said.
+type Event struct {
+	// On is http, acs or tcs; Op the call or the type of the message, or connect and closed.
+	On, Op string
+	Query  url.Values
+	Body   json.RawMessage
+}
+
+// Answer is a planned answer to a call.
+type Answer struct {
+	Status int
+	// Type and Message make the exception; empty for a body that is empty.
+	Type, Message string
+	// Cut ends the connection without an answer.
+	Cut bool
+}
+
+// Plane is a control plane. It is safe for concurrent use, and an http.Handler.
+type Plane struct {
+	// Address is the URL at which instances reach the plane.
+	Address string
+	// Now is the time for signatures; nil for time.Now.
+	Now func() time.Time
+
+	mu      sync.Mutex
+	events  []Event
+	changed chan struct{}
+	answers map[string][]Answer
+	sockets map[string]*websocket.Conn
+	writing map[string]*sync.Mutex
+	reject  map[string][]Answer // of handshakes
+	arns    int
+	tokens  map[string]string // instances by client token
+	// Attributes, if not nil, replaces the attributes in the next answer to a registration.
+	attributes []map[string]string
+	replaced   bool
+	problems   []string
+	values     map[string]string
+}
+
+// New returns a plane.
+func New(address string) *Plane {
+	return &Plane{Address: address, changed: make(chan struct{}), answers: make(map[string][]Answer), sockets: make(map[string]*websocket.Conn),
+		writing: make(map[string]*sync.Mutex), reject: make(map[string][]Answer), tokens: make(map[string]string), values: make(map[string]string)}
+}
+
+// InstanceARN is that of the first instance.
+func InstanceARN(n int) string { return fmt.Sprintf("%scontainer-instance/lab/%032x", prefix, n) }
+
+// ClusterARN is that of the cluster.
+const ClusterARN = prefix + "cluster/lab"
+
+// TaskARN is that of the n-th task.
+func TaskARN(n int) string { return fmt.Sprintf("%stask/lab/%032x", prefix, n) }
+
+// Plan has the next calls of an operation answered so, one after the other. For the operations acs and
+// tcs it refuses handshakes.
+func (p *Plane) Plan(operation string, answers ...Answer) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.answers[operation] = append(p.answers[operation], answers...)
+}
+
+// SetValue has a parameter or a secret.
+func (p *Plane) SetValue(name, value string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.values[name] = value
+}
+
+// Omit has the next registration answered with these attributes alone.
+func (p *Plane) Omit(attributes ...map[string]string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.attributes, p.replaced = attributes, true
+}
+
+// Events returns what the instance said so far.
+func (p *Plane) Events() []Event {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.events)
+}
+
+// Problems are signatures that did not fit, and calls that are not known.
+func (p *Plane) Problems() []string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return slices.Clone(p.problems)
+}
+
+// Of returns the bodies of events.
+func (p *Plane) Of(on, op string) (out []json.RawMessage) {
+	for _, e := range p.Events() {
+		if e.On == on && e.Op == op {
+			out = append(out, e.Body)
+		}
+	}
+	return out
+}
+
+// Wait waits until fn returns true. It is called at each event.
+func (p *Plane) Wait(ctx context.Context, fn func([]Event) bool) error {
+	for {
+		p.mu.Lock()
+		events, changed := slices.Clone(p.events), p.changed
+		p.mu.Unlock()
+		if fn(events) {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// WaitFor waits for a number of events.
+func (p *Plane) WaitFor(ctx context.Context, on, op string, n int) error {
+	return p.Wait(ctx, func([]Event) bool { return len(p.Of(on, op)) >= n })
+}
+
+func (p *Plane) note(e Event) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = append(p.events, e)
+	close(p.changed)
+	p.changed = make(chan struct{})
+}
+
+func (p *Plane) problem(format string, args ...any) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.problems = append(p.problems, fmt.Sprintf(format, args...))
+}
+
+// Say sends a message on a web socket, acs or tcs.
+func (p *Plane) Say(on, kind string, message any) error {
+	text, err := json.Marshal(map[string]any{"type": kind, "message": message})
+	if err != nil {
+		return err
+	}
+	return p.SayText(on, text)
+}
+
+// SayText sends a frame as it is.
+func (p *Plane) SayText(on string, text []byte) error {
+	p.mu.Lock()
+	ws, lock := p.sockets[on], p.writing[on]
+	p.mu.Unlock()
+	if ws == nil {
+		return fmt.Errorf("%s is not connected", on)
+	}
+	lock.Lock()
+	defer lock.Unlock()
+	return ws.WriteMessage(websocket.TextMessage, text)
+}
+
+// End ends a web socket: with a close frame, or with code 0 without one.
+func (p *Plane) End(on string, code int) {
+	p.mu.Lock()
+	ws := p.sockets[on]
+	p.mu.Unlock()
+	if ws == nil {
+		return
+	}
+	if code != 0 {
+		_ = ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(code, "x"), time.Now().Add(time.Second))
+	}
+	_ = ws.Close()
+}
+
+// Payload sends tasks to the instance.
+func (p *Plane) Payload(id string, seq int, tasks ...any) error {
+	return p.Say("acs", "PayloadMessage", map[string]any{"messageId": id, "clusterArn": ClusterARN, "containerInstanceArn": p.instance(),
+		"seqNum": seq, "generatedAt": 1, "tasks": tasks})
+}
+
+func (p *Plane) instance() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return InstanceARN(max(p.arns, 1))
+}
+
+// ServeHTTP implements http.Handler.
+func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(r.Body)
+	if err != nil {
+		p.problem("read: %v", err)
+		return
+	}
+	p.verify(r, body, "ecs")
+	switch {
+	case strings.HasSuffix(r.URL.Path, "/acs/ws"):
+		p.socket(w, r, "acs")
+	case strings.HasSuffix(r.URL.Path, "/tcs/ws"):
+		p.socket(w, r, "tcs")
+	default:
+		p.call(w, r, body)
+	}
+}
+
+// planned takes the next planned answer of an operation.
+func (p *Plane) planned(operation string) (Answer, bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := p.answers[operation]
+	if len(list) == 0 {
+		return Answer{}, false
+	}
+	p.answers[operation] = list[1:]
+	return list[0], true
+}
+
+func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
+	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	p.note(Event{On: "http", Op: operation, Body: body})
+	if a, ok := p.planned(operation); ok {
+		if a.Cut {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(a.Status)
+		if a.Type != "" {
+			answer(w, map[string]string{"__type": a.Type, "message": a.Message})
+		}
+		return
+	}
+	switch operation {
+	case "RegisterContainerInstance":
+		p.register(w, body)
+	case "DiscoverPollEndpoint":
+		answer(w, map[string]string{"endpoint": p.Address + "/acs/", "telemetryEndpoint": p.Address + "/tcs/", "serviceConnectEndpoint": p.Address + "/sc/"})
+	case "SubmitTaskStateChange":
+		answer(w, map[string]string{"acknowledgment": "ACK"})
+	case "CreateCluster", "DeregisterContainerInstance":
+		answer(w, map[string]any{})
+	case "UpdateContainerInstancesState", "DescribeContainerInstances":
+		answer(w, map[string]any{"containerInstances": []any{map[string]any{"containerInstanceArn": p.instance(), "status": "ACTIVE", "agentConnected": true}}})
+	case "DescribeClusters":
+		answer(w, map[string]any{"clusters": []any{map[string]string{"status": "ACTIVE"}}})
+	case "GetParameter", "GetSecretValue":
+		p.value(w, body)
+	case "GetAuthorizationToken":
+		answer(w, map[string]any{"authorizationData": []any{map[string]string{"authorizationToken": "QVdTOnRva2Vu"}}})
+	default:
+		p.problem("the call %q is not known", operation)
+		w.WriteHeader(http.StatusBadRequest)
+	}
+}
+
+func (p *Plane) value(w http.ResponseWriter, body []byte) {
+	var in struct{ Name, SecretId string }
+	_ = json.Unmarshal(body, &in)
+	p.mu.Lock()
+	value, ok := p.values[in.Name+in.SecretId]
+	p.mu.Unlock()
+	if !ok {
+		w.WriteHeader(http.StatusBadRequest)
+		answer(w, map[string]string{"__type": "ParameterNotFound", "message": "no such value"})
+		return
+	}
+	answer(w, map[string]any{"Parameter": map[string]string{"Value": value}, "SecretString": value})
+}
+
+func (p *Plane) register(w http.ResponseWriter, body []byte) {
+	var in struct {
+		Attributes  []map[string]string `json:"attributes"`
+		ClientToken string              `json:"clientToken"`
+		InstanceARN string              `json:"containerInstanceArn"`
+	}
+	if err := json.Unmarshal(body, &in); err != nil {
+		p.problem("RegisterContainerInstance: %v", err)
+	}
+	p.mu.Lock()
+	arn := in.InstanceARN
+	if arn == "" {
+		arn = p.tokens[in.ClientToken]
+	}
+	if arn == "" {
+		p.arns++
+		arn = InstanceARN(p.arns)
+		p.tokens[in.ClientToken] = arn
+	}
+	attributes := append(in.Attributes, map[string]string{"name": "ecs.availability-zone", "value": Region + "a"})
+	if p.replaced {
+		attributes, p.replaced = p.attributes, false
+	}
+	p.mu.Unlock()
+	answer(w, map[string]any{"containerInstance": map[string]any{"containerInstanceArn": arn, "attributes": attributes, "status": "ACTIVE"}})
+}
+
+func answer(w http.ResponseWriter, v any) {
+	_ = json.NewEncoder(w).Encode(v) // a client that has left gets none
+}
+
+// verify notes a signature that does not fit.
+func (p *Plane) verify(r *http.Request, body []byte, service string) {
+	now := time.Now()
+	if p.Now != nil {
+		now = p.Now()
+	}
+	signed, err := sigv4.ParseRequest(r, sigv4.Key{ID: KeyID, Secret: Secret}, now)
+	if err == nil {
+		err = signed.Verify(body)
+	}
+	if err != nil {
+		p.problem("%s %s: %v", r.Method, r.URL.Path, err)
+	}
+}
+
+var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
+
+func (p *Plane) socket(w http.ResponseWriter, r *http.Request, on string) {
+	p.note(Event{On: on, Op: "connect", Query: r.URL.Query()})
+	if a, ok := p.planned(on); ok {
+		if a.Cut {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(a.Status)
+		if a.Type != "" {
+			answer(w, map[string]any{"type": a.Type, "message": map[string]string{"message": a.Message}})
+		}
+		return
+	}
+	ws, err := upgrader.Upgrade(w, r, nil)
+	if err != nil {
+		p.problem("%s: %v", on, err)
+		return
+	}
+	p.mu.Lock()
+	p.sockets[on], p.writing[on] = ws, new(sync.Mutex)
+	p.mu.Unlock()
+	p.note(Event{On: on, Op: "open"})
+	defer func() {
+		_ = ws.Close()
+		p.mu.Lock()
+		if p.sockets[on] == ws {
+			p.sockets[on] = nil
+		}
+		p.mu.Unlock()
+		p.note(Event{On: on, Op: "closed"})
+	}()
+	for {
+		_, text, err := ws.ReadMessage()
+		if err != nil {
+			return
+		}
+		if on == "tcs" {
+			text = p.unsigned(r, text)
+		}
+		var f struct {
+			Type    string
+			Message json.RawMessage
+		}
+		if err := json.Unmarshal(text, &f); err != nil {
+			p.problem("%s: %v in %.200q", on, err, text)
+			continue
+		}
+		p.note(Event{On: on, Op: f.Type, Body: f.Message})
+		if kind := map[string]string{"PublishMetricsRequest": "AckPublishMetric", "PublishHealthRequest": "AckPublishHealth", "PublishInstanceStatusRequest": "AckPublishInstanceStatus"}[f.Type]; kind != "" {
+			_ = p.Say(on, kind, map[string]string{"message": "ok"})
+		}
+	}
+}
+
+// unsigned verifies the signature of a frame, and returns what is signed.
+func (p *Plane) unsigned(opened *http.Request, text []byte) []byte {
+	head, body, ok := bytes.Cut(text, []byte("\r\n\r\n"))
+	if !ok {
+		p.problem("a frame without a signature")
+		return text
+	}
+	r := opened.Clone(context.Background())
+	r.Header = make(http.Header)
+	for line := range strings.SplitSeq(string(head), "\r\n") {
+		name, value, _ := strings.Cut(line, ": ")
+		if name == "Host" {
+			r.Host = value
+		} else {
+			r.Header.Set(name, value)
+		}
+	}
+	p.verify(r, body, "ecs")
+	return body
+}
