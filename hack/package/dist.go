@@ -184,11 +184,11 @@ func (b build) tarball(sbom []byte) (string, []byte, error) {
 	return name + ".tar.gz", out.Bytes(), nil
 }
 
-// modules returns the modules in podtask, podtask-compose, podtask-ingress and podtask-kubelet, read from the programs
+// modules returns the modules in podtask, podtask-compose, podtask-ecs, podtask-ingress and podtask-kubelet, read from the programs
 // themselves, and the version of Go.
 func (b build) modules() (all []*debug.Module, goVersion string, err error) {
 	seen := make(map[string]bool)
-	for _, program := range []string{"podtask", "podtask-compose", "podtask-ingress", "podtask-kubelet"} {
+	for _, program := range []string{"podtask", "podtask-compose", "podtask-ecs", "podtask-ingress", "podtask-kubelet"} {
 		info, err := buildinfo.ReadFile(filepath.Join(b.bin, program))
 		if err != nil {
 			return nil, "", err

@@ -24,7 +24,7 @@ func testBuild(t *testing.T) build {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	for _, program := range []string{"podtask", "podtask-compose", "podtask-ingress", "podtask-kubelet"} {
+	for _, program := range []string{"podtask", "podtask-compose", "podtask-ecs", "podtask-ingress", "podtask-kubelet"} {
 		if err := os.Symlink(self, filepath.Join(bin, program)); err != nil {
 			t.Fatal(err)
 		}
@@ -98,7 +98,7 @@ func checkRPM(t *testing.T, data []byte) {
 		}
 	}
 	for path, mode := range map[string]int{
-		"/usr/bin/podtask": 0o755, "/usr/bin/podtask-kubelet": 0o755, "/usr/bin/podtask-user-generator": 0o755,
+		"/usr/bin/podtask": 0o755, "/usr/bin/podtask-kubelet": 0o755, "/usr/bin/podtask-ecs": 0o755, "/usr/bin/podtask-user-generator": 0o755,
 		"/usr/bin/podtask-netns": 0o755, "/usr/bin/podtask-compose": 0o755,
 		"/usr/bin/podtask-ingress": 0o755, "/usr/lib/systemd/user/podtask-ingress.service": 0o644, "/usr/lib/systemd/system/podtask-ingress@.service": 0o644,
 		"/usr/lib/systemd/user/podtask.service": 0o644, "/usr/share/man/man1/podtask-run.1.gz": 0o644,

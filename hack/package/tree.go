@@ -54,7 +54,7 @@ func personal(prefix string) layout {
 // tree returns all files of an installation, in the order of their paths.
 func (b build) tree(l layout) ([]file, error) {
 	t := treeBuilder{build: b, layout: l}
-	for _, program := range []string{"podtask", "podtask-compose", "podtask-ingress", "podtask-kubelet", "podtask-netns", "podtask-user-generator"} {
+	for _, program := range []string{"podtask", "podtask-compose", "podtask-ecs", "podtask-ingress", "podtask-kubelet", "podtask-netns", "podtask-user-generator"} {
 		t.copy(filepath.Join(b.bin, program), l.prefix+"/bin/"+program, 0o755)
 	}
 	if l.generators != "" {

@@ -74,7 +74,9 @@ func (a *arranger) expectsCommand() bool { return len(a.path) == 0 || isGroup(a.
 func isGroup(c *cli.Command) bool { return len(c.Subcommands) > 0 }
 
 // passesFlags reports whether the command executes another program, which parses the flags.
-func (a *arranger) passesFlags() bool { return a.command() != nil && a.command().Name == "kubelet" }
+func (a *arranger) passesFlags() bool {
+	return a.command() != nil && (a.command().Name == "kubelet" || len(a.path) == 2 && a.path[0].Name == "ecs")
+}
 
 func (a *arranger) parse() error {
 	for len(a.rest) > 0 {

@@ -18,7 +18,7 @@ var commandGroups = []commandGroup{
 	{"Look at tasks", []string{"ps", "top", "ui", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
 	{"Work in containers", []string{"exec", "cp"}},
 	{"Task definitions", []string{"init", "validate", "plan", "lock", "pull", "test", "taskdef", "schema"}},
-	{"Services and systemd", []string{"service", "schedule", "unit", "import", "generate", "auto-update", "agent", "aws", "kubelet", "ingress"}},
+	{"Services and systemd", []string{"service", "schedule", "unit", "import", "generate", "auto-update", "agent", "aws", "kubelet", "ecs", "ingress"}},
 	{"This host", []string{"image", "doctor", "info", "config", "gc", "drain", "completion", "version"}},
 }
 

@@ -1,0 +1,69 @@
+package agent
+
+import (
+	"fmt"
+	"syscall"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/urfave/cli/v2"
+)
+
+// ECSProgram is the program of an instance of an ECS cluster. It is not linked here, so that podtask
+// stays without a client of AWS.
+const ECSProgram = "podtask-ecs"
+
+// ECSCommand is `podtask ecs`.
+func ECSCommand(p *command.Program) *cli.Command {
+	pass := func(name, usage, description, example string) *cli.Command {
+		return &cli.Command{
+			Name: name, Usage: usage,
+			Description: description + ` It executes
+the program podtask-ecs, which is installed beside podtask, with all arguments. "podtask ecs ` + name + `
+--help" lists its flags; podtask.toml may have them in the table [ecs]. See
+docs/ecs-anywhere.md.
+
+Examples:
+  ` + example,
+			Action: func(c *cli.Context) error {
+				return runECS(p.FindProgram, p.Environ(), append([]string{name}, c.Args().Slice()...))
+			},
+		}
+	}
+	return &cli.Command{
+		Name:  "ecs",
+		Usage: "make this host a container instance of an Amazon ECS cluster",
+		Description: `ECS schedules, podtask runs: the host joins a cluster as an external instance
+(ECS Anywhere), without root. This was shown offline and was not tried against AWS. See
+docs/ecs-anywhere.md.
+
+Examples:
+  podtask ecs join --cluster edge --region eu-central-1
+  podtask ecs status`,
+		Subcommands: []*cli.Command{
+			pass("join", "register this host, and run the tasks that ECS places on it", `Registers this host and runs the tasks that ECS places on it, until it is ended. Tasks
+continue then, and are found again. It needs an agent.`,
+				"podtask ecs join --cluster edge --region eu-central-1"),
+			pass("status", "show the instance, its links and its tasks", `Shows the instance, its links to ECS, and the tasks that came from ECS with what ECS was told
+of them last. --format json prints all of it.`,
+				"podtask ecs status"),
+			pass("drain", "have ECS place no more tasks on this host", `Sets the instance to DRAINING: ECS places no more tasks here and moves those of services.
+--undo ends it.`,
+				"podtask ecs drain"),
+			pass("leave", "deregister this host from its cluster", `Deregisters the instance and forgets it. While tasks of ECS run it refuses; --force stops them.`,
+				"podtask ecs leave"),
+			pass("check", "try what needs permissions of AWS, and change nothing", `Tries what needs permissions of AWS, changes nothing there, and prints what AWS answers. The exit
+code is 125 if something that is needed fails.`,
+				"podtask ecs check --cluster edge --region eu-central-1"),
+		},
+	}
+}
+
+// runECS executes podtask-ecs in this process. It returns only if it cannot.
+func runECS(find func(name string) (string, error), environ, args []string) error {
+	path, err := find(ECSProgram)
+	if err != nil {
+		return err
+	}
+	err = syscall.Exec(path, append([]string{ECSProgram}, args...), environ)
+	return fmt.Errorf("execute %s: %w", path, err)
+}
