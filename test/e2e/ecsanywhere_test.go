@@ -1,0 +1,197 @@
+//go:build e2e
+
+//e2e:bed systemd
+
+package e2e
+
+import (
+	"context"
+	"encoding/json"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/internal/aws/instance/wire"
+	"github.com/podtask/podtask/internal/testing/ecsplane"
+)
+
+// ecsInstance is a box that is an instance of a cluster.
+type ecsInstance struct {
+	*box
+	plane   *ecsplane.Plane
+	program *process
+}
+
+// newECSInstance starts a control plane, an agent, and podtask-ecs, and waits for both links.
+func newECSInstance(t *testing.T) *ecsInstance {
+	t.Helper()
+	server := httptest.NewServer(nil)
+	t.Cleanup(server.Close)
+	i := &ecsInstance{box: newBox(t), plane: ecsplane.New(server.URL)}
+	server.Config.Handler = i.plane
+	i.env = append(i.env, "PODTASK_LIMITS=best-effort", "AWS_ACCESS_KEY_ID="+ecsplane.KeyID, "AWS_SECRET_ACCESS_KEY="+ecsplane.Secret, "AWS_REGION="+ecsplane.Region, "AWS_ENDPOINT_URL="+server.URL)
+	i.agent()
+	i.join()
+	t.Cleanup(func() { // before the box looks what is left
+		_ = i.program.cmd.Process.Kill()
+		<-i.program.ended
+		i.plane.End("acs", 0)
+		i.plane.End("tcs", 0)
+		i.want(0, "rm", "--force", "--all")
+		for _, p := range i.plane.Problems() {
+			t.Error(p)
+		}
+	})
+	return i
+}
+
+func (i *ecsInstance) join() {
+	i.t.Helper()
+	acs, tcs := len(i.plane.Of("acs", "open")), len(i.plane.Of("tcs", "open"))
+	i.program = i.startWith(podtaskECS, "join", "--cluster", "lab", "--debug")
+	i.await("acs", "open", acs+1)
+	i.await("tcs", "open", tcs+1)
+}
+
+func (i *ecsInstance) await(on, op string, n int) {
+	i.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	if err := i.plane.WaitFor(ctx, on, op, n); err != nil {
+		i.t.Fatalf("%s on %s: %v\n%s", op, on, err, lastLines(i.program.err.String(), 40))
+	}
+}
+
+// state waits for a change of a task, and returns it.
+func (i *ecsInstance) state(task int, status string) (found wire.StateChange) {
+	i.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := i.plane.Wait(ctx, func([]ecsplane.Event) bool {
+		for _, c := range i.changes(task) {
+			if c.Status == status {
+				found = c
+				return true
+			}
+		}
+		return false
+	})
+	if err != nil {
+		i.t.Fatalf("task %d is never %s: %+v\n%s", task, status, i.changes(task), lastLines(i.program.err.String(), 40))
+	}
+	return found
+}
+
+func (i *ecsInstance) changes(task int) (out []wire.StateChange) {
+	for _, body := range i.plane.Of("http", "SubmitTaskStateChange") {
+		var c wire.StateChange
+		if err := json.Unmarshal(body, &c); err != nil {
+			i.t.Fatal(err)
+		}
+		if c.Task == ecsplane.TaskARN(task) {
+			out = append(out, c)
+		}
+	}
+	return out
+}
+
+// payload has ECS run tasks of the box's family, with a container that runs testbox.
+func (i *ecsInstance) payload(id string, seq int, tasks ...obj) {
+	i.t.Helper()
+	var list []any
+	for _, t := range tasks {
+		t["family"], t["version"], t["networkMode"], t["launchType"] = i.family, "1", "bridge", "EXTERNAL"
+		list = append(list, t)
+	}
+	acks := len(i.plane.Of("acs", "AckRequest"))
+	if err := i.plane.Payload(id, seq, list...); err != nil {
+		i.t.Fatal(err)
+	}
+	i.await("acs", "AckRequest", acks+1)
+}
+
+func ecsContainer(name, image string, command []string, more obj) obj {
+	c := obj{"name": name, "image": image, "command": command, "cpu": 10, "memory": 64, "essential": true, "overrides": "{}",
+		"dockerConfig": obj{"config": "{}", "hostConfig": `{"NetworkMode":"bridge","CapAdd":[],"CapDrop":[]}`, "version": "1.18"}}
+	for k, v := range more {
+		c[k] = v
+	}
+	return c
+}
+
+// ECS places a task, podtask-ecs is killed at several points, and ECS learns how the task ended.
+func TestAnInstanceOfECS(t *testing.T) {
+	t.Parallel()
+	i := newECSInstance(t)
+	image := i.testbox()
+	role := obj{"credentialsId": "app", "roleArn": "arn:aws:iam::111122223333:role/app", "accessKeyId": "ASIAEXAMPLE", "secretAccessKey": "role-secret", "sessionToken": "T", "expiration": "2100-01-01T00:00:00Z"}
+	execution := obj{"credentialsId": "exec", "roleArn": "arn:aws:iam::111122223333:role/exec", "accessKeyId": ecsplane.KeyID, "secretAccessKey": ecsplane.Secret, "expiration": "2100-01-01T00:00:00Z"}
+	i.plane.SetValue("/shop/token", "hush-from-ssm")
+	main := ecsContainer("main", image, words("env TOKEN -- await http://169.254.170.2${AWS_CONTAINER_CREDENTIALS_RELATIVE_URI} -- print ready -- wait /go -- exit 7"), obj{
+		"environment":  obj{"A": "b"},
+		"secrets":      []obj{{"name": "TOKEN", "valueFrom": "/shop/token", "provider": "ssm", "region": ecsplane.Region, "type": "ENVIRONMENT_VARIABLE", "target": "CONTAINER"}},
+		"portMappings": []obj{{"containerPort": 8080, "hostPort": 0, "protocol": "tcp"}},
+	})
+	i.payload("payload-1", 1, obj{"arn": ecsplane.TaskARN(1), "desiredStatus": "RUNNING", "roleCredentials": role, "executionRoleCredentials": execution, "containers": []obj{main}})
+
+	if c := i.state(1, "PENDING").Containers; len(c) != 1 || !strings.HasPrefix(c[0].ImageDigest, "sha256:") {
+		t.Errorf("PENDING: %+v", c)
+	}
+	running := i.state(1, "RUNNING")
+	name := "ecs-" + filepath.Base(ecsplane.TaskARN(1))
+	task := i.inspect(name)
+	if c := running.Containers; len(c) != 1 || c[0].RuntimeID != task.Containers[0].RuntimeID || len(c[0].NetworkBindings) != 1 || c[0].NetworkBindings[0].HostPort == 0 {
+		t.Errorf("RUNNING: %+v", c)
+	}
+	if env := i.podman("inspect", "--format", "{{.Config.Env}}", running.Containers[0].RuntimeID); !strings.Contains(env, "A=b") || strings.Contains(env, "role-secret") {
+		t.Errorf("the environment is %s", env)
+	}
+
+	eventually(t, "the secret and the role in the container", func() bool {
+		lines := i.lines(name, "main")
+		return strings.Contains(lines, "hush-from-ssm") && strings.Contains(lines, "role-secret") && strings.Contains(lines, "ready")
+	})
+
+	// The task ends while nobody is there to see it.
+	i.program.kill()
+	i.tell(name, "main", "/go")
+	i.want(0, "wait", name)
+	i.join()
+	stopped := i.state(1, "STOPPED")
+	if c := stopped.Containers; len(c) != 1 || c[0].ExitCode == nil || *c[0].ExitCode != 7 || stopped.ExecutionStoppedAt == nil {
+		t.Errorf("STOPPED: %+v", stopped)
+	}
+	var statuses []string
+	for _, c := range i.changes(1) {
+		statuses = append(statuses, c.Status)
+	}
+	if got := strings.Join(statuses, " "); got != "PENDING RUNNING STOPPED" {
+		t.Errorf("ECS was told %s", got)
+	}
+	if n := len(i.plane.Of("http", "RegisterContainerInstance")); n != 2 {
+		t.Errorf("%d registrations", n)
+	}
+
+	// A payload that was acknowledged is not lost by a kill, and ECS stops the task.
+	i.payload("payload-2", 2, obj{"arn": ecsplane.TaskARN(2), "desiredStatus": "RUNNING", "containers": []obj{ecsContainer("main", image, words("wait /never"), obj{"stopTimeout": 2})}})
+	i.program.kill()
+	i.join()
+	i.state(2, "RUNNING")
+	i.payload("payload-3", 3, obj{"arn": ecsplane.TaskARN(2), "desiredStatus": "STOPPED", "containers": []obj{}})
+	if c := i.state(2, "STOPPED").Containers; len(c) != 1 || c[0].ExitCode == nil {
+		t.Errorf("STOPPED: %+v", c)
+	}
+	status := i.startWith(podtaskECS, "status").want(0)
+	if !strings.Contains(status.out, ecsplane.InstanceARN(1)) || !strings.Contains(status.out, "ACS:") || !strings.Contains(status.out, "connected for") {
+		t.Errorf("the status is\n%s", status.out)
+	}
+}
+
+// podtaskECS makes a command one of podtask-ecs.
+func podtaskECS(cmd *exec.Cmd) {
+	cmd.Path = os.Getenv("PODTASK_ECS")
+	cmd.Args[0] = cmd.Path
+}
