@@ -36,6 +36,58 @@ func Resident(root fs.FS) map[string]uint64 {
 	return found
 }
 
+// Place is where a container runs.
+type Place struct {
+	// PID is one of its processes, Group its cgroup below the root of the cgroup v2 tree.
+	PID   int
+	Group string
+}
+
+// Places returns where containers run, by their ids. It costs one small file for each process of
+// the host.
+func Places(root fs.FS) map[string]Place {
+	found := make(map[string]Place)
+	all, err := fs.ReadDir(root, "proc")
+	if err != nil {
+		return found
+	}
+	for _, entry := range all {
+		pid, err := strconv.Atoi(entry.Name())
+		if err != nil {
+			continue
+		}
+		text, err := fs.ReadFile(root, path.Join("proc", entry.Name(), "cgroup"))
+		if err != nil {
+			continue // it ended just now
+		}
+		id, ok := containerAround(text)
+		if !ok {
+			continue
+		}
+		if group, ok := groupOf(text, id); ok && found[id].PID == 0 {
+			found[id] = Place{pid, group}
+		}
+	}
+	return found
+}
+
+// groupOf is the cgroup of a container, from the /proc/PID/cgroup of a process in it.
+func groupOf(text []byte, id string) (group string, ok bool) {
+	for line := range strings.Lines(string(text)) {
+		all, unified := strings.CutPrefix(strings.TrimSpace(line), "0::/")
+		if !unified {
+			continue
+		}
+		names := strings.Split(all, "/")
+		for i, name := range names {
+			if strings.Contains(name, id) {
+				return path.Join(names[:i+1]...), true
+			}
+		}
+	}
+	return "", false
+}
+
 // containerAround is the container of a process, from its /proc/PID/cgroup.
 func containerAround(text []byte) (id string, ok bool) {
 	for line := range strings.Lines(string(text)) {

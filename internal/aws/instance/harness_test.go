@@ -87,16 +87,18 @@ func withLab(t *testing.T, test func(*lab)) {
 		if testing.Verbose() {
 			l.config.Log = slog.New(slog.NewTextHandler(testWriter{t}, nil))
 		}
+		defer func() {
+			l.kill()
+			for _, p := range l.plane.Problems() {
+				t.Error(p)
+			}
+			l.plane.End("acs", 0)
+			l.plane.End("tcs", 0)
+			close(listener.done)
+			_ = server.Close()
+			serving.Wait()
+		}()
 		test(l)
-		l.kill()
-		for _, p := range l.plane.Problems() {
-			t.Error(p)
-		}
-		l.plane.End("acs", 0)
-		l.plane.End("tcs", 0)
-		close(listener.done)
-		_ = server.Close()
-		serving.Wait()
 	})
 }
 

@@ -129,10 +129,12 @@ func (l *link) serve(ctx context.Context, c awscall.Conn, address string) error 
 	defer cancel()
 	h := l.opened(address)
 	defer h.end()
-	frames, failed := make(chan []byte), make(chan error, 1)
+	// Acks are read while a message is written, so that neither side waits for the other.
+	frames, failed := make(chan []byte, 64), make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer close(frames) // what came before the end is followed
 		for {
 			text, err := c.Read()
 			if err != nil {
@@ -142,6 +144,7 @@ func (l *link) serve(ctx context.Context, c awscall.Conn, address string) error 
 			select {
 			case frames <- text:
 			case <-ctx.Done():
+				failed <- ctx.Err()
 				return
 			}
 		}
@@ -163,7 +166,10 @@ func (l *link) serve(ctx context.Context, c awscall.Conn, address string) error 
 	defer idle.Stop()
 	for {
 		select {
-		case text := <-frames:
+		case text, open := <-frames:
+			if !open {
+				return <-failed
+			}
 			idle.Reset(limit)
 			f, err := wire.Decode(text)
 			if err != nil {
@@ -173,8 +179,6 @@ func (l *link) serve(ctx context.Context, c awscall.Conn, address string) error 
 			if err := h.frame(ctx, c, f); err != nil {
 				return err
 			}
-		case err := <-failed:
-			return err
 		case <-h.due():
 			if err := h.send(ctx, c); err != nil {
 				return err

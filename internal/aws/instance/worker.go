@@ -41,6 +41,13 @@ func (w *taskWorker) get() (record, <-chan struct{}) {
 	return w.rec, w.wake
 }
 
+// seen is the task as the agent last had it, and its record.
+func (w *taskWorker) seen() (api.Task, record) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last, w.rec
+}
+
 // update changes the record and makes that durable. If it cannot be written, nothing has changed.
 func (w *taskWorker) update(change func(*record)) error {
 	w.mu.Lock()

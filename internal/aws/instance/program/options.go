@@ -245,7 +245,7 @@ func (o *options) config(log *slog.Logger) (c instance.Config, err error) {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	c.Agent = instance.NewSocket(socket)
+	c.Agent, c.Usage = instance.NewSocket(socket), instance.HostUsage{Root: os.DirFS("/")}
 	if c.Dir, c.Runtime, err = o.dirs(); err != nil {
 		errs = append(errs, err)
 	}
