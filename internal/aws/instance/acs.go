@@ -100,7 +100,7 @@ func (e *sendError) Error() string { return e.err.Error() }
 func handle[M any](c awscall.Conn, f wire.Frame, follow func(M) ([]reply, error)) error {
 	var m M
 	if err := json.Unmarshal(f.Message, &m); err != nil {
-		return fmt.Errorf("it cannot be read: %w", err)
+		return fmt.Errorf("it cannot be read: %w", plain(err))
 	}
 	replies, err := follow(m)
 	for _, r := range replies {
@@ -160,12 +160,13 @@ func (n *node) payload(m wire.Payload) (out []reply, err error) {
 		}
 	}
 	for _, t := range begin {
-		acks, err := n.accept(t)
-		if err != nil {
+		if err := n.accept(t); err != nil {
 			return nil, err
 		}
-		for _, a := range acks {
-			out = append(out, reply{wire.TypeCredentialsAck, wire.CredentialsAck{CredentialsID: a.ID, Expiration: a.Expiration, MessageID: m.MessageID}})
+	}
+	for _, t := range append(stop, begin...) {
+		for _, c := range given(t) {
+			out = append(out, reply{wire.TypeCredentialsAck, wire.CredentialsAck{CredentialsID: c.ID, Expiration: c.Expiration, MessageID: m.MessageID}})
 		}
 	}
 	if err := n.advance(m.SeqNum); err != nil {
@@ -189,7 +190,7 @@ func (n *node) advance(timeline int64) error {
 // that can be read.
 func readTask(raw json.RawMessage) (wire.Task, error) {
 	var t wire.Task
-	err := json.Unmarshal(raw, &t)
+	err := plain(json.Unmarshal(raw, &t))
 	if err == nil {
 		switch t.DesiredStatus {
 		case wire.StatusRunning, wire.StatusStopped:
@@ -225,10 +226,19 @@ func readOverrides(c wire.Container) error {
 	var overrides struct {
 		Command *[]string `json:"command"`
 	}
-	if err := d.Decode(&overrides); err != nil {
-		return fmt.Errorf("the overrides of the container %s: %w", c.Name, err)
+	if d.Decode(&overrides) != nil {
+		return fmt.Errorf("the overrides of the container %s are not a JSON object with the member command alone", c.Name)
 	}
 	return nil
+}
+
+// plain is an error of JSON without the names of Go's types.
+func plain(err error) error {
+	var wrong *json.UnmarshalTypeError
+	if errors.As(err, &wrong) {
+		return fmt.Errorf("the member %s cannot be a JSON %s", wrong.Field, wrong.Value)
+	}
+	return err
 }
 
 // unreadable records that ECS is to be told of a task that cannot be read.
@@ -249,31 +259,33 @@ func (n *node) stop(t wire.Task) error {
 	return n.add(record{Task: withoutSecrets(t), Stop: true, Ended: time.Now(), Told: told{Stopped: true}, Queue: []wire.StateChange{never(t, n.cluster(), "", nil, time.Now())}}, nil)
 }
 
-// accept records a task that is to run, and returns its credentials.
-func (n *node) accept(t wire.Task) (held []wire.RoleCredentials, err error) {
-	given := make(map[string]wire.RoleCredentials)
-	for _, r := range []struct {
-		kind string
-		c    *wire.RoleCredentials
-	}{{wire.RoleExecution, t.ExecutionRole}, {wire.RoleApplication, t.Role}} {
-		if r.c != nil && r.c.AccessKeyID != "" {
-			given[r.kind] = *r.c
-			held = append(held, *r.c)
-		}
+// given are the credentials in a payload's task, by the type of the role.
+func given(t wire.Task) map[string]wire.RoleCredentials {
+	out := make(map[string]wire.RoleCredentials)
+	if c := t.ExecutionRole; c != nil && c.AccessKeyID != "" {
+		out[wire.RoleExecution] = *c
 	}
+	if c := t.Role; c != nil && c.AccessKeyID != "" {
+		out[wire.RoleApplication] = *c
+	}
+	return out
+}
+
+// accept records a task that is to run, and its credentials.
+func (n *node) accept(t wire.Task) error {
 	w := n.worker(t.ARN)
 	if w == nil {
-		return held, n.add(record{Task: withoutSecrets(t)}, given)
+		return n.add(record{Task: withoutSecrets(t)}, given(t))
 	}
 	if rec, _ := w.get(); !rec.Ended.IsZero() {
-		return held, nil
+		return nil
 	}
-	for kind, c := range given {
+	for kind, c := range given(t) {
 		if err := w.roles.set(kind, c); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return held, nil
+	return nil
 }
 
 // add records a new task and runs it.

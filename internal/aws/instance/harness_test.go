@@ -21,6 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/testing/ecsplane"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // pipes is a listener whose connections are in memory, so that a bubble of synctest has them.
@@ -240,6 +241,9 @@ type stubAgent struct {
 	refuse  error // of the next Create
 	away    bool
 	stops   int
+	// manual: tasks that are asked to stop run until a test ends them. Strict: definitions are read as
+	// podtask reads them.
+	manual, strict bool
 }
 
 func newStubAgent() *stubAgent {
@@ -257,6 +261,11 @@ func (a *stubAgent) Create(_ context.Context, n api.NewTask) (api.Task, error) {
 	if err := a.refuse; err != nil {
 		a.refuse = nil
 		return api.Task{}, err
+	}
+	if a.strict {
+		if _, _, err := taskdef.Parse("task", n.Definition); err != nil {
+			return api.Task{}, api.Failed(api.BadRequest, "%v", err)
+		}
 	}
 	for _, t := range a.tasks {
 		if t.Name == n.Name {
@@ -366,6 +375,10 @@ func (a *stubAgent) Stop(_ context.Context, id string) error {
 	}
 	a.stops++
 	t := a.find(id)
+	if a.manual && t != nil {
+		a.mu.Unlock()
+		return nil
+	}
 	a.mu.Unlock()
 	if t == nil {
 		return api.Failed(api.NotFound, "no such task")

@@ -110,9 +110,16 @@ func (r *told) changed(v view, all bool) (out []wire.ContainerState) {
 		if all {
 			status = wire.StatusStopped
 		}
-		if was := r.Containers[c.Name]; was != status && (status != wire.StatusPending) && was != wire.StatusStopped {
-			out = append(out, v.container(c, status))
+		was := r.Containers[c.Name]
+		if was == status || status == wire.StatusPending || was == wire.StatusStopped {
+			continue
 		}
+		if all && was != wire.StatusRunning && v.ran(c) { // ECS is told that it ran, too
+			ran := v.container(c, wire.StatusRunning)
+			ran.ExitCode = nil
+			out = append(out, ran)
+		}
+		out = append(out, v.container(c, status))
 	}
 	return out
 }
@@ -160,6 +167,13 @@ func (v view) runningAt() time.Time {
 		}
 	}
 	return time.Time{}
+}
+
+// ran reports whether a container has been started.
+func (v view) ran(c api.Container) bool {
+	return c.RuntimeID != "" && slices.ContainsFunc(v.task.History, func(h api.Transition) bool {
+		return h.Container == c.Name && h.Status == wire.StatusRunning
+	})
 }
 
 func (v view) endedBefore(container string, at time.Time) bool {

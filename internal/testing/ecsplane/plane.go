@@ -18,8 +18,10 @@ import (
 	"github.com/podtask/podtask/internal/aws/sigv4"
 )
 
-// The key, account and region of the plane.
+// The keys of instances and of roles, the account and the region of the plane.
 const (
+	RoleKeyID, RoleSecret = "ASIAEXAMPLE", "S"
+
 	KeyID   = "AKIDEXAMPLE"
 	Secret  = "SECRETEXAMPLE"
 	Token   = "TOKENEXAMPLE"
@@ -89,6 +91,11 @@ func (p *Plane) Plan(operation string, answers ...Answer) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.answers[operation] = append(p.answers[operation], answers...)
+}
+
+// PlanFor has the next states of a task answered so, whatever is planned for others.
+func (p *Plane) PlanFor(task string, answers ...Answer) {
+	p.Plan("SubmitTaskStateChange "+task, answers...)
 }
 
 // SetValue has a parameter or a secret.
@@ -246,7 +253,15 @@ func (p *Plane) planned(operation string) (Answer, bool) {
 func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
 	p.note(Event{On: "http", Op: operation, Body: body})
-	if a, ok := p.planned(operation); ok {
+	var of struct {
+		Task string `json:"task"`
+	}
+	_ = json.Unmarshal(body, &of) // most calls are not about a task
+	a, ok := p.planned(operation + " " + of.Task)
+	if !ok {
+		a, ok = p.planned(operation)
+	}
+	if ok {
 		if a.Cut {
 			panic(http.ErrAbortHandler)
 		}
@@ -330,7 +345,11 @@ func (p *Plane) verify(r *http.Request, body []byte, service string) {
 	if p.Now != nil {
 		now = p.Now()
 	}
-	signed, err := sigv4.ParseRequest(r, sigv4.Key{ID: KeyID, Secret: Secret}, now)
+	key := sigv4.Key{ID: KeyID, Secret: Secret}
+	if strings.Contains(r.Header.Get("Authorization"), "Credential="+RoleKeyID+"/") {
+		key = sigv4.Key{ID: RoleKeyID, Secret: RoleSecret}
+	}
+	signed, err := sigv4.ParseRequest(r, key, now)
 	if err == nil {
 		err = signed.Verify(body)
 	}
