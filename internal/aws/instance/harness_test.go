@@ -13,12 +13,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/testing/ecsplane"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -53,12 +55,51 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	}
 }
 
+// disk is that of the test, where nothing waits for it, and which may be full.
+type disk struct {
+	state.OS
+
+	mu     sync.Mutex
+	full   bool
+	writes int
+	// at, if not nil, is called before each write, with its number.
+	at func(n int)
+}
+
+func (d *disk) SyncDir(string) error { return nil }
+
+func (d *disk) Create(name string) (state.File, error) {
+	d.mu.Lock()
+	d.writes++
+	n, full, at := d.writes, d.full, d.at
+	d.mu.Unlock()
+	if at != nil {
+		at(n)
+	}
+	if full {
+		return nil, syscall.ENOSPC
+	}
+	f, err := d.OS.Create(name)
+	return quickFile{f}, err
+}
+
+func (d *disk) setFull(full bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.full = full
+}
+
+type quickFile struct{ state.File }
+
+func (quickFile) Sync() error { return nil }
+
 // lab is an instance with its control plane and a stub of the agent, under a false clock.
 type lab struct {
 	t        *testing.T
 	plane    *ecsplane.Plane
 	agent    *stubAgent
 	config   Config
+	disk     *disk
 	stop     func() // of the instance
 	finished chan struct{}
 	err      error
@@ -71,7 +112,7 @@ func withLab(t *testing.T, test func(*lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := &pipes{make(chan net.Conn), make(chan struct{})}
 		transport := &http.Transport{DialContext: listener.dial, DisableKeepAlives: true}
-		l := &lab{t: t, plane: ecsplane.New("http://ecs.example"), agent: newStubAgent()}
+		l := &lab{t: t, plane: ecsplane.New("http://ecs.example"), agent: newStubAgent(), disk: new(disk)}
 		server := &http.Server{Handler: l.plane, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 		var serving sync.WaitGroup
 		serving.Go(func() { _ = server.Serve(listener) })
@@ -113,7 +154,7 @@ func (w testWriter) Write(p []byte) (int, error) {
 // start starts the instance.
 func (l *lab) start() {
 	l.t.Helper()
-	records, err := OpenRecords(l.config.Dir)
+	records, err := openRecords(l.config.Dir, l.disk)
 	if err != nil {
 		l.t.Fatal(err)
 	}

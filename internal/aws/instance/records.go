@@ -55,12 +55,14 @@ type Records struct {
 }
 
 // OpenRecords opens the records in a directory, which it makes if it is missing.
-func OpenRecords(dir string) (*Records, error) {
-	identity, err := state.OpenIn(filepath.Join(dir, "instance"), state.OS{})
+func OpenRecords(dir string) (*Records, error) { return openRecords(dir, state.OS{}) }
+
+func openRecords(dir string, fsys state.FS) (*Records, error) {
+	identity, err := state.OpenIn(filepath.Join(dir, "instance"), fsys)
 	if err != nil {
 		return nil, err
 	}
-	tasks, err := state.OpenIn(filepath.Join(dir, "tasks"), state.OS{})
+	tasks, err := state.OpenIn(filepath.Join(dir, "tasks"), fsys)
 	if err != nil {
 		return nil, err
 	}

@@ -20,14 +20,14 @@ import (
 
 // The keys of instances and of roles, the account and the region of the plane.
 const (
-	RoleKeyID, RoleSecret = "ASIAEXAMPLE", "S"
-
-	KeyID   = "AKIDEXAMPLE"
-	Secret  = "SECRETEXAMPLE"
-	Token   = "TOKENEXAMPLE"
-	Region  = "us-east-1"
-	Account = "111122223333"
-	prefix  = "arn:aws:ecs:" + Region + ":" + Account + ":"
+	KeyID      = "AKIDEXAMPLE"
+	Secret     = "SECRETEXAMPLE"
+	Token      = "TOKENEXAMPLE"
+	RoleKeyID  = "ASIAEXAMPLE"
+	RoleSecret = "S"
+	Region     = "us-east-1"
+	Account    = "111122223333"
+	prefix     = "arn:aws:ecs:" + Region + ":" + Account + ":"
 )
 
 // Event is something that an instance said.
