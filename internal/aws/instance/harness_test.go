@@ -224,14 +224,19 @@ func (l *lab) payload(id string, seq int, tasks ...any) {
 	synctest.Wait()
 }
 
+func decode(t *testing.T, body json.RawMessage) (c wire.StateChange) {
+	t.Helper()
+	if err := json.Unmarshal(body, &c); err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
 // states are the changes of a task that ECS was told, refused ones too.
 func (l *lab) states(task int) (out []wire.StateChange) {
 	l.t.Helper()
 	for _, body := range l.plane.Of("http", "SubmitTaskStateChange") {
-		var c wire.StateChange
-		if err := json.Unmarshal(body, &c); err != nil {
-			l.t.Fatal(err)
-		}
+		c := decode(l.t, body)
 		if c.Task == ecsplane.TaskARN(task) {
 			out = append(out, c)
 		}

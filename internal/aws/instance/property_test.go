@@ -1,0 +1,209 @@
+package instance
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"slices"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/podtask/podtask/internal/testing/ecsplane"
+)
+
+// chaos plays a control plane that repeats, reorders, cuts and refuses, a process that is killed, an
+// agent that goes away and a disk that is full.
+type chaos struct {
+	*lab
+	random *rand.Rand
+	tasks  int
+	// sent are the tasks that ECS has sent at least once; seq counts messages.
+	sent []int
+	seq  int
+	// steps are how far the containers of each task are: 0 not begun to 3 ended.
+	steps map[int]int
+}
+
+// step does one thing at random.
+func (c *chaos) step() {
+	c.t.Helper()
+	switch c.random.IntN(14) {
+	case 0, 1, 2: // one to three tasks, known ones too
+		var list []any
+		for range 1 + c.random.IntN(3) {
+			n := 1 + c.random.IntN(c.tasks)
+			list = append(list, simple(n))
+			if !slices.Contains(c.sent, n) {
+				c.sent = append(c.sent, n)
+			}
+		}
+		c.seq++
+		_ = c.plane.Payload(fmt.Sprintf("payload-%d", c.random.IntN(c.seq+1)), c.random.IntN(c.seq+1), list...) // the link may be away
+	case 3:
+		c.plane.End("acs", []int{0, 1000, 1008, 4000}[c.random.IntN(4)])
+	case 4:
+		n := 1 + c.random.IntN(c.tasks)
+		for range 1 + c.random.IntN(4) {
+			c.plane.PlanFor(ecsplane.TaskARN(n), []ecsplane.Answer{
+				{Status: 400, Type: "ThrottlingException", Message: "x"}, {Status: 400, Type: "AccessDeniedException", Message: "x"}, {Status: 503}, {Cut: true},
+			}[c.random.IntN(4)])
+		}
+	case 5:
+		c.kill()
+		c.start()
+	case 6:
+		c.agent.setAway(c.random.IntN(2) == 0)
+	case 7:
+		c.disk.setFull(c.random.IntN(3) == 0)
+	case 8:
+		c.plane.Plan("acs", ecsplane.Answer{Status: []int{403, 429, 500}[c.random.IntN(3)]})
+	case 9:
+		c.pass(time.Duration(c.random.IntN(120)) * time.Second)
+	default:
+		c.advance(1 + c.random.IntN(c.tasks))
+	}
+	synctest.Wait()
+}
+
+// advance has a task that the agent knows go on.
+func (c *chaos) advance(n int) {
+	c.agent.mu.Lock()
+	known := c.agent.find(name(n)) != nil
+	c.agent.mu.Unlock()
+	if !known {
+		return
+	}
+	switch c.steps[n] {
+	case 0:
+		c.agent.resolve(name(n))
+	case 1:
+		c.agent.runs(name(n))
+	case 2:
+		c.agent.end(name(n), n%3)
+	default:
+		return
+	}
+	c.steps[n]++
+}
+
+// heal ends all trouble, and brings all tasks that ECS sent to their ends. What was not acknowledged ECS
+// sends again.
+func (c *chaos) heal() {
+	c.disk.setFull(false)
+	c.agent.setAway(false)
+	select {
+	case <-c.finished: // a full disk ended it
+		c.kill()
+		c.start()
+	default:
+	}
+	c.pass(10 * time.Minute)
+	for _, n := range c.sent {
+		c.seq++
+		for c.plane.Payload(fmt.Sprintf("again-%d", n), c.seq, simple(n)) != nil {
+			c.pass(time.Second)
+		}
+		synctest.Wait()
+	}
+	c.pass(10 * time.Minute)
+	for range 3 {
+		for _, n := range c.sent {
+			c.advance(n)
+		}
+		c.pass(5 * time.Minute)
+	}
+}
+
+// check checks what ECS was told, and that the agent was asked once for each task.
+func (c *chaos) check() {
+	c.t.Helper()
+	for _, n := range c.sent {
+		// A state may be told again if its acceptance was not noted; another one never comes between.
+		if got := slices.Compact(c.statuses(n)); !slices.Equal(got, []string{"PENDING", "RUNNING", "STOPPED"}) {
+			c.t.Errorf("task %d: %v", n, c.statuses(n))
+		}
+		made := 0
+		for _, m := range c.agent.made {
+			if m.Name == name(n) {
+				made++
+			}
+		}
+		if made != 1 {
+			c.t.Errorf("the agent made task %d %d times", n, made)
+		}
+	}
+}
+
+func TestStatesAreToldInOrderWhateverHappens(t *testing.T) {
+	for seed := range uint64(20) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			withLab(t, func(l *lab) {
+				l.config.Cleanup = 1000 * time.Hour
+				l.join()
+				c := &chaos{lab: l, random: rand.New(rand.NewPCG(seed, 1)), tasks: 4, steps: make(map[int]int)}
+				for range 60 {
+					c.step()
+				}
+				c.heal()
+				c.check()
+			})
+		})
+	}
+}
+
+func TestAThousandTasks(t *testing.T) {
+	withLab(t, func(l *lab) {
+		l.join()
+		const tasks = 1000
+		for n := 1; n <= tasks; n += 10 {
+			var list []any
+			for k := n; k < n+10; k++ {
+				list = append(list, simple(k))
+			}
+			l.payload(fmt.Sprintf("payload-%d", n), n, list...)
+		}
+		for n := 1; n <= tasks; n++ {
+			l.agent.runs(name(n))
+		}
+		synctest.Wait()
+		l.restart()
+		for n := 1; n <= tasks; n++ {
+			l.agent.end(name(n), 0)
+		}
+		l.pass(time.Minute)
+		told := make(map[string][]string)
+		for _, body := range l.plane.Of("http", "SubmitTaskStateChange") {
+			c := decode(t, body)
+			told[c.Task] = append(told[c.Task], c.Status)
+		}
+		if len(told) != tasks {
+			t.Errorf("%d tasks were told", len(told))
+		}
+		for task, statuses := range told {
+			if !slices.Equal(statuses, []string{"RUNNING", "STOPPED"}) {
+				t.Errorf("%s: %v", task, statuses)
+			}
+		}
+	})
+}
+
+// A clock that is ten minutes off makes signatures that AWS refuses; when it is right again, all goes on.
+func TestSignaturesOfAWrongClock(t *testing.T) {
+	withLab(t, func(l *lab) {
+		l.join()
+		for range 5 {
+			l.plane.Plan("SubmitTaskStateChange", ecsplane.Answer{Status: 403, Type: "InvalidSignatureException", Message: "Signature expired"})
+			l.plane.Plan("acs", ecsplane.Answer{Status: 403})
+		}
+		l.payload("payload-1", 1, simple(1))
+		l.agent.resolve(name(1))
+		l.plane.End("acs", 0)
+		l.pass(10 * time.Minute)
+		l.agent.runs(name(1))
+		l.agent.end(name(1), 0)
+		l.pass(time.Minute)
+		if got := slices.Compact(l.statuses(1)); !slices.Equal(got, []string{"PENDING", "RUNNING", "STOPPED"}) {
+			t.Errorf("%v", got)
+		}
+	})
+}
