@@ -36,6 +36,8 @@ type Event struct {
 	On, Op string
 	Query  url.Values
 	Body   json.RawMessage
+	// Planned: it got a planned answer.
+	Planned bool
 }
 
 // Answer is a planned answer to a call.
@@ -252,7 +254,6 @@ func (p *Plane) planned(operation string) (Answer, bool) {
 
 func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
-	p.note(Event{On: "http", Op: operation, Body: body})
 	var of struct {
 		Task string `json:"task"`
 	}
@@ -261,6 +262,7 @@ func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 	if !ok {
 		a, ok = p.planned(operation)
 	}
+	p.note(Event{On: "http", Op: operation, Body: body, Planned: ok})
 	if ok {
 		if a.Cut {
 			panic(http.ErrAbortHandler)
