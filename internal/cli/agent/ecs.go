@@ -43,6 +43,10 @@ Examples:
 			pass("join", "register this host, and run the tasks that ECS places on it", `Registers this host and runs the tasks that ECS places on it, until it is ended. Tasks
 continue then, and are found again. It needs an agent.`,
 				"podtask ecs join --cluster edge --region eu-central-1"),
+			pass("activate", "make this host a managed instance of Systems Manager", `Uses a hybrid activation of Systems Manager (aws ssm create-activation): the host then gets
+credentials of the activation's role, which renew themselves. The code is read from a file or the
+standard input.`,
+				"podtask ecs activate --region eu-central-1 --activation-id 0a1b2c3d-0000-1111-2222-0123456789ab --activation-code-file code.txt"),
 			pass("status", "show the instance, its links and its tasks", `Shows the instance, its links to ECS, and the tasks that came from ECS with what ECS was told
 of them last. --format json prints all of it.`,
 				"podtask ecs status"),

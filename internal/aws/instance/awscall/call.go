@@ -64,6 +64,8 @@ type Client struct {
 	// Endpoints are URLs by the names of services; those that are missing are Amazon's.
 	Endpoints map[string]string
 	UserAgent string
+	// Sign, if not nil, signs requests in place of SigV4 with Credentials.
+	Sign func(r *http.Request, body []byte, s Service, region string) error
 }
 
 // With returns a client that calls as another caller, in a region; empty: in the same.
@@ -135,7 +137,7 @@ func (c *Client) Call(ctx context.Context, s Service, operation string, in, out 
 		return err
 	}
 	headers := http.Header{"Content-Type": {"application/x-amz-json-1.1"}, "X-Amz-Target": {s.Target + "." + operation}}
-	answer, err := c.send(ctx, s, operation, http.MethodPost, c.Endpoint(s.Name)+"/", headers, body)
+	answer, err := c.send(ctx, s, operation, request{http.MethodPost, c.Endpoint(s.Name) + "/", headers, body})
 	if err != nil {
 		return err
 	}
@@ -152,20 +154,27 @@ func (c *Client) Call(ctx context.Context, s Service, operation string, in, out 
 func (c *Client) Get(ctx context.Context, bucket, key string) ([]byte, error) {
 	base := c.Endpoint("s3")
 	path := "/" + bucket + "/" + (&url.URL{Path: key}).EscapedPath()
-	return c.send(ctx, Service{Name: "s3"}, "GetObject", http.MethodGet, base+path, http.Header{}, nil)
+	return c.send(ctx, Service{Name: "s3"}, "GetObject", request{http.MethodGet, base + path, http.Header{}, nil})
 }
 
-func (c *Client) send(ctx context.Context, s Service, operation, method, address string, headers http.Header, body []byte) ([]byte, error) {
+// request is a request that is not signed yet.
+type request struct {
+	method, address string
+	headers         http.Header
+	body            []byte
+}
+
+func (c *Client) send(ctx context.Context, s Service, operation string, q request) ([]byte, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	r, err := http.NewRequestWithContext(ctx, q.method, q.address, bytes.NewReader(q.body))
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", operation, err)
 	}
-	r.Header = headers
+	r.Header = q.headers
 	r.Header.Set("User-Agent", c.UserAgent)
-	if c.Credentials != nil {
-		if err := c.sign(ctx, r, body, s); err != nil {
+	if c.Credentials != nil || c.Sign != nil {
+		if err := c.sign(ctx, r, q.body, s); err != nil {
 			return nil, fmt.Errorf("%s: %w", operation, err)
 		}
 	}
@@ -212,6 +221,9 @@ func refusal(operation string, status int, body []byte) *Error {
 
 // sign signs a request with the caller's credentials.
 func (c *Client) sign(ctx context.Context, r *http.Request, body []byte, s Service) error {
+	if c.Sign != nil {
+		return c.Sign(r, body, s, c.Region)
+	}
 	got, err := c.Credentials(ctx)
 	if err != nil {
 		return err

@@ -1,12 +1,14 @@
 package program
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
+	"os"
 	"slices"
 	"text/tabwriter"
 	"time"
@@ -129,6 +131,56 @@ func linkText(l instance.Link, now time.Time) string {
 		return "not connected: " + l.Problem
 	}
 	return "not connected yet"
+}
+
+// activate uses an activation of Systems Manager. The code is read from a file or the standard input,
+// because arguments can be seen by others.
+func activate(ctx context.Context, o *options, stdout, _ io.Writer) error {
+	var errs []error
+	calls, err := o.calls()
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if o.activation == "" {
+		errs = append(errs, errors.New("--activation-id is missing: CreateActivation of Systems Manager printed it"))
+	}
+	in := o.stdin
+	if o.activationCode != "-" {
+		f, err := os.Open(o.activationCode)
+		if err != nil {
+			errs = append(errs, fmt.Errorf("--activation-code-file: %w", err))
+		} else {
+			defer f.Close()
+			in = f
+		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
+	}
+	code, err := io.ReadAll(io.LimitReader(in, 1024))
+	if err != nil {
+		return fmt.Errorf("--activation-code-file: %w", err)
+	}
+	if len(bytes.TrimSpace(code)) == 0 {
+		return errors.New("--activation-code-file: it is empty")
+	}
+	_, release, err := o.locked()
+	if err != nil {
+		return err
+	}
+	defer release()
+	h, _, err := o.hybrid(calls)
+	if err != nil {
+		return err
+	}
+	if err := h.Register(ctx, o.activation, string(bytes.TrimSpace(code))); err != nil {
+		return err
+	}
+	if _, err := h.Get(ctx); err != nil {
+		return fmt.Errorf("this host is %s, but has no credentials yet: %w", h.ID(), err)
+	}
+	_, err = fmt.Fprintf(stdout, "this host is %s\n", h.ID())
+	return err
 }
 
 // registered returns the identity of the instance, or an error if there is none.

@@ -46,13 +46,15 @@ type options struct {
 	cleanup                            time.Duration
 	debug, force, undo                 bool
 	format                             string
+	activation, activationCode         string
+	stdin                              io.Reader
 }
 
 // defaultPorts are those that ECS must not give to tasks, as the agent of AWS reserves them.
 const defaultPorts = "22,2375,2376,51678,51679"
 
 func newOptions(c command, stderr io.Writer, getenv func(string) string, version string) *options {
-	o := &options{flags: flag.NewFlagSet("podtask-ecs "+c.name, flag.ContinueOnError), getenv: getenv, version: version, command: c.name}
+	o := &options{flags: flag.NewFlagSet("podtask-ecs "+c.name, flag.ContinueOnError), getenv: getenv, version: version, command: c.name, stdin: os.Stdin}
 	f := o.flags
 	f.SetOutput(stderr)
 	f.Usage = func() {
@@ -79,6 +81,9 @@ func newOptions(c command, stderr io.Writer, getenv func(string) string, version
 		f.StringVar(&o.format, "format", "", "`FORMAT` of the output: json; a table otherwise")
 	case "check":
 		f.StringVar(&o.format, "format", "", "`FORMAT` of the output: json; a table otherwise")
+	case "activate":
+		f.StringVar(&o.activation, "activation-id", "", "the `ID` of the activation")
+		f.StringVar(&o.activationCode, "activation-code-file", "-", "the `FILE` with the code of the activation; - for the standard input")
 	case "leave":
 		f.BoolVar(&o.force, "force", false, "also while tasks run: they are stopped")
 	case "drain":
@@ -192,8 +197,24 @@ func (o *options) calls() (*awscall.Client, error) {
 	transport.MaxIdleConnsPerHost = 10
 	c := &awscall.Client{HTTP: &http.Client{Transport: transport}, Region: o.region, Endpoints: endpoints, UserAgent: "podtask-ecs/" + o.version}
 	chain := &identity.Chain{Getenv: o.getenv, Profile: o.profile}
+	h, found, err := o.hybrid(c)
+	if err != nil {
+		return nil, err
+	}
+	if found {
+		chain.Hybrid = h.Get
+	}
 	c.Credentials = chain.Get
 	return c, nil
+}
+
+// hybrid returns the managed instance of this host; found is false if it is none.
+func (o *options) hybrid(calls *awscall.Client) (h *identity.Hybrid, found bool, err error) {
+	dir, _, err := o.dirs()
+	if err != nil {
+		return nil, false, err
+	}
+	return identity.OpenHybrid(dir, calls.With(nil, ""))
 }
 
 var loopback = regexp.MustCompile(`^http://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?(/|$)`)

@@ -27,6 +27,7 @@ type command struct {
 
 var commands = []command{
 	{"join", "register this host, and run the tasks that ECS places on it, until it is ended", join},
+	{"activate", "make this host a managed instance of Systems Manager, which gives it credentials", activate},
 	{"status", "show the instance, its links and its tasks", status},
 	{"drain", "have ECS place no more tasks here and move those of services; --undo ends it", drain},
 	{"leave", "deregister the instance and forget it; with --force also while tasks run, which are stopped", leave},
@@ -36,10 +37,14 @@ var commands = []command{
 // Main runs the program with the streams and the environment of this process, and returns the exit code.
 // Version is the version of the program; if it is empty, that of the main module.
 func Main(ctx context.Context, args []string, version string) int {
-	return run(ctx, args[1:], os.Getenv, os.Stdout, os.Stderr, buildVersion(version))
+	return run(ctx, args[1:], streams{os.Stdout, os.Stderr}, os.Getenv, buildVersion(version))
 }
 
-func run(ctx context.Context, args []string, getenv func(string) string, stdout, stderr io.Writer, version string) int {
+// streams are those of a process that it writes to.
+type streams struct{ stdout, stderr io.Writer }
+
+func run(ctx context.Context, args []string, to streams, getenv func(string) string, version string) int {
+	stdout, stderr := to.stdout, to.stderr
 	if len(args) > 0 && (args[0] == "--version" || args[0] == "-version") {
 		fmt.Fprintln(stdout, "podtask-ecs version "+version)
 		return 0
@@ -64,7 +69,7 @@ func run(ctx context.Context, args []string, getenv func(string) string, stdout,
 		}
 		return report(stderr, c.run(ctx, o, stdout, stderr))
 	}
-	return report(stderr, fmt.Errorf("%q is no command: use join, status, drain, leave or check", args[0]))
+	return report(stderr, fmt.Errorf("%q is no command: use join, activate, status, drain, leave or check", args[0]))
 }
 
 // report prints an error and returns the exit code.
@@ -88,7 +93,7 @@ var errPrinted = errors.New("failed")
 func printUsage(w io.Writer) {
 	fmt.Fprintln(w, "Usage: podtask ecs COMMAND [flags]\n\nCommands:")
 	for _, c := range commands {
-		fmt.Fprintf(w, "  %-8s%s\n", c.name, c.usage)
+		fmt.Fprintf(w, "  %-10s%s\n", c.name, c.usage)
 	}
 	fmt.Fprintln(w, "\n\"podtask ecs COMMAND --help\" lists the flags. This was not tried against AWS: see docs/ecs-anywhere.md.")
 }

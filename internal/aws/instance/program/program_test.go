@@ -23,7 +23,7 @@ func TestEachFlagCanBeConfigured(t *testing.T) {
 	for _, c := range commands {
 		o := newOptions(c, new(bytes.Buffer), func(string) string { return "" }, "")
 		o.flags.VisitAll(func(f *flag.Flag) {
-			if has := slices.Contains(keys, f.Name); has == slices.Contains([]string{"debug", "socket", "format", "force", "undo"}, f.Name) {
+			if has := slices.Contains(keys, f.Name); has == slices.Contains([]string{"debug", "socket", "format", "force", "undo", "activation-id", "activation-code-file"}, f.Name) {
 				t.Errorf("%s: the flag %s is a key of [ecs]: %t", c.name, f.Name, has)
 			}
 		})
@@ -61,22 +61,26 @@ func TestAllProblemsAreReported(t *testing.T) {
 	t.Parallel()
 	var out bytes.Buffer
 	code := run(context.Background(), []string{"join", "--cluster", "a b", "--region", "here", "--endpoint", "http://ecs.example", "--attributes", "ecs.x=1", "--tags", "x",
-		"--memory", "-1", "--cpu", "99999999", "--reserved-ports", "70000", "--task-cleanup-wait", "1s"}, host(t, nil), &out, &out, "1")
+		"--memory", "-1", "--cpu", "99999999", "--reserved-ports", "70000", "--task-cleanup-wait", "1s"}, streams{&out, &out}, host(t, nil), "1")
 	for _, want := range []string{"--cluster", "--region", "https://", "--attributes", "--tags", "--memory -1", "--cpu 99999999", "--reserved-ports", "--task-cleanup-wait"} {
 		if code != exitFailed || !strings.Contains(out.String(), want) {
 			t.Errorf("code %d, no %s in %s", code, want, &out)
 		}
 	}
 	out.Reset()
-	if code := run(context.Background(), []string{"join"}, host(t, nil), &out, &out, "1"); code != exitFailed || !strings.Contains(out.String(), "--region is missing") {
+	if code := run(context.Background(), []string{"join"}, streams{&out, &out}, host(t, nil), "1"); code != exitFailed || !strings.Contains(out.String(), "--region is missing") {
 		t.Errorf("code %d, %s", code, &out)
 	}
 	out.Reset()
-	if code := run(context.Background(), []string{"join", "--region", "us-east-1"}, host(t, nil), &out, &out, "1"); code != exitFailed || !strings.Contains(out.String(), "no AWS credentials") {
+	if code := run(context.Background(), []string{"join", "--region", "us-east-1"}, streams{&out, &out}, host(t, nil), "1"); code != exitFailed || !strings.Contains(out.String(), "no AWS credentials") {
 		t.Errorf("code %d, %s", code, &out)
 	}
 	out.Reset()
-	if code := run(context.Background(), []string{"jion"}, host(t, nil), &out, &out, "1"); code != exitFailed || !strings.Contains(out.String(), "use join") {
+	if code := run(context.Background(), []string{"activate", "--region", "us-east-1", "--activation-code-file", "/no/such"}, streams{&out, &out}, host(t, nil), "1"); code != exitFailed || !strings.Contains(out.String(), "--activation-id is missing") || !strings.Contains(out.String(), "/no/such") {
+		t.Errorf("code %d, %s", code, &out)
+	}
+	out.Reset()
+	if code := run(context.Background(), []string{"jion"}, streams{&out, &out}, host(t, nil), "1"); code != exitFailed || !strings.Contains(out.String(), "use join") {
 		t.Errorf("code %d, %s", code, &out)
 	}
 }
@@ -95,7 +99,7 @@ func TestAnInstanceIsShownCheckedDrainedAndLeft(t *testing.T) {
 	}
 	do := func(args ...string) answer {
 		var out bytes.Buffer
-		code := run(context.Background(), args, getenv, &out, &out, "1")
+		code := run(context.Background(), args, streams{&out, &out}, getenv, "1")
 		return answer{code, out.String()}
 	}
 	for _, c := range []string{"drain", "leave"} {
