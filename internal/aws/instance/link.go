@@ -124,36 +124,48 @@ func (l *link) once(ctx context.Context) error {
 	return l.serve(ctx, c, address)
 }
 
+// incoming are the frames of a connection, until one cannot be read.
+type incoming struct {
+	frames chan []byte // closed at the end: what came before it is followed
+	failed chan error
+	done   chan struct{}
+}
+
+// receive reads frames until the connection ends or ctx does.
+func receive(ctx context.Context, c awscall.Conn) *incoming {
+	// Acks are read while a message is written, so that neither side waits for the other.
+	in := &incoming{make(chan []byte, 64), make(chan error, 1), make(chan struct{})}
+	go func() {
+		defer close(in.done)
+		defer close(in.frames)
+		for {
+			text, err := c.Read()
+			if err != nil {
+				in.failed <- err
+				return
+			}
+			select {
+			case in.frames <- text:
+			case <-ctx.Done():
+				in.failed <- ctx.Err()
+				return
+			}
+		}
+	}()
+	return in
+}
+
 func (l *link) serve(ctx context.Context, c awscall.Conn, address string) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	h := l.opened(address)
 	defer h.end()
-	// Acks are read while a message is written, so that neither side waits for the other.
-	frames, failed := make(chan []byte, 64), make(chan error, 1)
-	done := make(chan struct{})
-	go func() {
-		defer close(done)
-		defer close(frames) // what came before the end is followed
-		for {
-			text, err := c.Read()
-			if err != nil {
-				failed <- err
-				return
-			}
-			select {
-			case frames <- text:
-			case <-ctx.Done():
-				failed <- ctx.Err()
-				return
-			}
-		}
-	}()
+	in := receive(ctx, c)
 	reason := ""
 	defer func() {
 		cancel()
 		c.Close(reason)
-		<-done
+		<-in.done
 	}()
 	if err := h.begin(ctx, c); err != nil {
 		return err
@@ -166,9 +178,9 @@ func (l *link) serve(ctx context.Context, c awscall.Conn, address string) error 
 	defer idle.Stop()
 	for {
 		select {
-		case text, open := <-frames:
+		case text, open := <-in.frames:
 			if !open {
-				return <-failed
+				return <-in.failed
 			}
 			idle.Reset(limit)
 			f, err := wire.Decode(text)
