@@ -95,6 +95,26 @@ func stateText(body json.RawMessage) string {
 	return strings.ReplaceAll(string(text)+" "+strings.Join(parts, " "), `"bindIP":""`, `"bindIP":"0.0.0.0"`)
 }
 
+// driveContainer has a container be as a recorded state says.
+func driveContainer(t *api.Task, s wire.ContainerState, pulled bool) {
+	i := slices.IndexFunc(t.Containers, func(c api.Container) bool { return c.Name == s.ContainerName })
+	k := &t.Containers[i]
+	k.ImageDigest, k.RuntimeID, k.Reason = s.ImageDigest, s.RuntimeID, s.Reason
+	for _, b := range s.NetworkBindings {
+		if p := (api.Port{ContainerPort: b.ContainerPort, HostPort: b.HostPort, Protocol: b.Protocol}); !slices.Contains(k.Ports, p) {
+			k.Ports = append(k.Ports, p)
+		}
+	}
+	if s.ExitCode != nil {
+		code := api.ExitCode(*s.ExitCode)
+		k.ExitCode = &code
+	}
+	enter(t, k.Name, map[string]string{"PENDING": "MANIFEST_PULLED", "RUNNING": "RUNNING", "STOPPED": "STOPPED"}[s.Status])
+	if pulled {
+		t.History = append(t.History, api.Transition{At: time.Now(), Container: k.Name, Status: "PULLED"})
+	}
+}
+
 // drive has the containers of a task be as a recorded state says.
 func (l *lab) drive(c wire.StateChange) {
 	task := nameOf(c.Task)
@@ -111,34 +131,7 @@ func (l *lab) drive(c wire.StateChange) {
 			}
 		}
 		for _, s := range c.Containers {
-			for i := range t.Containers {
-				k := &t.Containers[i]
-				if k.Name != s.ContainerName {
-					continue
-				}
-				k.ImageDigest, k.RuntimeID, k.Reason = s.ImageDigest, s.RuntimeID, s.Reason
-				for _, b := range s.NetworkBindings {
-					if p := (api.Port{ContainerPort: b.ContainerPort, HostPort: b.HostPort, Protocol: b.Protocol}); !slices.Contains(k.Ports, p) {
-						k.Ports = append(k.Ports, p)
-					}
-				}
-				if s.ExitCode != nil {
-					code := api.ExitCode(*s.ExitCode)
-					k.ExitCode = &code
-				}
-				switch {
-				case s.Status == "PENDING":
-					enter(t, k.Name, "MANIFEST_PULLED")
-				case s.Status == "STOPPED":
-					k.Status = "RUNNING"
-					enter(t, k.Name, "STOPPED")
-				default:
-					enter(t, k.Name, "RUNNING")
-				}
-				if c.PullStoppedAt != nil {
-					t.History = append(t.History, api.Transition{At: time.Now(), Container: k.Name, Status: "PULLED"})
-				}
-			}
+			driveContainer(t, s, c.PullStoppedAt != nil)
 		}
 		switch c.Status {
 		case "RUNNING":

@@ -252,27 +252,31 @@ func (h *Hybrid) signed(der []byte) (*awscall.Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	id, calls := h.has.ID, *h.Calls
+	calls := *h.Calls
 	calls.Region = h.has.Region
-	calls.Sign = func(r *http.Request, body []byte, s awscall.Service, region string) error {
-		return signPSS(r, body, id, key, s.Name, region, time.Now())
-	}
+	calls.Sign = signer{h.has.ID, key}.sign
 	return &calls, nil
 }
 
-// signPSS signs a request for / as a managed instance.
-func signPSS(r *http.Request, body []byte, id string, key *rsa.PrivateKey, service, region string, at time.Time) error {
-	date := at.UTC().Format("20060102T150405Z")
+// signer signs requests as a managed instance.
+type signer struct {
+	id  string
+	key *rsa.PrivateKey
+}
+
+// sign signs a request for /.
+func (k signer) sign(r *http.Request, body []byte, s awscall.Service, region string) error {
+	date := time.Now().UTC().Format("20060102T150405Z")
 	r.Header.Set("X-Amz-Date", date)
 	const signed = "content-type;host;x-amz-date;x-amz-target"
 	canonical := fmt.Sprintf("%s\n/\n\ncontent-type:%s\nhost:%s\nx-amz-date:%s\nx-amz-target:%s\n\n%s\n%s",
 		r.Method, r.Header.Get("Content-Type"), r.URL.Host, date, r.Header.Get("X-Amz-Target"), signed, awscall.Hash(body))
-	scope := date[:8] + "/" + region + "/" + service + "/aws4_request"
+	scope := date[:8] + "/" + region + "/" + s.Name + "/aws4_request"
 	sum := sha256.Sum256([]byte("AWS4-HMAC-SHA256\n" + date + "\n" + scope + "\n" + awscall.Hash([]byte(canonical))))
-	signature, err := rsa.SignPSS(rand.Reader, key, crypto.SHA256, sum[:], &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash})
+	signature, err := rsa.SignPSS(rand.Reader, k.key, crypto.SHA256, sum[:], &rsa.PSSOptions{SaltLength: rsa.PSSSaltLengthEqualsHash})
 	if err != nil {
 		return err
 	}
-	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+id+"/"+scope+", SignedHeaders="+signed+", Signature="+base64.StdEncoding.EncodeToString(signature))
+	r.Header.Set("Authorization", "AWS4-HMAC-SHA256 Credential="+k.id+"/"+scope+", SignedHeaders="+signed+", Signature="+base64.StdEncoding.EncodeToString(signature))
 	return nil
 }
