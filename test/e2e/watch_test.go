@@ -186,7 +186,7 @@ services:
 		t.Fatal(err)
 	}
 	told := b.want(0, "import", "--output", dir, file).err
-	_, line, found := strings.Cut(told, "For the 2 replicas: podtask ")
+	_, line, found := strings.Cut(told, "Next: podtask ")
 	if !found {
 		t.Fatalf("import prints no command: %s", told)
 	}

@@ -364,3 +364,24 @@ func (p *Program) OpenCatalog(c *cli.Context) (*catalog.Catalog, error) {
 	}
 	return define.OpenCatalog(stateDir, "podtask taskdef")
 }
+
+// ParamFlag returns --param, which gives what a file of another tool asks for. ParseParams reads it.
+func ParamFlag() cli.Flag {
+	return &cli.StringSliceFlag{Name: "param", Usage: "give a parameter of the file, or another value that it asks for: `NAME=VALUE`"}
+}
+
+// ParseParams reads the words of --param.
+func ParseParams(verb string, words []string) (map[string]string, error) {
+	params := make(map[string]string)
+	for _, w := range words {
+		name, value, ok := strings.Cut(w, "=")
+		if !ok || name == "" {
+			return nil, Usagef(verb, "--param %s: write NAME=VALUE", term.Line(w))
+		}
+		if _, twice := params[name]; twice {
+			return nil, Usagef(verb, "--param %s is given twice", term.Line(name))
+		}
+		params[name] = value
+	}
+	return params, nil
+}

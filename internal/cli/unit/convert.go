@@ -3,6 +3,7 @@ package unit
 import (
 	"bytes"
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -19,6 +20,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/foreign"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/unit/taskunit"
@@ -32,28 +34,39 @@ import (
 func ImportCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "import",
-		Usage:     "make a task definition and a unit from a Compose file, a Pod, Quadlet files or a task",
-		ArgsUsage: "FILE|TASK",
-		Description: `Writes NAME.json and NAME.task, for podtask run and podtask unit install. FILE is a Compose
-file (.yaml), a Kubernetes Pod (.yaml), a .container, or a .pod with the .container files
-beside it that name it. What cannot be converted is listed with its line. The definition
-passes podtask validate, or nothing is written.
+		Usage:     "make a task definition from files of other tools, or from a task",
+		ArgsUsage: "FILE|DIR|-|TASK",
+		Description: `Writes NAME.json and, for a single task, NAME.task, for podtask run and podtask unit
+install. FILE is a Compose file (.yaml), a Kubernetes Pod (.yaml), a .container, or a
+.pod with the .container files beside it that name it; a list of containers or a plan or
+state of Terraform (terraform show -json), a template of CloudFormation, the cdk.out or a
+template of CDK, an ecspresso.yml, or a manifest.yml of Copilot; - is standard input, as
+for helm template and kustomize build. docs/importing.md says what becomes of each.
+
+What cannot be converted is listed with its line. The definition passes podtask validate,
+or nothing is written. For a service or a schedule the command that makes it is printed.
+Where a file has several services, --service chooses one. Values that the file does not
+have are asked for: --param NAME=VALUE gives them.
 
 Variables of a Compose file come from the environment and from the file .env beside it.
 The files that it includes or extends are read too.
 Services with profiles are left out unless --profile chooses one of theirs.
-For a Compose file with replicas it writes a definition only, and prints the command that
-makes a service of it.
 
 Examples:
   podtask import --name shop compose.yaml
   podtask import --name shop --profile debug --output units compose.yaml
   podtask import ~/.config/containers/systemd/shop.pod
+  podtask import --service web --param Tag=1.27 template.yaml
   podtask import --dry-run web`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `DIR`", DefaultText: "."},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be written"},
 			&cli.StringFlag{Name: "name", Usage: "call the task and the unit `NAME`", DefaultText: "the name of the file; for a Compose file, its project name or its directory"},
+			&cli.StringFlag{Name: "service", Usage: "import the service, schedule or task definition `NAME` of a file with several"},
+			command.ParamFlag(),
+			&cli.StringFlag{Name: "environment", Usage: "apply the settings of the environment `NAME` of a Copilot manifest"},
+			&cli.BoolFlag{Name: "yaml", Usage: "write the definition as YAML"},
+			&cli.StringFlag{Name: "format", Usage: "print what was made and lost in `FORMAT` " + command.ItemFormats},
 			&cli.StringSliceFlag{Name: "profile", Usage: "include the services of `PROFILE` of a Compose file"},
 			&cli.BoolFlag{Name: "replace", Usage: "replace files that are there"},
 		},
@@ -68,6 +81,7 @@ Examples:
 
 // importer is what `podtask import` uses: it makes definitions and units from other documents and from tasks.
 type importer struct {
+	in          io.Reader
 	out, errOut io.Writer
 	getenv      func(name string) string
 	environ     func() []string
@@ -97,7 +111,7 @@ func parseImport(c *cli.Context, from string) (importRequest, error) {
 }
 
 func newImporter(p *command.Program) importer {
-	return importer{out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, findProgram: p.FindProgram, findTask: p.FindTask}
+	return importer{in: p.Stdin, out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, findProgram: p.FindProgram, findTask: p.FindTask}
 }
 
 // outputName returns the name of the task and the unit that a file is converted to.
@@ -139,8 +153,25 @@ type outputFile struct {
 	data []byte
 }
 
+// MarshalJSON writes the path and the content, both as text.
+func (f outputFile) MarshalJSON() ([]byte, error) {
+	return json.Marshal(map[string]string{"path": f.path, "content": string(f.data)})
+}
+
 // run converts a document or task and writes the result.
 func (i importer) run(c *cli.Context, from string) error {
+	file, err := i.findForeign(from)
+	if err != nil {
+		return err
+	}
+	if file != nil && !i.onePod(c, *file) {
+		return i.importForeign(c, *file)
+	}
+	for _, flag := range []string{"service", "param", "environment"} {
+		if c.IsSet(flag) {
+			return command.Usagef(command.Path(c), "--%s: %s is not a file that has any (docs/importing.md)", flag, from)
+		}
+	}
 	req, err := parseImport(c, from)
 	if err != nil {
 		return err
@@ -149,33 +180,38 @@ func (i importer) run(c *cli.Context, from string) error {
 	if err != nil {
 		return err
 	}
-	for _, l := range r.Lost {
-		fmt.Fprintln(i.errOut, "Lost: "+term.Line(l))
+	if c.Bool("yaml") && !r.yaml {
+		r.yaml = true
+		if r.Result, err = yamlDefinition(r.Result); err != nil {
+			return err
+		}
 	}
-	files := []outputFile{{filepath.Join(req.dir, req.name+r.extension()), r.Definition}}
+	report := importReport{Kind: r.kind, Name: req.name, Files: []outputFile{{filepath.Join(req.dir, req.name+r.extension()), r.Definition}}}
+	for _, l := range r.Lost {
+		report.Lost = append(report.Lost, taskdef.Problem{Message: term.Line(l)})
+	}
 	if r.Copies == 1 { // a unit runs one task
-		files = append(files, outputFile{filepath.Join(req.dir, req.name+taskunit.Extension), []byte(r.Unit)})
+		report.Files = append(report.Files, outputFile{filepath.Join(req.dir, req.name+taskunit.Extension), []byte(r.Unit)})
 	}
 	for _, f := range r.Files {
-		files = append(files, outputFile{filepath.Join(req.dir, f.Name), f.Data})
-	}
-	if req.dryRun {
-		for _, f := range files {
-			fmt.Fprintf(i.out, "---%s---\n%s\n", filepath.Base(f.path), f.data)
-		}
-		return nil
-	}
-	if err := i.write(req, files); err != nil {
-		return err
+		report.Files = append(report.Files, outputFile{filepath.Join(req.dir, f.Name), f.Data})
 	}
 	if r.Copies > 1 {
-		fmt.Fprintf(i.errOut, "For the %d replicas: %s\n", r.Copies, serviceLine(req.name, files[0].path, r.Result))
+		report.Commands = append(report.Commands, serviceLine(req.name, report.Files[0].path, r.Result))
 	}
-	return nil
+	return i.finish(c, req, report)
+}
+
+// onePod reports whether a file is a manifest that podtask runs as it is, so that its text can stay.
+func (i importer) onePod(c *cli.Context, f foreignFile) bool {
+	if f.dir == "" || c.IsSet("service") {
+		return false
+	}
+	return foreign.OnePod(f.name, f.source)
 }
 
 // write writes the files and prints their names. A Pod that is converted in place stays as it is.
-func (i importer) write(req importRequest, files []outputFile) error {
+func (i importer) write(out io.Writer, req importRequest, files []outputFile) error {
 	for _, f := range files {
 		if _, err := os.Lstat(f.path); err == nil && !req.replace && !sameFile(f.path, req.from) {
 			return fmt.Errorf("%s is there already: --replace replaces it, --output DIR writes elsewhere", f.path)
@@ -191,7 +227,7 @@ func (i importer) write(req importRequest, files []outputFile) error {
 				return err
 			}
 		}
-		fmt.Fprintln(i.out, f.path)
+		fmt.Fprintln(out, f.path)
 	}
 	return nil
 }
@@ -231,7 +267,7 @@ func (i importer) convert(c *cli.Context, req importRequest) (conversion, error)
 	src, err := command.ReadSmall(path)
 	switch ext := filepath.Ext(from); {
 	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(from, "/."):
-		return jsonConversion(i.task(c, from, name))
+		return jsonConversion("a task")(i.task(c, from, name))
 	case err != nil:
 		return conversion{}, fmt.Errorf("read what is to be converted: %w", err)
 	case ext == ".yaml" || ext == ".yml":
@@ -246,15 +282,15 @@ func (i importer) convert(c *cli.Context, req importRequest) (conversion, error)
 		if err != nil {
 			return conversion{}, err
 		}
-		return jsonConversion(i.compose(c.Context, convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: req.profiles, Output: output}))
+		return jsonConversion("a Compose file")(i.compose(c.Context, convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: req.profiles, Output: output}))
 	case ext == ".container":
-		return jsonConversion(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src))), i.manager()))
+		return jsonConversion("a Quadlet file")(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src))), i.manager()))
 	case ext == ".pod":
 		files, err := membersOf(path)
 		if err != nil {
 			return conversion{}, err
 		}
-		return jsonConversion(convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...), i.manager()))
+		return jsonConversion("a Quadlet file")(convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...), i.manager()))
 	}
 	return conversion{}, command.Usagef(command.Path(c), "%s: it is a Compose file or a Pod (.yaml), a .pod, a .container or a task", from)
 }
@@ -262,6 +298,7 @@ func (i importer) convert(c *cli.Context, req importRequest) (conversion, error)
 // conversion is the result of a conversion. A Pod remains YAML.
 type conversion struct {
 	convert.Result
+	kind string // of the source
 	yaml bool
 }
 
@@ -272,9 +309,9 @@ func (r conversion) extension() string {
 	return ".json"
 }
 
-// jsonConversion returns the result of a conversion to JSON.
-func jsonConversion(r convert.Result, err error) (conversion, error) {
-	return conversion{Result: r}, err
+// jsonConversion returns the result of a conversion to JSON. Kind is what was converted.
+func jsonConversion(kind string) func(r convert.Result, err error) (conversion, error) {
+	return func(r convert.Result, err error) (conversion, error) { return conversion{Result: r, kind: kind}, err }
 }
 
 // pod makes a unit for a Kubernetes manifest, which podtask runs as it is.
@@ -287,12 +324,8 @@ func (i importer) pod(path, name string, src []byte) (conversion, error) {
 	if !f.Valid {
 		return conversion{}, command.ExitStatus(command.ExitInvalid)
 	}
-	file, err := taskunit.Escape(name)
-	if err != nil {
-		return conversion{}, fmt.Errorf("name of the unit: %w", err)
-	}
-	unit := "[Task]\nDefinition=./" + file + ".yaml\n\n[Service]\nRestart=on-failure\n\n[Install]\nWantedBy=default.target\n"
-	return conversion{convert.Result{Definition: src, Unit: unit, Copies: 1}, true}, nil
+	unit, err := unitFor(name, ".yaml")
+	return conversion{convert.Result{Definition: src, Unit: unit, Copies: 1}, "a Kubernetes manifest", true}, err
 }
 
 // composeVariables returns the variables of the environment and of the file .env in a directory. The

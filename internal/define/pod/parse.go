@@ -123,6 +123,11 @@ var kinds = []kind{
 	{"CronJob", "batch/v1", []string{"spec", "jobTemplate", "spec", "template"}, "it runs the Pod at set times"},
 }
 
+// IsWorkload reports whether documents of a kind hold a Pod.
+func IsWorkload(name string) bool {
+	return slices.ContainsFunc(kinds, func(k kind) bool { return k.name == name })
+}
+
 // manifest is the documents of a file, sorted by what they are for.
 type manifest struct {
 	report     *report

@@ -95,3 +95,24 @@ func TestTemplatesThatWereNotRenderedAreNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestTagsAreFunctions(t *testing.T) {
+	t.Parallel()
+	tags := map[string]string{"!Ref": "Ref", "!Join": "Fn::Join"}
+	for src, want := range map[string]string{
+		"a: !Ref b\nc: !Join ['', [x, !Ref y]]\n": `{"a":{"Ref":"b"},"c":{"Fn::Join":["",["x",{"Ref":"y"}]]}}`,
+		`[{"Ref": "b"}]`:     `[{"Ref":"b"}]`,
+		"[{Ref: b}, !Ref c]": `[{"Ref":"b"},{"Ref":"c"}]`,
+	} {
+		docs, err := Tagged([]byte(src), limits, tags)
+		if err != nil || len(docs) != 1 || string(docs[0].JSON()) != want {
+			t.Errorf("%q: %v, %v", src, docs, err)
+		}
+	}
+	if _, err := Tagged([]byte("a: !Other b\n"), limits, tags); err == nil {
+		t.Error("an unknown tag is accepted")
+	}
+	if _, err := Tagged([]byte("a: &a !Ref\n  - *a\n"), limits, tags); err == nil {
+		t.Error("a loop of aliases is accepted")
+	}
+}

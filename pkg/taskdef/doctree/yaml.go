@@ -17,20 +17,41 @@ import (
 // Anchors, aliases and merge keys are followed, within the limits. The error is a
 // *SyntaxError.
 func YAML(src []byte, l Limits) ([]*Node, error) {
-	docs, err := readYAML(src, l)
+	docs, err := readYAML(src, l, nil)
 	if err != nil {
 		return nil, explain(src, unrendered.Find, err)
 	}
 	return docs, nil
 }
 
-func readYAML(src []byte, l Limits) ([]*Node, error) {
+// Tagged reads all documents of a source, JSON or YAML, in which YAML tags stand for functions, as in
+// CloudFormation: a value with a tag of tags becomes an object whose only member is that of the tag. Text that
+// opens with a brace or a bracket is JSON, or else YAML. The error is a *SyntaxError.
+func Tagged(src []byte, l Limits, tags map[string]string) ([]*Node, error) {
+	text := body(src)
+	if !bytes.HasPrefix(text, []byte("{")) && !bytes.HasPrefix(text, []byte("[")) {
+		docs, err := readYAML(src, l, tags)
+		if err != nil {
+			return nil, explain(src, unrendered.Find, err)
+		}
+		return docs, nil
+	}
+	docs, err := JSON(src, l)
+	if err != nil {
+		if flow, yamlErr := readYAML(src, l, tags); yamlErr == nil {
+			return flow, nil
+		}
+	}
+	return docs, err
+}
+
+func readYAML(src []byte, l Limits, tags map[string]string) ([]*Node, error) {
 	src, b, err := start(src, l)
 	if err != nil {
 		return nil, err
 	}
 	dec := yaml.NewDecoder(bytes.NewReader(src))
-	r := yamlReader{b}
+	r := yamlReader{b, tags}
 	var docs []*Node
 	for {
 		var doc yaml.Node
@@ -82,13 +103,23 @@ func tabIndent(src []byte, line int) bool {
 	return false
 }
 
-type yamlReader struct{ budget *budget }
+type yamlReader struct {
+	budget *budget
+	tags   map[string]string // of functions; nil for none
+}
 
 func (r *yamlReader) value(y *yaml.Node, depth int) (*Node, error) {
 	if err := r.budget.spend(depth, y.Line, y.Column); err != nil {
 		return nil, err
 	}
 	n := &Node{Line: y.Line, Col: y.Column, Text: y.Value}
+	if function, ok := r.tags[y.Tag]; ok {
+		bare := *y
+		bare.Tag = ""
+		v, err := r.value(&bare, depth+1)
+		n.Kind, n.Text, n.Fields = Object, "", []Field{{function, y.Line, y.Column, v}}
+		return n, err
+	}
 	switch y.Kind {
 	case yaml.AliasNode:
 		// A loop of aliases ends at the depth limit.

@@ -1,0 +1,285 @@
+package unit
+
+import (
+	"bytes"
+	"cmp"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/urfave/cli/v2"
+)
+
+// maxForeign is how much of a file is read: plans of Terraform are large. The reader has its own bounds.
+const maxForeign = 17 << 20
+
+// foreignExtensions are those of files that foreign.Read may know.
+var foreignExtensions = []string{"", ".json", ".yaml", ".yml", ".template"}
+
+// foreignFile is a file that another tool keeps.
+type foreignFile struct {
+	name   string // in messages
+	base   string // in its directory
+	dir    string // empty for standard input
+	source []byte
+}
+
+// findForeign returns the file of another tool that a name on the command line means; nil if it is none.
+func (i importer) findForeign(from string) (*foreignFile, error) {
+	f := foreignFile{name: from, base: filepath.Base(from), dir: filepath.Dir(from)}
+	if from == "-" {
+		src, err := io.ReadAll(io.LimitReader(i.in, maxForeign))
+		if err != nil {
+			return nil, fmt.Errorf("read standard input: %w", err)
+		}
+		if foreign.Kind("stdin", src) == "" {
+			_, err := foreign.Read(foreign.Request{File: "stdin", Source: src})
+			return nil, err
+		}
+		return &foreignFile{name: "stdin", base: "stdin", source: src}, nil
+	}
+	info, err := os.Stat(from)
+	switch {
+	case err != nil:
+		return nil, nil // convert reports it, or it is a task
+	case info.IsDir():
+		for _, name := range []string{"manifest.json", "ecspresso.yml", "ecspresso.yaml", "manifest.yml"} {
+			if _, err := os.Stat(filepath.Join(from, name)); err == nil {
+				f.dir, f.base, f.name = from, name, filepath.Join(from, name)
+				break
+			}
+		}
+		if f.name == from {
+			return nil, fmt.Errorf("%s is a directory without manifest.json of CDK, ecspresso.yml or manifest.yml of Copilot: give a file", from)
+		}
+	case filepath.Ext(from) == ".jsonnet" || filepath.Ext(from) == ".libsonnet":
+		return nil, fmt.Errorf("%s is Jsonnet, which import does not run: `ecspresso render` or `jsonnet` writes it as JSON", from)
+	case !slices.Contains(foreignExtensions, filepath.Ext(from)):
+		return nil, nil
+	}
+	if f.source, err = readBelow(f.dir, f.base); err != nil {
+		return nil, err
+	}
+	kind := foreign.Kind(f.name, f.source)
+	if kind == "" && filepath.Ext(f.base) != ".yaml" && filepath.Ext(f.base) != ".yml" && filepath.Ext(from) != "" {
+		_, err := foreign.Read(foreign.Request{File: f.name, Source: f.source})
+		return nil, err
+	}
+	if kind == "" {
+		return nil, nil
+	}
+	return &f, nil
+}
+
+// readBelow reads a file of a directory. No symbolic link leads out of the directory.
+func readBelow(dir, name string) ([]byte, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, err
+	}
+	defer root.Close()
+	f, err := root.Open(name)
+	if err != nil {
+		var inPath *fs.PathError
+		if errors.As(err, &inPath) {
+			err = inPath.Err
+		}
+		return nil, err
+	}
+	defer f.Close()
+	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
+		return nil, errors.New("it is not a file")
+	}
+	return io.ReadAll(io.LimitReader(f, maxForeign))
+}
+
+// importForeign converts a file of another tool.
+func (i importer) importForeign(c *cli.Context, f foreignFile) error {
+	path := command.Path(c)
+	params, err := command.ParseParams(path, c.StringSlice("param"))
+	if err != nil {
+		return err
+	}
+	q := foreign.Request{File: f.name, Base: f.base, Source: f.source, Params: params, Getenv: i.getenv, Service: c.String("service"), Environment: c.String("environment"), Name: c.String("name")}
+	if f.dir != "" {
+		q.Open = func(name string) ([]byte, error) { return readBelow(f.dir, name) }
+	}
+	r, err := foreign.Read(q)
+	if err != nil {
+		return err
+	}
+	return i.writeForeign(c, f.name, r)
+}
+
+// writeForeign checks what came of a file, and writes it.
+func (i importer) writeForeign(c *cli.Context, from string, r foreign.Result) error {
+	req, err := parseImport(c, r.Name)
+	if err != nil {
+		return err
+	}
+	req.from, req.name = from, r.Name
+	source, ext, err := definitionText(r, c.Bool("yaml"))
+	if err != nil {
+		return err
+	}
+	file := filepath.Join(req.dir, req.name+ext)
+	dir, err := filepath.Abs(req.dir)
+	if err != nil {
+		return err
+	}
+	_, finding, err := command.Definition{}.Check(define.Document{Name: file, Dir: dir, Source: source})
+	if err != nil {
+		return err
+	}
+	if !finding.Valid {
+		return &foreign.Error{Kind: r.Kind, File: from, Problems: locate(r, source, finding.Problems)}
+	}
+	report := importReport{Kind: r.Kind, Name: r.Name, Lost: append(r.Lost, locate(r, source, finding.Warnings)...), Needs: locate(r, source, finding.Needs), Files: []outputFile{{path: file, data: source}}}
+	slices.SortStableFunc(report.Lost, func(a, b taskdef.Problem) int {
+		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
+	})
+	for _, s := range r.Schedules {
+		report.Commands = append(report.Commands, foreign.Shell(append([]string{"podtask", "schedule", "create", s.Name, file}, s.Flags...)...))
+	}
+	switch {
+	case r.Service != nil:
+		report.Commands = append(report.Commands, foreign.Shell(append(append([]string{"podtask", "service", "create", r.Name, file}, r.Service.Flags...), "--wait")...))
+	case len(r.Schedules) == 0:
+		unit, err := unitFor(req.name, ext)
+		if err != nil {
+			return err
+		}
+		report.Files = append(report.Files, outputFile{filepath.Join(req.dir, req.name+taskunit.Extension), []byte(unit)})
+		report.Commands = append(report.Commands, foreign.Shell("podtask", "run", file))
+	}
+	return i.finish(c, req, report)
+}
+
+// unitFor returns a unit for a definition beside it.
+func unitFor(name, ext string) (string, error) {
+	file, err := taskunit.Escape(name)
+	if err != nil {
+		return "", fmt.Errorf("name of the unit: %w", err)
+	}
+	return "[Task]\nDefinition=./" + file + ext + "\n\n[Service]\nRestart=on-failure\n\n[Install]\nWantedBy=default.target\n", nil
+}
+
+// locate places problems of a produced definition in the file that it is from.
+func locate(r foreign.Result, text []byte, problems []taskdef.Problem) []taskdef.Problem {
+	var out []taskdef.Problem
+	for _, p := range problems {
+		if p.Pointer == "/kind" && (r.Service != nil || r.Schedules != nil) {
+			continue // the command that is printed does what the controller would
+		}
+		out = append(out, r.Locate(p, text))
+	}
+	return out
+}
+
+// definitionText writes a definition as JSON or YAML, and manifests as YAML.
+func definitionText(r foreign.Result, asYAML bool) (text []byte, ext string, err error) {
+	if r.Definition != nil && !asYAML {
+		var out bytes.Buffer
+		err := json.Indent(&out, r.Definition.JSON(), "", "    ")
+		return append(out.Bytes(), '\n'), ".json", err
+	}
+	docs := r.Documents
+	if r.Definition != nil {
+		docs = []*doctree.Node{r.Definition}
+	}
+	var out bytes.Buffer
+	for i, d := range docs {
+		if i > 0 {
+			out.WriteString("---\n")
+		}
+		if err := console.WriteYAML(&out, d.JSON()); err != nil {
+			return nil, "", err
+		}
+	}
+	return out.Bytes(), ".yaml", nil
+}
+
+// importReport is what `podtask import --format json` prints.
+type importReport struct {
+	// Kind is what the file was.
+	Kind string `json:"kind"`
+	// Name is that of the task, the service and the files.
+	Name  string       `json:"name"`
+	Files []outputFile `json:"files"`
+	// Commands make the service or the schedules, or run the task.
+	Commands []string `json:"commands"`
+	// Lost is what was not taken over, Needs what the definition leaves to flags and references.
+	Lost  []taskdef.Problem `json:"lost"`
+	Needs []taskdef.Problem `json:"needs"`
+}
+
+// finish writes the files, and reports what is lost and what is left to do.
+func (i importer) finish(c *cli.Context, req importRequest, r importReport) error {
+	format := c.String("format")
+	if err := command.CheckFormat(c); err != nil {
+		return err
+	}
+	if format == "" {
+		for _, l := range r.Lost {
+			fmt.Fprintln(i.errOut, "Lost: "+l.String())
+		}
+		for _, n := range r.Needs {
+			fmt.Fprintln(i.errOut, "Needs: "+n.String())
+		}
+	}
+	if req.dryRun && format == "" {
+		for _, f := range r.Files {
+			fmt.Fprintf(i.out, "---%s---\n%s\n", filepath.Base(f.path), f.data)
+		}
+	}
+	if !req.dryRun {
+		to := i.out
+		if format != "" {
+			to = io.Discard
+		}
+		if err := i.write(to, req, r.Files); err != nil {
+			return err
+		}
+	}
+	if format == "" {
+		for _, line := range r.Commands {
+			fmt.Fprintln(i.errOut, "Next: "+line)
+		}
+		return nil
+	}
+	if r.Lost == nil {
+		r.Lost = []taskdef.Problem{}
+	}
+	if r.Needs == nil {
+		r.Needs = []taskdef.Problem{}
+	}
+	if r.Commands == nil {
+		r.Commands = []string{}
+	}
+	return command.PrintItem(i.out, c, r, func() error { return nil })
+}
+
+// yamlDefinition turns the JSON of a conversion into YAML.
+func yamlDefinition(r convert.Result) (convert.Result, error) {
+	var out bytes.Buffer
+	if err := console.WriteYAML(&out, json.RawMessage(r.Definition)); err != nil {
+		return r, err
+	}
+	r.Definition = out.Bytes()
+	r.Unit = strings.Replace(r.Unit, ".json\n", ".yaml\n", 1)
+	return r, nil
+}

@@ -1,0 +1,609 @@
+package foreign
+
+import (
+	"encoding/base64"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+)
+
+// noValue stands for a value that AWS::NoValue removes.
+var noValue = &doctree.Node{Kind: doctree.Null}
+
+// namesOnly are members whose values only name something on AWS that a reference of this host answers, or that has no
+// effect here: a name that AWS would make up may be another one.
+var namesOnly = map[string]bool{
+	"TaskRoleArn": true, "ExecutionRoleArn": true, "ValueFrom": true, "CredentialsParameter": true, "FilesystemId": true, "FileSystemId": true,
+	"AccessPointId": true, "LogConfiguration": true, "EnvironmentFiles": true, "FirelensConfiguration": true, "CredentialSpecs": true,
+}
+
+// eval evaluates the functions of a value. With name, the value only names something on AWS. What has no value is
+// noted, and stands for an empty text.
+func (s *stack) eval(n *doctree.Node, name bool) *doctree.Node {
+	if !s.spend(n, 0) {
+		return s.textAt(n, "")
+	}
+	switch n.Kind {
+	case doctree.List:
+		out := s.list(n)
+		for _, item := range n.Items {
+			if v := s.eval(item, name); v != noValue {
+				out.Items = append(out.Items, v)
+			}
+		}
+		return out
+	case doctree.Object:
+		if len(n.Fields) == 1 && isFunction(n.Fields[0].Key) {
+			return s.call(n, n.Fields[0], name)
+		}
+		out := s.object(n)
+		for _, f := range n.Fields {
+			if v := s.eval(f.Value, name || namesOnly[f.Key]); v != noValue {
+				out.Fields = append(out.Fields, doctree.Field{Key: f.Key, Line: f.Line, Col: f.Col, Value: v})
+			}
+		}
+		return out
+	}
+	return n
+}
+
+func isFunction(key string) bool {
+	return key == "Ref" || key == "Condition" || strings.HasPrefix(key, "Fn::")
+}
+
+// spend counts what functions make. It returns false above the bounds.
+func (s *stack) spend(at *doctree.Node, bytes int) bool {
+	s.steps++
+	s.text += bytes
+	if s.steps <= maxSteps && s.text <= maxText {
+		return true
+	}
+	if s.steps < 2*maxSteps { // once
+		s.wrong(at, "the functions of the template make too many values", "")
+		s.steps = 2 * maxSteps
+	}
+	return false
+}
+
+// enter notes that something is being evaluated, until leave is called. It returns false if it is already.
+func (s *stack) enter(at *doctree.Node, what string) (leave func(), ok bool) {
+	if s.busy[what] {
+		s.wrong(at, what+" refers to itself", "")
+		return func() {}, false
+	}
+	s.busy[what] = true
+	return func() { delete(s.busy, what) }, true
+}
+
+// call evaluates a function.
+func (s *stack) call(n *doctree.Node, f doctree.Field, name bool) *doctree.Node {
+	arg := f.Value
+	text := func(v string) *doctree.Node {
+		if !s.spend(n, len(v)) {
+			v = ""
+		}
+		return s.textAt(n, v)
+	}
+	bad := func(what string) *doctree.Node {
+		s.wrong(n, f.Key+": "+what, "")
+		return s.textAt(n, "")
+	}
+	switch f.Key {
+	case "Ref":
+		if arg.Kind != doctree.Text {
+			return bad("its value is the name of a parameter or resource")
+		}
+		return s.ref(n, arg.Text, name)
+	case "Fn::GetAtt":
+		return s.getAtt(n, arg, name)
+	case "Fn::Sub":
+		return s.sub(n, arg, name)
+	case "Fn::Join":
+		args := items(arg)
+		if len(args) != 2 || args[0].Kind != doctree.Text {
+			return bad("it takes a delimiter and a list")
+		}
+		list := s.eval(args[1], name)
+		if list.Kind != doctree.List {
+			list = s.list(list, s.commaList(list)...)
+		}
+		var parts []string
+		for _, item := range list.Items {
+			if !scalar(item) {
+				return bad("an item of the list is no text")
+			}
+			parts = append(parts, item.Text)
+		}
+		return text(strings.Join(parts, args[0].Text))
+	case "Fn::Split":
+		args := items(arg)
+		if len(args) != 2 || args[0].Kind != doctree.Text || args[0].Text == "" {
+			return bad("it takes a delimiter and a text")
+		}
+		v := s.eval(args[1], name)
+		if !scalar(v) {
+			return bad("its second value is no text")
+		}
+		out := s.list(n)
+		for part := range strings.SplitSeq(v.Text, args[0].Text) {
+			out.Items = append(out.Items, text(part))
+		}
+		return out
+	case "Fn::Select":
+		args := items(arg)
+		if len(args) != 2 {
+			return bad("it takes an index and a list")
+		}
+		before := len(s.needs)
+		index, ok := intOf(s.eval(args[0], name))
+		list := s.eval(args[1], name)
+		if list.Kind != doctree.List {
+			list = s.list(list, s.commaList(list)...)
+		}
+		if !ok || index < 0 || index >= len(list.Items) {
+			if len(s.needs) > before {
+				return s.textAt(n, "") // the list is not known
+			}
+			return bad("there is no item " + textOf(args[0]) + " in the list")
+		}
+		return list.Items[index]
+	case "Fn::If":
+		args := items(arg)
+		if len(args) != 3 {
+			return bad("it takes a condition and two values")
+		}
+		if s.condition(args[0], textOf(args[0])) {
+			return s.eval(args[1], name)
+		}
+		return s.eval(args[2], name)
+	case "Fn::FindInMap":
+		return s.findInMap(n, arg, name)
+	case "Fn::ImportValue":
+		return s.importValue(n, arg, name)
+	case "Fn::Base64":
+		v := s.eval(arg, name)
+		if !scalar(v) {
+			return bad("its value is no text")
+		}
+		return text(base64.StdEncoding.EncodeToString([]byte(v.Text)))
+	case "Fn::Length":
+		return s.number(n, len(s.eval(arg, name).Items))
+	case "Fn::ToJsonString":
+		return text(string(s.eval(arg, name).JSON()))
+	case "Fn::And", "Fn::Or", "Fn::Not", "Fn::Equals", "Condition":
+		return s.boolean(n, s.test(n))
+	case "Fn::GetAZs":
+		region, ok := s.fact(n, "AWS::Region", name)
+		out := s.list(n)
+		for _, zone := range []string{"a", "b", "c"} {
+			if ok {
+				out.Items = append(out.Items, text(region+zone))
+			}
+		}
+		return out
+	}
+	s.wrong(n, f.Key+" cannot be evaluated here", "write its value")
+	return s.textAt(n, "")
+}
+
+// commaList returns the items of a CommaDelimitedList.
+func (s *stack) commaList(n *doctree.Node) (all []*doctree.Node) {
+	for part := range strings.SplitSeq(textOf(n), ",") {
+		all = append(all, s.textAt(n, strings.TrimSpace(part)))
+	}
+	return all
+}
+
+// ref evaluates Ref.
+func (s *stack) ref(at *doctree.Node, id string, name bool) *doctree.Node {
+	if strings.HasPrefix(id, "AWS::") {
+		if id == "AWS::NoValue" {
+			return noValue
+		}
+		v, _ := s.fact(at, id, name)
+		return s.textAt(at, v)
+	}
+	if p := s.root.Member("Parameters").Member(id); p != nil {
+		return s.parameter(at, id, p, name)
+	}
+	if v, ok := s.param(s.prefix+id, id); ok {
+		return s.textAt(at, v)
+	}
+	if r := s.root.Member("Resources").Member(id); r != nil {
+		return s.textAt(at, s.physical(at, id, r, "", name))
+	}
+	s.unknownName(at, id)
+	return s.textAt(at, "")
+}
+
+// parameter returns the value of a parameter: that of the parent stack or of the command line, or its default.
+func (s *stack) parameter(at *doctree.Node, id string, p *doctree.Node, name bool) *doctree.Node {
+	kind := textOf(p.Member("Type"))
+	given := s.given.Member(id)
+	value := p.Member("Default")
+	if v, ok := s.param(s.prefix+id, id); ok {
+		value = s.textAt(at, v)
+		s.allowed(at, id, p, v)
+	} else if given != nil {
+		leave, ok := s.enter(at, "the parameter "+id)
+		defer leave()
+		if !ok {
+			return s.textAt(at, "")
+		}
+		value = s.parent.eval(given, name)
+	} else if strings.HasPrefix(kind, "AWS::SSM::Parameter::Value<") {
+		if name {
+			s.standIn(at, "the parameter "+id+" is read from SSM", textOf(value))
+			return s.textAt(at, textOf(value))
+		}
+		s.ask(at, s.prefix+id, "the value of parameter "+id+" is in SSM")
+		return s.textAt(at, "")
+	}
+	if value == nil {
+		s.ask(at, s.prefix+id, "parameter "+id+" has no default")
+		return s.textAt(at, "")
+	}
+	if isTrue(p.Member("NoEcho")) && !name && textOf(value) != "" && !s.loose["NoEcho "+id] {
+		s.loose["NoEcho "+id] = true
+		s.lose(at, "the value of parameter "+id+" is not to be shown (NoEcho), and stands in the definition", "give it to the container as a secret")
+	}
+	if kind == "CommaDelimitedList" || strings.HasPrefix(kind, "List<") {
+		if value.Kind == doctree.List {
+			return value
+		}
+		return s.list(at, s.commaList(s.textAt(at, textOf(value)))...)
+	}
+	if !scalar(value) {
+		return value
+	}
+	return s.textAt(at, value.Text)
+}
+
+// allowed reports a value that AllowedValues do not have.
+func (s *stack) allowed(at *doctree.Node, id string, p *doctree.Node, v string) {
+	var all []string
+	for _, n := range items(p.Member("AllowedValues")) {
+		all = append(all, textOf(n))
+	}
+	if len(all) > 0 && !slices.Contains(all, v) {
+		s.wrong(at, "--param "+s.prefix+id+": the template allows "+strings.Join(all[:min(len(all), 20)], ", "), "")
+	}
+}
+
+// facts that do not depend on an account.
+var constants = map[string]string{"AWS::Partition": "aws", "AWS::URLSuffix": "amazonaws.com"}
+
+// fact returns a pseudo parameter.
+func (s *stack) fact(at *doctree.Node, id string, name bool) (string, bool) {
+	if v, ok := s.param(id); ok {
+		return v, true
+	}
+	if v := s.facts[id]; v != "" {
+		return v, true
+	}
+	switch v := constants[id]; {
+	case v != "":
+		return v, true
+	case id == "AWS::StackName":
+		return s.name, true
+	case id == "AWS::StackId":
+		return "arn:aws:cloudformation:local:000000000000:stack/" + s.name, true
+	case id == "AWS::NotificationARNs":
+		return "", true
+	case id == "AWS::Region" && s.Getenv != nil:
+		for _, variable := range []string{"AWS_REGION", "AWS_DEFAULT_REGION"} {
+			if v := s.Getenv(variable); v != "" {
+				return v, true
+			}
+		}
+	}
+	stand, known := map[string]string{"AWS::Region": "local", "AWS::AccountId": "000000000000"}[id]
+	switch {
+	case !known:
+		s.wrong(at, "there is no pseudo parameter "+doctree.Quote(id), "")
+	case name:
+		s.standIn(at, id+" is not known", stand)
+		return stand, true
+	default:
+		s.ask(at, id, id+" is not known")
+	}
+	return "", false
+}
+
+// standIn notes that a name stands for one that is known on AWS only.
+func (s *stack) standIn(at *doctree.Node, what, stand string) {
+	if s.loose[what] {
+		return
+	}
+	s.loose[what] = true
+	s.lose(at, what+": "+doctree.Quote(stand)+" stands for it in names, which references can answer", "")
+}
+
+// kind of a resource whose names podtask can tell as far as the template does.
+type resourceKind struct {
+	name  string            // the property that names it
+	ref   string            // what Ref returns
+	attrs map[string]string // what GetAtt returns
+}
+
+// The words in braces stand for the name, region and account. An ARN of a secret is never complete.
+var resourceKinds = map[string]resourceKind{
+	"AWS::IAM::Role":              {"RoleName", "{name}", map[string]string{"Arn": "arn:{partition}:iam::{account}:role/{name}"}},
+	"AWS::Logs::LogGroup":         {"LogGroupName", "{name}", map[string]string{"Arn": "arn:{partition}:logs:{region}:{account}:log-group:{name}:*"}},
+	"AWS::SecretsManager::Secret": {"Name", "arn:{partition}:secretsmanager:{region}:{account}:secret:{name}", nil},
+	"AWS::SSM::Parameter":         {"Name", "{name}", nil},
+	"AWS::SQS::Queue": {"QueueName", "https://sqs.{region}.amazonaws.com/{account}/{name}", map[string]string{
+		"Arn": "arn:{partition}:sqs:{region}:{account}:{name}", "QueueName": "{name}", "QueueUrl": "https://sqs.{region}.amazonaws.com/{account}/{name}",
+	}},
+	"AWS::SNS::Topic":      {"TopicName", "arn:{partition}:sns:{region}:{account}:{name}", map[string]string{"TopicName": "{name}", "TopicArn": "arn:{partition}:sns:{region}:{account}:{name}"}},
+	"AWS::DynamoDB::Table": {"TableName", "{name}", map[string]string{"Arn": "arn:{partition}:dynamodb:{region}:{account}:table/{name}"}},
+	"AWS::S3::Bucket":      {"BucketName", "{name}", map[string]string{"Arn": "arn:{partition}:s3:::{name}", "DomainName": "{name}.s3.amazonaws.com"}},
+	"AWS::ECR::Repository": {"RepositoryName", "{name}", map[string]string{
+		"Arn": "arn:{partition}:ecr:{region}:{account}:repository/{name}", "RepositoryUri": "{account}.dkr.ecr.{region}.amazonaws.com/{name}",
+	}},
+	"AWS::ECS::Cluster": {"ClusterName", "{name}", map[string]string{"Arn": "arn:{partition}:ecs:{region}:{account}:cluster/{name}"}},
+	"AWS::ECS::Service": {"ServiceName", "{name}", map[string]string{"Name": "{name}"}},
+}
+
+// physical returns what Ref (for an empty attribute) or GetAtt returns of a resource. A name that AWS makes up can
+// stand in a name, and is asked for elsewhere.
+func (s *stack) physical(at *doctree.Node, id string, r *doctree.Node, attr string, name bool) string {
+	key, what := id, "the name of "+id
+	if attr != "" {
+		key, what = id+"."+attr, attr+" of "+id
+	}
+	if v, ok := s.param(s.prefix+key, key); ok {
+		return v
+	}
+	kind := textOf(r.Member("Type"))
+	if kind == "AWS::ECS::TaskDefinition" {
+		return s.arnOf(id)
+	}
+	known := resourceKinds[kind]
+	form := known.ref
+	if attr != "" {
+		form = known.attrs[attr]
+	}
+	own := r.Member("Properties").Member(known.name)
+	ask := func() string {
+		s.ask(at, s.prefix+key, what+" ("+kind+") is known on AWS only")
+		return ""
+	}
+	if form == "" || known.name == "" {
+		if !name {
+			return ask()
+		}
+		s.standIn(at, what+" is known on AWS only", key)
+		return key
+	}
+	physical := nameOf(id)
+	if own != nil {
+		leave, ok := s.enter(at, id)
+		if !ok {
+			return ""
+		}
+		physical = textOf(s.eval(own, name))
+		leave()
+	}
+	if !name && (own == nil || kind == "AWS::SecretsManager::Secret") {
+		return ask()
+	}
+	for word, fact := range map[string]string{"{partition}": "AWS::Partition", "{region}": "AWS::Region", "{account}": "AWS::AccountId"} {
+		if strings.Contains(form, word) {
+			v, _ := s.fact(at, fact, name)
+			form = strings.ReplaceAll(form, word, v)
+		}
+	}
+	out := strings.ReplaceAll(form, "{name}", physical)
+	if own == nil && name && kind != "AWS::IAM::Role" && kind != "AWS::Logs::LogGroup" && kind != "AWS::ECS::Cluster" {
+		s.standIn(at, what+" is known on AWS only", out)
+	}
+	return out
+}
+
+// getAtt evaluates GetAtt: [ID, ATTRIBUTE] or "ID.ATTRIBUTE".
+func (s *stack) getAtt(at, arg *doctree.Node, name bool) *doctree.Node {
+	var id, attr string
+	switch {
+	case arg.Kind == doctree.Text:
+		id, attr, _ = strings.Cut(arg.Text, ".")
+	case len(items(arg)) == 2:
+		id, attr = textOf(arg.Items[0]), textOf(s.eval(arg.Items[1], name))
+	}
+	if id == "" || attr == "" {
+		s.wrong(at, "Fn::GetAtt: it takes a resource and an attribute", "")
+		return s.textAt(at, "")
+	}
+	return s.attribute(at, id, attr, name)
+}
+
+// attribute returns an attribute of a resource, or an output of a nested stack.
+func (s *stack) attribute(at *doctree.Node, id, attr string, name bool) *doctree.Node {
+	r := s.root.Member("Resources").Member(id)
+	if r == nil {
+		s.unknownName(at, id)
+		return s.textAt(at, "")
+	}
+	output, isOutput := strings.CutPrefix(attr, "Outputs.")
+	child := s.nested[id]
+	if !isOutput || child == nil {
+		return s.textAt(at, s.physical(at, id, r, attr, name))
+	}
+	value := child.root.Member("Outputs").Member(output).Member("Value")
+	if value == nil {
+		s.wrong(at, "the nested stack "+id+" has no output "+doctree.Quote(output), "")
+		return s.textAt(at, "")
+	}
+	leave, ok := child.enter(at, "the output "+output)
+	defer leave()
+	if !ok {
+		return s.textAt(at, "")
+	}
+	return child.eval(value, name)
+}
+
+// sub evaluates Sub: a text, or a text with variables.
+func (s *stack) sub(at, arg *doctree.Node, name bool) *doctree.Node {
+	var own *doctree.Node
+	form := arg
+	if list := items(arg); len(list) == 2 {
+		form, own = list[0], list[1]
+	}
+	if form.Kind != doctree.Text {
+		s.wrong(at, "Fn::Sub: it takes a text, or a text and variables", "")
+		return s.textAt(at, "")
+	}
+	var b strings.Builder
+	rest := form.Text
+	for {
+		before, after, found := strings.Cut(rest, "${")
+		b.WriteString(before)
+		if !found {
+			break
+		}
+		word, tail, closed := strings.Cut(after, "}")
+		if !closed {
+			b.WriteString("${" + after)
+			break
+		}
+		rest = tail
+		if literal, ok := strings.CutPrefix(word, "!"); ok {
+			b.WriteString("${" + literal + "}")
+			continue
+		}
+		word = strings.TrimSpace(word)
+		var v *doctree.Node
+		if n := own.Member(word); n != nil {
+			v = s.eval(n, name)
+		} else if id, attr, dotted := strings.Cut(word, "."); dotted {
+			v = s.attribute(at, id, attr, name)
+		} else {
+			v = s.ref(at, word, name)
+		}
+		b.WriteString(textOf(v))
+		if !s.spend(at, len(textOf(v))) {
+			break
+		}
+	}
+	return s.textAt(at, b.String())
+}
+
+// findInMap evaluates FindInMap, with a default if there is one.
+func (s *stack) findInMap(at, arg *doctree.Node, name bool) *doctree.Node {
+	args := items(arg)
+	if len(args) != 3 && len(args) != 4 {
+		s.wrong(at, "Fn::FindInMap: it takes a map and two keys", "")
+		return s.textAt(at, "")
+	}
+	before := len(s.needs)
+	var keys [3]string
+	for i := range keys {
+		keys[i] = textOf(s.eval(args[i], false))
+	}
+	table := s.root.Member("Mappings").Member(keys[0])
+	if v := table.Member(keys[1]).Member(keys[2]); v != nil {
+		return v
+	}
+	if len(args) == 4 && args[3].Member("DefaultValue") != nil {
+		return s.eval(args[3].Member("DefaultValue"), name)
+	}
+	if len(s.needs) == before {
+		s.wrong(at, fmt.Sprintf("Fn::FindInMap: the map %s has no %s.%s", doctree.Quote(keys[0]), doctree.Quote(keys[1]), doctree.Quote(keys[2])), "")
+	}
+	return s.textAt(at, "")
+}
+
+// importValue evaluates ImportValue: an export of another stack of this import, or what the user gives.
+func (s *stack) importValue(at, arg *doctree.Node, name bool) *doctree.Node {
+	key := textOf(s.eval(arg, false))
+	if v, ok := s.param(key); ok {
+		return s.textAt(at, v)
+	}
+	if key == "" {
+		return s.textAt(at, "")
+	}
+	for _, other := range s.stacks {
+		for _, o := range fields(other.root.Member("Outputs")) {
+			export := o.Value.Member("Export").Member("Name")
+			if export == nil || other == s || export.Kind == doctree.Text && export.Text != key || other.quiet(export) != key {
+				continue
+			}
+			leave, ok := other.enter(at, "the export "+key)
+			defer leave()
+			if value := o.Value.Member("Value"); ok && value != nil {
+				v := other.eval(value, name)
+				return v
+			}
+			return s.textAt(at, "")
+		}
+	}
+	if name {
+		s.standIn(at, "the export "+key+" of another stack is not known", key)
+		return s.textAt(at, key)
+	}
+	s.ask(at, key, "the export "+key+" of another stack is not known")
+	return s.textAt(at, "")
+}
+
+// condition evaluates a condition of the template by its name.
+func (s *stack) condition(at *doctree.Node, id string) bool {
+	if v, known := s.conditions[id]; known {
+		return v
+	}
+	c := s.root.Member("Conditions").Member(id)
+	if c == nil {
+		s.wrong(at, "there is no condition "+doctree.Quote(id), "")
+		return false
+	}
+	leave, ok := s.enter(at, "the condition "+id)
+	defer leave()
+	if !ok {
+		return false
+	}
+	v := s.test(c)
+	s.conditions[id] = v
+	return v
+}
+
+// test evaluates And, Or, Not, Equals or Condition.
+func (s *stack) test(n *doctree.Node) bool {
+	if !s.spend(n, 0) {
+		return false
+	}
+	if n.Kind == doctree.Boolean {
+		return n.Text == "true"
+	}
+	if len(n.Fields) != 1 {
+		s.wrong(n, "a condition is one of Fn::And, Fn::Or, Fn::Not, Fn::Equals and Condition", "")
+		return false
+	}
+	f := n.Fields[0]
+	switch args := items(f.Value); {
+	case f.Key == "Condition":
+		return s.condition(n, textOf(f.Value))
+	case f.Key == "Fn::Equals" && len(args) == 2:
+		a, b := s.eval(args[0], false), s.eval(args[1], false)
+		return scalar(a) && scalar(b) && a.Text == b.Text || !scalar(a) && string(a.JSON()) == string(b.JSON())
+	case f.Key == "Fn::Not" && len(args) == 1:
+		return !s.test(args[0])
+	case f.Key == "Fn::And" && len(args) > 0:
+		return !slices.ContainsFunc(args, func(a *doctree.Node) bool { return !s.test(a) })
+	case f.Key == "Fn::Or" && len(args) > 0:
+		return slices.ContainsFunc(args, s.test)
+	}
+	s.wrong(n, f.Key+" is no condition, or has the wrong number of values", "")
+	return false
+}
+
+// declared notes the parameters of all templates as known, so that one that is given and not used is no mistake.
+func (a *assembly) declared() {
+	for _, s := range a.stacks {
+		for _, id := range slices.Sorted(maps.Keys(names(s.root.Member("Parameters")))) {
+			a.known = append(a.known, s.prefix+id, id)
+		}
+		a.known = append(a.known, "AWS::Region", "AWS::AccountId", "AWS::StackName", "AWS::Partition")
+	}
+}

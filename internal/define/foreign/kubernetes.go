@@ -1,0 +1,159 @@
+package foreign
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+)
+
+// OnePod reports whether a file is a Kubernetes manifest with one workload, which podtask runs as it is.
+func OnePod(file string, src []byte) bool {
+	r := &reader{files: map[*doctree.Node]string{}}
+	docs, ok := r.parse(file, src)
+	if !ok || docs[0].Member("apiVersion") == nil || docs[0].Member("kind") == nil {
+		return false
+	}
+	n := 0
+	for _, d := range flatten(docs) {
+		if pod.IsWorkload(textOf(d.Member("kind"))) {
+			n++
+		}
+	}
+	return n < 2
+}
+
+// flatten returns documents with the items of Lists in place of the Lists.
+func flatten(docs []*doctree.Node) (all []*doctree.Node) {
+	for _, d := range docs {
+		if textOf(d.Member("kind")) == "List" {
+			all = append(all, items(d.Member("items"))...)
+		} else {
+			all = append(all, d)
+		}
+	}
+	return all
+}
+
+// kubernetes finds the workloads of manifests, as helm template and kustomize build print them.
+func (r *reader) kubernetes(docs []*doctree.Node) []*workload {
+	docs = flatten(docs)
+	var all []*workload
+	for _, d := range docs {
+		kind, name := textOf(d.Member("kind")), textOf(d.Member("metadata").Member("name"))
+		if !pod.IsWorkload(kind) {
+			continue
+		}
+		w := &workload{names: []string{strings.ToLower(kind) + "/" + name, name}, name: name, build: func(res *Result) *doctree.Node {
+			r.manifests(res, docs, d)
+			return nil
+		}}
+		if name == "" {
+			r.wrong(d, "the "+kind+" has no metadata.name", "")
+		}
+		all = append(all, w)
+	}
+	for _, w := range all { // names alone, where they tell
+		alone := !slices.ContainsFunc(all, func(o *workload) bool { return o != w && o.name == w.name })
+		if alone {
+			w.names = []string{w.names[1], w.names[0]}
+		} else {
+			w.names = w.names[:1]
+		}
+	}
+	return all
+}
+
+// manifests chooses the documents of a workload, and says what becomes of the others.
+func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.Node) {
+	wanted := map[string]bool{}
+	uses(chosen, "", wanted)
+	res.Documents = []*doctree.Node{chosen}
+	for _, d := range docs {
+		kind, name := textOf(d.Member("kind")), textOf(d.Member("metadata").Member("name"))
+		title := kind + " " + doctree.Quote(name)
+		switch {
+		case d == chosen:
+		case kind == "ConfigMap" || kind == "Secret":
+			if wanted[kind+"/"+name] {
+				res.Documents = append(res.Documents, d)
+			}
+		case pod.IsWorkload(kind):
+			r.lose(d, title+" is another workload", "import it with --service "+shellWord(name))
+		case kind == "Service":
+			r.lose(d, title+": there is no cluster network", "publish ports of the Pod with hostPort")
+		case kind == "Ingress":
+			r.lose(d, title+": no host names and paths lead to the Pod", "publish a port of it with hostPort")
+		case kind == "HorizontalPodAutoscaler":
+			r.lose(d, title+": the number of copies stays as it is", "podtask service scale changes it")
+		case kind == "PersistentVolumeClaim":
+			r.lose(d, title+": its storage is given on the command line", "give --map-volume NAME=PATH")
+		case kind == "":
+			r.wrong(d, "a document has no kind", "")
+		default:
+			r.lose(d, title+" has no effect here", "")
+		}
+	}
+	r.controller(res, chosen)
+}
+
+// uses collects the ConfigMaps and Secrets that a Pod template names.
+func uses(n *doctree.Node, in string, wanted map[string]bool) {
+	for _, f := range n.Fields {
+		name := textOf(f.Value.Member("name"))
+		switch f.Key {
+		case "configMapRef", "configMapKeyRef", "configMap":
+			wanted["ConfigMap/"+name] = true
+		case "secretRef", "secretKeyRef":
+			wanted["Secret/"+name] = true
+		case "secret":
+			wanted["Secret/"+name], wanted["Secret/"+textOf(f.Value.Member("secretName"))] = true, true
+		case "imagePullSecrets":
+			for _, item := range items(f.Value) {
+				wanted["Secret/"+textOf(item.Member("name"))] = true
+			}
+		}
+		uses(f.Value, f.Key, wanted)
+	}
+	for _, item := range n.Items {
+		uses(item, in, wanted)
+	}
+}
+
+// controller makes the command of a service or a schedule of what a controller asks for.
+func (r *reader) controller(res *Result, d *doctree.Node) {
+	spec := d.Member("spec")
+	switch kind := textOf(d.Member("kind")); kind {
+	case "Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet":
+		count := 1
+		if n := spec.Member("replicas"); n != nil && kind != "DaemonSet" {
+			v, ok := intOf(n)
+			if !ok || v < 0 {
+				r.wrong(n, "replicas is a whole number", "")
+			}
+			count = v
+		}
+		if kind == "DaemonSet" {
+			r.lose(d.Member("kind"), "DaemonSet: one copy runs on this host, and on no other", "")
+		}
+		if kind == "StatefulSet" && count > 1 {
+			r.lose(d.Member("kind"), "StatefulSet: its copies have no names and volumes of their own", "")
+		}
+		res.Service = &Service{Flags: []string{"--count", strconv.Itoa(count)}}
+		update := spec.Member("strategy").Member("rollingUpdate")
+		for _, f := range []struct {
+			member, flag string
+			sign         int
+		}{{"maxUnavailable", "--min-healthy", -1}, {"maxSurge", "--max", 1}} {
+			text, percent := strings.CutSuffix(textOf(update.Member(f.member)), "%")
+			if v, err := strconv.Atoi(text); percent && err == nil {
+				res.Service.Flags = append(res.Service.Flags, f.flag, fmt.Sprint(100+f.sign*v))
+			}
+		}
+	case "CronJob":
+		res.Schedules = []Schedule{{Name: res.Name}}
+	}
+}

@@ -1,0 +1,374 @@
+package foreign
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
+)
+
+// Request is a file and what is known besides it.
+type Request struct {
+	// File is the name of the file in messages.
+	File   string
+	Source []byte
+	// Base is the path of the file relative to the directory whose files Open opens.
+	Base string
+	// Open returns the content of a file by its path, which is clean, relative, and has no "..". Nil opens none.
+	Open func(path string) ([]byte, error)
+	// Params are values by the name of a parameter, or of what else has no value in the file.
+	Params map[string]string
+	// Getenv returns variables of the environment, for ecspresso, Copilot and the region; nil has none.
+	Getenv func(name string) string
+	// Service chooses a workload by its name; empty if there is only one.
+	Service string
+	// Environment is that of a Copilot manifest whose settings replace the others; empty for none.
+	Environment string
+	// Name is what the task family and the service are called; empty takes the name in the file.
+	Name string
+}
+
+// Result is what came of a file.
+type Result struct {
+	// Kind is what the file is, as in "a CloudFormation template".
+	Kind string
+	// Name is that of the family and of the service.
+	Name string
+	// Definition is an ECS task definition; nil if Documents are set.
+	Definition *doctree.Node
+	// Documents are Kubernetes manifests of one workload.
+	Documents []*doctree.Node
+	// Service is the service that the file describes; nil for none.
+	Service *Service
+	// Schedules are the times at which the task is to run.
+	Schedules []Schedule
+	// Lost is what podtask does not take over, in the order of the places.
+	Lost []taskdef.Problem
+
+	files map[*doctree.Node]string
+}
+
+// Service is what a service of the file asks for.
+type Service struct {
+	// Flags are those of `podtask service create`, without the file.
+	Flags []string
+}
+
+// Schedule is when a task is due.
+type Schedule struct {
+	// Name is that of the schedule.
+	Name string
+	// Flags are those of `podtask schedule create`, without the file.
+	Flags []string
+}
+
+// Error is a file of which nothing can be made, with all that is wrong with it.
+type Error struct {
+	// Kind is what the file is; empty if that is not known.
+	Kind, File string
+	Problems   []taskdef.Problem // never empty
+}
+
+func (e *Error) Error() string {
+	var b strings.Builder
+	b.WriteString(e.File)
+	if e.Kind != "" {
+		b.WriteString(", " + e.Kind + ",")
+	}
+	b.WriteString(" cannot be imported:")
+	for _, p := range e.Problems {
+		b.WriteString("\n  " + p.String())
+	}
+	return b.String()
+}
+
+// Bounds of what is read.
+const (
+	maxJSON  = 16 << 20 // bytes: plans of Terraform are large
+	maxYAML  = 3 << 19  // bytes
+	maxFiles = 50       // that a file names, in all
+	maxSteps = 200_000  // values that functions of templates make
+	maxText  = 4 << 20  // bytes that functions of templates make
+)
+
+// limits are what one document may hold.
+func limits(src []byte) doctree.Limits {
+	l := doctree.Limits{Size: maxYAML, Values: 400_000, Depth: 60}
+	if text := strings.TrimLeft(string(src[:min(len(src), 64)]), "\ufeff \t\r\n"); strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
+		l.Size = maxJSON
+	}
+	return l
+}
+
+// reader reads one file and those that it names.
+type reader struct {
+	Request
+	kind     string
+	problems []taskdef.Problem
+	lost     []taskdef.Problem
+	files    map[*doctree.Node]string // of each value
+	opened   map[string]bool
+	used     map[string]bool // parameters that something asked for
+	known    []string        // parameters that there are
+	needs    map[string]*need
+	steps    int // that functions have made
+	text     int // bytes that functions have made
+}
+
+// need is a value that the file asks for and does not have.
+type need struct {
+	at    *doctree.Node // the first place
+	lines []string      // the other ones
+	what  string
+	fix   string
+}
+
+// workload is a service, a scheduled task or a task definition of a file.
+type workload struct {
+	names []string // any of which chooses it; the first one is shown
+	name  string   // of the result; empty for the first of names
+	// build returns the task definition, and adds the rest to the result.
+	build func(res *Result) *doctree.Node
+}
+
+// Read reads a file. The error is an *Error.
+func Read(req Request) (Result, error) {
+	r := &reader{Request: req, files: map[*doctree.Node]string{}, opened: map[string]bool{}, used: map[string]bool{}, needs: map[string]*need{}}
+	res := Result{files: r.files}
+	docs, ok := r.parse(req.File, req.Source)
+	if !ok {
+		return res, r.err()
+	}
+	kind, read := detect(req.File, docs)
+	if read == nil {
+		r.wrong(first(docs), "import does not know what this file is", "it reads what docs/importing.md lists")
+		return res, r.err()
+	}
+	r.kind, res.Kind = kind, kind
+	w := r.choose(read(r, docs))
+	if w == nil {
+		return res, r.err()
+	}
+	res.Name = cmp.Or(req.Name, plain(w.name), plain(w.names[0]))
+	res.Definition = w.build(&res)
+	r.unusedParams()
+	if err := r.err(); err != nil {
+		return res, err
+	}
+	if res.Definition != nil {
+		r.finish(&res)
+	}
+	slices.SortStableFunc(r.lost, byPlace)
+	res.Lost = slices.Compact(r.lost)
+	return res, r.err()
+}
+
+// Kind returns what a file is, as in "a CloudFormation template"; empty if Read does not know it.
+func Kind(file string, src []byte) string {
+	r := &reader{files: map[*doctree.Node]string{}}
+	docs, ok := r.parse(file, src)
+	if !ok {
+		return ""
+	}
+	kind, _ := detect(file, docs)
+	return kind
+}
+
+func first(docs []*doctree.Node) *doctree.Node {
+	if len(docs) > 0 {
+		return docs[0]
+	}
+	return &doctree.Node{Line: 1, Col: 1}
+}
+
+func byPlace(a, b taskdef.Problem) int {
+	return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column, strings.Compare(a.Message, b.Message))
+}
+
+// err returns an *Error with all problems and needs, or nil.
+func (r *reader) err() error {
+	all := slices.Clone(r.problems)
+	for _, n := range r.needs {
+		what := n.what
+		if len(n.lines) > 0 {
+			more := slices.Compact(n.lines)
+			if len(more) > 5 {
+				more = append(more[:5:5], "...")
+			}
+			what += " (also line " + strings.Join(more, ", ") + ")"
+		}
+		all = append(all, r.problem(n.at, what, n.fix))
+	}
+	if len(all) == 0 {
+		return nil
+	}
+	slices.SortStableFunc(all, byPlace)
+	const most = 100
+	if all = slices.Compact(all); len(all) > most {
+		all = append(all[:most:most], taskdef.Problem{File: r.File, Message: fmt.Sprintf("and %d more problems", len(all)-most)})
+	}
+	return &Error{Kind: r.kind, File: r.File, Problems: all}
+}
+
+func (r *reader) problem(at *doctree.Node, message, fix string) taskdef.Problem {
+	p := taskdef.Problem{File: cmp.Or(r.files[at], r.File), Message: message, Fix: fix}
+	if at != nil {
+		p.Line, p.Column = at.Line, at.Col
+	}
+	return p
+}
+
+// wrong notes what makes an import impossible.
+func (r *reader) wrong(at *doctree.Node, message, fix string) {
+	if len(r.problems) < 1000 {
+		r.problems = append(r.problems, r.problem(at, message, fix))
+	}
+}
+
+// lose notes what the result does not say.
+func (r *reader) lose(at *doctree.Node, message, fix string) {
+	if len(r.lost) < 1000 {
+		r.lost = append(r.lost, r.problem(at, message, fix))
+	}
+}
+
+// ask notes that a value is needed, which --param key=VALUE gives.
+func (r *reader) ask(at *doctree.Node, key, what string) {
+	r.askFor(at, key, what, "give --param "+shellWord(key+"=")+"VALUE")
+}
+
+func (r *reader) askFor(at *doctree.Node, key, what, fix string) {
+	n := r.needs[key]
+	if n == nil {
+		r.needs[key] = &need{at: at, what: what, fix: fix}
+		return
+	}
+	if line := fmt.Sprint(at.Line); at.Line != n.at.Line && len(n.lines) < 100 {
+		n.lines = append(n.lines, line)
+	}
+}
+
+// param returns a value that the user has given.
+func (r *reader) param(keys ...string) (string, bool) {
+	for _, key := range keys {
+		r.known = append(r.known, key)
+		if v, ok := r.Params[key]; ok {
+			r.used[key] = true
+			return v, true
+		}
+	}
+	return "", false
+}
+
+// unusedParams reports parameters that nothing asks for.
+func (r *reader) unusedParams() {
+	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
+		if r.used[name] || slices.Contains(r.known, name) {
+			continue
+		}
+		fix := suggest.Question(name, r.known)
+		r.problems = append(r.problems, taskdef.Problem{File: r.File, Message: "--param " + name + ": nothing that is imported asks for it", Fix: fix})
+	}
+}
+
+// choose returns the workload that the user wants; nil after a problem.
+func (r *reader) choose(all []*workload) *workload {
+	if len(r.problems) > 0 {
+		return nil
+	}
+	var names []string
+	for _, w := range all {
+		names = append(names, w.names[0])
+	}
+	list := strings.Join(names[:min(len(names), 40)], ", ")
+	switch {
+	case len(all) == 0:
+		r.problems = append(r.problems, taskdef.Problem{File: r.File, Message: "there is no task definition, service or Pod in it"})
+		return nil
+	case r.Service == "" && len(all) > 1:
+		r.problems = append(r.problems, taskdef.Problem{File: r.File, Message: fmt.Sprintf("it has %d services, schedules and task definitions that could be meant: %s", len(all), list), Fix: "choose one with --service NAME"})
+		return nil
+	case r.Service == "":
+		return all[0]
+	}
+	var found []*workload
+	for _, w := range all {
+		if slices.Contains(w.names, r.Service) {
+			found = append(found, w)
+		}
+	}
+	if len(found) == 1 {
+		return found[0]
+	}
+	message, fix := "there is no service "+doctree.Quote(r.Service)+" in it", "choose one of "+list
+	if len(found) > 1 {
+		message = fmt.Sprintf("%d of its workloads are called %s", len(found), doctree.Quote(r.Service))
+	}
+	r.problems = append(r.problems, taskdef.Problem{File: r.File, Message: message, Fix: fix})
+	return nil
+}
+
+// parse reads the documents of a file.
+func (r *reader) parse(file string, src []byte) ([]*doctree.Node, bool) {
+	docs, err := doctree.Tagged(src, limits(src), functionTags)
+	var syntax *doctree.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		r.problems = append(r.problems, taskdef.Problem{File: file, Line: syntax.Line, Column: syntax.Col, Message: syntax.Message, Fix: syntax.Fix})
+		return nil, false
+	case err != nil:
+		r.problems = append(r.problems, taskdef.Problem{File: file, Message: err.Error()})
+		return nil, false
+	case len(docs) == 0:
+		r.problems = append(r.problems, taskdef.Problem{File: file, Line: 1, Column: 1, Message: "the file is empty"})
+		return nil, false
+	}
+	for _, d := range docs {
+		r.register(d, file)
+	}
+	return docs, true
+}
+
+// shown returns a path below the root as messages name it.
+func (r *reader) shown(p string) string { return path.Join(path.Dir(r.File), p) }
+
+// register notes of which file all values of a tree are.
+func (r *reader) register(n *doctree.Node, file string) {
+	r.files[n] = file
+	for _, item := range n.Items {
+		r.register(item, file)
+	}
+	for _, f := range n.Fields {
+		r.register(f.Value, file)
+	}
+}
+
+// open reads a file that a value names. From is the path of the file with the value.
+func (r *reader) open(at *doctree.Node, from, name string) (file string, src []byte, ok bool) {
+	file, err := below(from, name)
+	switch {
+	case err != nil:
+		r.wrong(at, err.Error(), "")
+		return "", nil, false
+	case r.Open == nil:
+		r.wrong(at, "the file "+doctree.Quote(name)+" cannot be read, because its directory is not known", "give the file by its name, and not on standard input")
+		return "", nil, false
+	case !r.opened[file] && len(r.opened) >= maxFiles:
+		r.wrong(at, fmt.Sprintf("more than %d files are named", maxFiles), "")
+		return "", nil, false
+	}
+	r.opened[file] = true
+	src, err = r.Open(file)
+	if err != nil {
+		r.wrong(at, "read "+doctree.Quote(name)+": "+err.Error(), "")
+		return "", nil, false
+	}
+	return file, src, true
+}

@@ -1,0 +1,586 @@
+package foreign
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
+)
+
+// stack is a template of CloudFormation with its parameters.
+type stack struct {
+	*assembly
+	path   string // of the file, relative to the root
+	prefix string // of names of parameters on the command line: LogicalID. of a nested stack
+	name   string // AWS::StackName
+	root   *doctree.Node
+	parent *stack
+	given  *doctree.Node // the parameters that the parent gives; nil for a root stack
+	facts  map[string]string
+	nested map[string]*stack
+
+	busy       map[string]bool // what is being evaluated
+	conditions map[string]bool
+}
+
+// assembly is the stacks of one import.
+type assembly struct {
+	*reader
+	stacks []*stack
+	// definitions are the task definitions by the ARN that stands for them.
+	definitions map[string]definitionResource
+	loose       map[string]bool   // of what a stand-in was noted
+	sources     map[string]string // files of assets by their hashes
+}
+
+type definitionResource struct {
+	stack *stack
+	id    string
+	node  *doctree.Node
+}
+
+const maxNesting = 8 // of stacks
+
+// cloudformation finds the workloads of a template and its nested stacks.
+func (r *reader) cloudformation(docs []*doctree.Node) []*workload {
+	a := &assembly{reader: r, definitions: map[string]definitionResource{}, loose: map[string]bool{}}
+	a.add(&stack{path: cmp.Or(r.Base, path.Base(r.File)), name: plain(r.stem()), root: docs[0]})
+	return a.workloads()
+}
+
+// assembly finds the workloads of all stacks of a cloud assembly: the root is its manifest.json.
+func (r *reader) assembly(docs []*doctree.Node) []*workload {
+	a := &assembly{reader: r, definitions: map[string]definitionResource{}, loose: map[string]bool{}, sources: map[string]string{}}
+	a.manifest(docs[0], cmp.Or(r.Base, "manifest.json"), 0)
+	return a.workloads()
+}
+
+// manifest adds the stacks of a manifest.json, and those of the assemblies in it.
+func (a *assembly) manifest(root *doctree.Node, at string, depth int) {
+	for _, f := range fields(root.Member("artifacts")) {
+		properties := f.Value.Member("properties")
+		switch kind := textOf(f.Value.Member("type")); kind {
+		case "aws:cloudformation:stack":
+			a.artifact(f, properties, at)
+		case "cdk:asset-manifest":
+			a.assets(properties.Member("file"), at)
+		case "cdk:cloud-assembly":
+			dir := properties.Member("directoryName")
+			if depth >= maxNesting {
+				a.wrong(f.Value, "cloud assemblies are nested too deep", "")
+				continue
+			}
+			if p, src, ok := a.open(orAt(dir, f.Value), at, path.Join(textOf(dir), "manifest.json")); ok && dir != nil {
+				if docs, ok := a.parse(a.shown(p), src); ok {
+					a.manifest(docs[0], p, depth+1)
+				}
+			}
+		}
+	}
+}
+
+func orAt(n, at *doctree.Node) *doctree.Node {
+	if n != nil {
+		return n
+	}
+	return at
+}
+
+// artifact adds a stack.
+func (a *assembly) artifact(f doctree.Field, properties *doctree.Node, at string) {
+	file := properties.Member("templateFile")
+	if file == nil {
+		a.wrong(f.Value, "the stack "+doctree.Quote(f.Key)+" has no templateFile", "")
+		return
+	}
+	p, src, ok := a.open(file, at, file.Text)
+	if !ok {
+		return
+	}
+	docs, ok := a.parse(a.shown(p), src)
+	if !ok {
+		return
+	}
+	s := &stack{path: p, name: cmp.Or(textOf(properties.Member("stackName")), f.Key), root: docs[0], given: nil, facts: map[string]string{}}
+	if env := strings.Split(strings.TrimPrefix(textOf(f.Value.Member("environment")), "aws://"), "/"); len(env) == 2 {
+		for i, name := range []string{"AWS::AccountId", "AWS::Region"} {
+			if !strings.HasPrefix(env[i], "unknown-") {
+				s.facts[name] = env[i]
+			}
+		}
+	}
+	a.add(s)
+}
+
+// assets notes which file an asset is, by the name that URLs of it have.
+func (a *assembly) assets(file *doctree.Node, at string) {
+	if file == nil {
+		return
+	}
+	p, src, ok := a.open(file, at, file.Text)
+	if !ok {
+		return
+	}
+	docs, ok := a.parse(a.shown(p), src)
+	if !ok {
+		return
+	}
+	for _, f := range fields(docs[0].Member("files")) {
+		if source := textOf(f.Value.Member("source").Member("path")); source != "" && len(f.Key) >= 32 {
+			a.sources[f.Key] = source
+		}
+	}
+}
+
+// add adds a stack and those that are nested in it.
+func (a *assembly) add(s *stack) {
+	s.assembly, s.nested, s.busy, s.conditions = a, map[string]*stack{}, map[string]bool{}, map[string]bool{}
+	if s.facts == nil {
+		s.facts = map[string]string{}
+	}
+	a.stacks = append(a.stacks, s)
+	if len(a.stacks) > maxFiles {
+		a.wrong(s.root, fmt.Sprintf("more than %d stacks", maxFiles), "")
+		return
+	}
+	if s.root.Kind != doctree.Object || s.root.Member("Resources") == nil {
+		a.wrong(s.root, s.path+" has no Resources", "")
+		return
+	}
+	for _, f := range s.root.Fields {
+		if f.Key == "Transform" {
+			a.lose(f.Value, "Transform: macros are not run, so what they would change or add is not there", "import what CloudFormation has processed: aws cloudformation get-template --template-stage Processed")
+		}
+	}
+	for _, f := range s.resources() {
+		if s.kind(f) == "AWS::CloudFormation::Stack" {
+			s.nest(f)
+		}
+	}
+}
+
+// nest adds a stack whose template is a file here.
+func (s *stack) nest(f doctree.Field) {
+	url := f.Value.Member("Properties").Member("TemplateURL")
+	name := textOf(url)
+	if asset := textOf(f.Value.Member("Metadata").Member("aws:asset:path")); asset != "" {
+		name = asset
+	} else if url != nil && url.Kind != doctree.Text {
+		name = ""
+		text := string(url.JSON())
+		for hash, file := range s.sources {
+			if strings.Contains(text, hash) {
+				name = file
+			}
+		}
+	}
+	at := orAt(url, f.Value)
+	if name == "" || strings.Contains(name, "://") {
+		s.lose(at, "the template of the nested stack "+f.Key+" is not a local file", "name its file in TemplateURL, as before `aws cloudformation package`")
+		return
+	}
+	depth := 0
+	p, err := below(s.path, name)
+	for up := s; up != nil; up = up.parent {
+		depth++
+		if err == nil && up.path == p {
+			s.wrong(at, "the nested stack "+f.Key+" contains itself: "+p, "")
+			return
+		}
+	}
+	if depth > maxNesting {
+		s.wrong(at, fmt.Sprintf("stacks are nested deeper than %d levels", maxNesting), "")
+		return
+	}
+	if len(s.stacks) >= maxFiles {
+		s.wrong(at, fmt.Sprintf("more than %d stacks", maxFiles), "")
+		return
+	}
+	p, src, ok := s.open(at, s.path, name)
+	if !ok {
+		return
+	}
+	docs, ok := s.parse(s.shown(p), src)
+	if !ok {
+		return
+	}
+	child := &stack{path: p, prefix: s.prefix + f.Key + ".", name: s.name + "-" + f.Key, root: docs[0], parent: s, given: orAt(f.Value.Member("Properties").Member("Parameters"), emptyAt(f.Value)), facts: s.facts}
+	s.nested[f.Key] = child
+	s.assembly.add(child)
+}
+
+// resources returns the resources whose condition is not false.
+func (s *stack) resources() []doctree.Field { return fields(s.root.Member("Resources")) }
+
+func (s *stack) kind(f doctree.Field) string { return textOf(f.Value.Member("Type")) }
+
+// exists reports whether the condition of a resource holds.
+func (s *stack) exists(f doctree.Field) bool {
+	c := f.Value.Member("Condition")
+	return c == nil || s.condition(c, textOf(c))
+}
+
+var cdkSuffix = regexp.MustCompile(`^(.+)[0-9A-F]{8}$`)
+
+// nameOf is what a resource without a name of its own is called: its logical ID without what CDK appends.
+func nameOf(id string) string {
+	if m := cdkSuffix.FindStringSubmatch(id); m != nil {
+		return m[1]
+	}
+	return id
+}
+
+// arnOf is what stands for the ARN of a task definition.
+func (s *stack) arnOf(id string) string {
+	return "arn:aws:ecs:local:000000000000:task-definition/" + s.name + "." + s.prefix + id
+}
+
+// workloads returns the services, schedules and other task definitions of all stacks.
+func (a *assembly) workloads() []*workload {
+	if len(a.problems) > 0 {
+		return nil
+	}
+	for _, s := range a.stacks {
+		for _, f := range s.resources() {
+			if s.kind(f) == "AWS::ECS::TaskDefinition" {
+				a.definitions[s.arnOf(f.Key)] = definitionResource{s, f.Key, f.Value}
+			}
+		}
+	}
+	a.declared()
+	var all []*workload
+	used := map[string]bool{}
+	for _, s := range a.stacks {
+		for _, f := range s.resources() {
+			properties := f.Value.Member("Properties")
+			switch s.kind(f) {
+			case "AWS::ECS::Service":
+				arn := s.quiet(properties.Member("TaskDefinition"))
+				used[arn] = true
+				all = append(all, s.workload(f, "ServiceName", func(res *Result) *doctree.Node { return s.buildService(res, f) }))
+			case "AWS::Events::Rule", "AWS::Scheduler::Schedule":
+				for _, t := range s.ecsTargets(f) {
+					used[s.quiet(t.Member("EcsParameters").Member("TaskDefinitionArn"))] = true
+					all = append(all, s.workload(f, "Name", func(res *Result) *doctree.Node { return s.buildSchedule(res, f, t) }))
+				}
+			}
+		}
+	}
+	for _, s := range a.stacks {
+		for _, f := range s.resources() {
+			if s.kind(f) == "AWS::ECS::TaskDefinition" && !used[s.arnOf(f.Key)] {
+				all = append(all, s.workload(f, "Family", func(*Result) *doctree.Node {
+					a.others()
+					return s.definition(f.Value)
+				}))
+			}
+		}
+	}
+	return all
+}
+
+// workload names a resource: by its logical ID, in a nested stack with those of the stacks, and by its own name.
+func (s *stack) workload(f doctree.Field, member string, build func(*Result) *doctree.Node) *workload {
+	named := s.quiet(f.Value.Member("Properties").Member(member))
+	w := &workload{names: []string{s.prefix + f.Key}, name: cmp.Or(named, nameOf(f.Key)), build: func(res *Result) *doctree.Node {
+		if !s.exists(f) {
+			s.wrong(f.Value, f.Key+" does not exist: its condition "+textOf(f.Value.Member("Condition"))+" is false with these parameters", "")
+			return emptyAt(f.Value)
+		}
+		return build(res)
+	}}
+	if several := s.roots() > 1; several {
+		w.names[0] = s.name + "/" + w.names[0]
+	}
+	for _, name := range []string{s.prefix + f.Key, f.Key, nameOf(f.Key), named} {
+		if name != "" && !slices.Contains(w.names, name) {
+			w.names = append(w.names, name)
+		}
+	}
+	return w
+}
+
+func (a *assembly) roots() (n int) {
+	for _, s := range a.stacks {
+		if s.parent == nil {
+			n++
+		}
+	}
+	return n
+}
+
+// quiet evaluates a value without noting what is wrong or missing; empty if it has no value.
+func (s *stack) quiet(n *doctree.Node) string {
+	if n == nil {
+		return ""
+	}
+	problems, lost, needs, loose, conditions := s.problems, s.lost, s.needs, s.loose, maps.Clone(s.conditions)
+	s.needs, s.loose = map[string]*need{}, map[string]bool{}
+	text := textOf(s.eval(n, true))
+	if len(s.problems) != len(problems) || len(s.needs) > 0 {
+		text = ""
+	}
+	s.problems, s.lost, s.needs, s.loose, s.conditions = problems, lost, needs, loose, conditions
+	return text
+}
+
+// ecsTargets returns the targets of a schedule that are tasks.
+func (s *stack) ecsTargets(f doctree.Field) (all []*doctree.Node) {
+	properties := f.Value.Member("Properties")
+	if s.kind(f) == "AWS::Scheduler::Schedule" {
+		if t := properties.Member("Target"); t.Member("EcsParameters") != nil {
+			all = append(all, t)
+		}
+		return all
+	}
+	if properties.Member("ScheduleExpression") == nil {
+		return nil
+	}
+	for _, t := range items(properties.Member("Targets")) {
+		if t.Member("EcsParameters") != nil {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+// buildService makes the command line of a service, and its definition.
+func (s *stack) buildService(res *Result, f doctree.Field) *doctree.Node {
+	properties := f.Value.Member("Properties")
+	def := s.definitionAt(f.Value, properties.Member("TaskDefinition"))
+	m := serviceMembers{eval: func(n *doctree.Node) *doctree.Node { return s.lower(s.eval(n, false), "") }}
+	for _, p := range fields(properties) {
+		if v := s.unIf(p.Value); v != nil {
+			if p.Key == "LoadBalancers" {
+				v = s.onlyPorts(v)
+			}
+			m.fields = append(m.fields, doctree.Field{Key: lowerKey(p.Key), Line: p.Line, Col: p.Col, Value: v})
+		}
+	}
+	s.service(res, m, def)
+	s.others()
+	return def
+}
+
+// onlyPorts leaves of load balancers what podtask has a use for, so that nobody is asked for their ARNs.
+func (s *stack) onlyPorts(n *doctree.Node) *doctree.Node {
+	if n.Kind != doctree.List {
+		return n
+	}
+	out := s.list(n)
+	for _, lb := range n.Items {
+		if v := s.unIf(lb); v != nil {
+			out.Items = append(out.Items, s.object(v, "ContainerName", v.Member("ContainerName"), "ContainerPort", v.Member("ContainerPort")))
+		}
+	}
+	return out
+}
+
+// unIf follows an If that decides whether a member is there at all, as far as its condition is known.
+func (s *stack) unIf(n *doctree.Node) *doctree.Node {
+	for range maxNesting {
+		args := items(n.Member("Fn::If"))
+		if len(n.Fields) != 1 || len(args) != 3 {
+			break
+		}
+		if n = args[2]; s.condition(args[0], textOf(args[0])) {
+			n = args[1]
+		}
+	}
+	if len(n.Fields) == 1 && textOf(n.Member("Ref")) == "AWS::NoValue" {
+		return nil
+	}
+	return n
+}
+
+// definitionAt returns the task definition that a value names.
+func (s *stack) definitionAt(at, n *doctree.Node) *doctree.Node {
+	if n == nil {
+		s.wrong(at, "TaskDefinition is missing", "")
+		return emptyAt(at)
+	}
+	arn := textOf(s.eval(n, true))
+	d, ok := s.definitions[arn]
+	if !ok {
+		if len(s.needs) == 0 && len(s.problems) == 0 {
+			s.wrong(n, "the task definition "+doctree.Quote(arn)+" is not in this file", "import it from where it is, as with aws ecs describe-task-definition")
+		}
+		return emptyAt(at)
+	}
+	return d.stack.definition(d.node)
+}
+
+// definition evaluates a task definition and spells its members as ECS does.
+func (s *stack) definition(n *doctree.Node) *doctree.Node {
+	properties := n.Member("Properties")
+	if properties == nil {
+		s.wrong(n, "the task definition has no Properties", "")
+		return emptyAt(n)
+	}
+	out := s.lower(s.eval(properties, false), "")
+	s.dynamicSecrets(out)
+	return out
+}
+
+func (s *stack) buildSchedule(res *Result, f doctree.Field, target *doctree.Node) *doctree.Node {
+	properties := f.Value.Member("Properties")
+	text := func(n *doctree.Node) string {
+		if n == nil {
+			return ""
+		}
+		return textOf(s.eval(n, false))
+	}
+	s.schedule(res, f.Value, text(properties.Member("ScheduleExpression")), text(properties.Member("ScheduleExpressionTimezone")))
+	ecs := target.Member("EcsParameters")
+	var input *doctree.Node
+	if input = target.Member("Input"); input != nil && input.Kind != doctree.Text {
+		input = s.textAt(input, "?") // its text is of no interest
+	}
+	s.target(ecs.Member("TaskCount"), input, properties.Member("State"))
+	def := s.definitionAt(target, ecs.Member("TaskDefinitionArn"))
+	s.others()
+	return def
+}
+
+// others notes resources that nothing here stands for.
+func (a *assembly) others() {
+	for _, s := range a.stacks {
+		counts := map[string]int{}
+		for _, f := range s.resources() {
+			switch kind := s.kind(f); kind {
+			case "AWS::ECS::Service", "AWS::ECS::TaskDefinition", "AWS::ECS::Cluster", "AWS::Events::Rule", "AWS::Scheduler::Schedule", "AWS::CloudFormation::Stack", "AWS::CDK::Metadata", "AWS::ApplicationAutoScaling::ScalingPolicy":
+			case "AWS::ApplicationAutoScaling::ScalableTarget":
+				s.lose(f.Value, f.Key+": the number of copies stays as it is", "podtask service scale changes it")
+			default:
+				counts[kind]++
+			}
+		}
+		s.loseOthers(s.root.Member("Resources"), counts)
+	}
+}
+
+// keys of CloudFormation that are not those of ECS with a small first letter.
+var spellings = map[string]string{
+	"EFSVolumeConfiguration": "efsVolumeConfiguration", "FilesystemId": "fileSystemId", "IAM": "iam", "EnableECSManagedTags": "enableECSManagedTags",
+	"FSxWindowsFileServerVolumeConfiguration": "fsxWindowsFileServerVolumeConfiguration", "ProxyConfigurationProperties": "properties",
+	"S3FilesVolumeConfiguration": "s3filesVolumeConfiguration", "VPCLatticeConfigurations": "vpcLatticeConfigurations", "PlacementStrategies": "placementStrategy",
+}
+
+func lowerKey(key string) string {
+	if s, ok := spellings[key]; ok {
+		return s
+	}
+	if key == "" {
+		return key
+	}
+	return strings.ToLower(key[:1]) + key[1:]
+}
+
+// lower spells the members of a value as ECS does. In is the member that it is; keys of maps are those of the user.
+func (s *stack) lower(n *doctree.Node, in string) *doctree.Node {
+	out := s.put(&doctree.Node{Kind: n.Kind, Text: n.Text}, n)
+	for _, item := range n.Items {
+		out.Items = append(out.Items, s.lower(item, in))
+	}
+	for _, f := range n.Fields {
+		key := f.Key
+		switch in {
+		case "Options", "DockerLabels", "DriverOpts", "Labels":
+		default:
+			key = lowerKey(key)
+		}
+		out.Fields = append(out.Fields, doctree.Field{Key: key, Line: f.Line, Col: f.Col, Value: s.lower(f.Value, f.Key)})
+	}
+	return out
+}
+
+var wholeDynamic = regexp.MustCompile(`^\{\{resolve:(secretsmanager|ssm|ssm-secure):([^}]+)\}\}$`)
+
+// dynamicSecrets makes secrets of variables whose value CloudFormation would read from Secrets Manager or SSM.
+func (s *stack) dynamicSecrets(def *doctree.Node) {
+	for _, c := range items(def.Member("containerDefinitions")) {
+		env := c.Member("environment")
+		if env == nil {
+			continue
+		}
+		var kept []*doctree.Node
+		for _, v := range env.Items {
+			m := wholeDynamic.FindStringSubmatch(textOf(v.Member("value")))
+			if m == nil {
+				kept = append(kept, v)
+				continue
+			}
+			secrets := c.Member("secrets")
+			if secrets == nil {
+				secrets = s.list(v)
+				set(c, "secrets", secrets)
+			}
+			secrets.Items = append(secrets.Items, s.object(v, "name", v.Member("name"), "valueFrom", s.textAt(v, dynamicName(m[1], m[2]))))
+		}
+		env.Items = kept
+	}
+	s.leftDynamic(def, 0)
+}
+
+// dynamicName is the valueFrom of a dynamic reference.
+func dynamicName(service, rest string) string {
+	if service != "secretsmanager" {
+		name, _, _ := strings.Cut(rest, ":")
+		return name
+	}
+	id, rest, _ := strings.Cut(rest, ":SecretString")
+	if strings.HasPrefix(id, "arn:") && rest == "" {
+		return id
+	}
+	if !strings.HasPrefix(id, "arn:") {
+		id = "arn:aws:secretsmanager:local:000000000000:secret:" + id
+	}
+	parts := append(strings.Split(strings.TrimPrefix(rest, ":"), ":"), "", "", "")[:3]
+	if parts[0]+parts[1]+parts[2] == "" {
+		return id
+	}
+	return id + ":" + strings.Join(parts, ":")
+}
+
+var anyDynamic = regexp.MustCompile(`\{\{resolve:([^}]*)\}\}`)
+
+// leftDynamic replaces the dynamic references that are left by their values, which the user gives.
+func (s *stack) leftDynamic(n *doctree.Node, depth int) {
+	if n.Kind == doctree.Text && strings.Contains(n.Text, "{{resolve:") {
+		n.Text = anyDynamic.ReplaceAllStringFunc(n.Text, func(ref string) string {
+			key := strings.TrimSuffix(strings.TrimPrefix(ref, "{{"), "}}")
+			if v, ok := s.param(key); ok {
+				return v
+			}
+			s.ask(n, key, "CloudFormation reads a value from "+strings.TrimPrefix(key, "resolve:")+" here")
+			return ""
+		})
+	}
+	for _, item := range n.Items {
+		s.leftDynamic(item, depth+1)
+	}
+	for _, f := range n.Fields {
+		s.leftDynamic(f.Value, depth+1)
+	}
+}
+
+// unknownName reports a name that the template does not have.
+func (s *stack) unknownName(at *doctree.Node, name string) {
+	names := slices.Concat(slices.Collect(maps.Keys(names(s.root.Member("Parameters")))), slices.Collect(maps.Keys(names(s.root.Member("Resources")))))
+	slices.Sort(names)
+	s.wrong(at, "there is no parameter or resource "+doctree.Quote(name)+" in the template", suggest.Question(name, names))
+}
+
+func names(n *doctree.Node) map[string]bool {
+	m := map[string]bool{}
+	for _, f := range fields(n) {
+		m[f.Key] = true
+	}
+	return m
+}

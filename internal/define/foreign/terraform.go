@@ -1,0 +1,592 @@
+package foreign
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+)
+
+// resource is a resource of Terraform.
+type resource struct {
+	address string // module.shop["a"].aws_ecs_service.web[0]
+	module  string // module.shop["a"]; empty for the root module
+	kind    string // aws_ecs_service
+	name    string // web
+	index   string // of count or for_each, as written in the address; empty for none
+	values  *doctree.Node
+	config  *doctree.Node // of the configuration; nil if it is unknown
+	unknown *doctree.Node // what is known after apply only; nil if it is unknown
+}
+
+// plan is a plan or a state of Terraform, as `terraform show -json` prints it.
+type plan struct {
+	*reader
+	root      *doctree.Node
+	resources []*resource
+}
+
+// terraform finds the services, schedules and task definitions of a plan or state.
+func (r *reader) terraform(docs []*doctree.Node) []*workload {
+	p := &plan{reader: r, root: docs[0]}
+	values := docs[0].Member("planned_values")
+	if values == nil {
+		values = docs[0].Member("values")
+	}
+	p.module(values.Member("root_module"), "", docs[0].Member("configuration").Member("root_module"))
+	p.changes()
+	var all []*workload
+	used := map[*resource]bool{}
+	for _, s := range p.of("aws_ecs_service") {
+		def := p.definitionOf(s, s.values.Member("task_definition"), s.config.Member("expressions").Member("task_definition"))
+		if def != nil {
+			used[def] = true
+		}
+		all = append(all, &workload{names: []string{s.address, textOf(s.values.Member("name")), s.name}, name: textOf(s.values.Member("name")), build: func(res *Result) *doctree.Node { return p.buildService(res, s, def) }})
+	}
+	for _, s := range p.schedules() {
+		used[s.def] = true
+		all = append(all, &workload{names: []string{s.rule.address, textOf(s.rule.values.Member("name")), s.rule.name}, name: textOf(s.rule.values.Member("name")), build: func(res *Result) *doctree.Node { return p.buildSchedule(res, s) }})
+	}
+	for _, d := range p.of("aws_ecs_task_definition") {
+		if !used[d] {
+			all = append(all, &workload{names: []string{d.address, textOf(d.values.Member("family")), d.name}, name: textOf(d.values.Member("family")), build: func(res *Result) *doctree.Node {
+				p.others()
+				return p.definition(d)
+			}})
+		}
+	}
+	return all
+}
+
+// module adds the resources of a module and of those in it.
+func (p *plan) module(m *doctree.Node, address string, config *doctree.Node) {
+	for _, n := range items(m.Member("resources")) {
+		if mode := textOf(n.Member("mode")); mode != "" && mode != "managed" {
+			continue
+		}
+		res := &resource{address: textOf(n.Member("address")), module: address, kind: textOf(n.Member("type")), name: textOf(n.Member("name")), values: n.Member("values")}
+		if i := n.Member("index"); i != nil {
+			res.index = strings.TrimPrefix(strings.TrimPrefix(res.address, address), ".")
+			res.index = strings.TrimPrefix(res.index, res.kind+"."+res.name)
+		}
+		if res.values == nil {
+			res.values = emptyAt(n)
+		}
+		for _, c := range items(config.Member("resources")) {
+			if textOf(c.Member("type")) == res.kind && textOf(c.Member("name")) == res.name && textOf(c.Member("mode")) != "data" {
+				res.config = c
+			}
+		}
+		p.resources = append(p.resources, res)
+	}
+	for _, child := range items(m.Member("child_modules")) {
+		at := textOf(child.Member("address"))
+		p.module(child, at, p.moduleConfig(config, at, address))
+	}
+}
+
+// emptyAt is an object without members at the place of another one.
+func emptyAt(at *doctree.Node) *doctree.Node {
+	return &doctree.Node{Kind: doctree.Object, Line: at.Line, Col: at.Col}
+}
+
+// moduleConfig returns the configuration of a module that another one calls.
+func (p *plan) moduleConfig(parent *doctree.Node, address, parentAddress string) *doctree.Node {
+	call := strings.TrimPrefix(strings.TrimPrefix(address, parentAddress), ".")
+	call, _, _ = strings.Cut(strings.TrimPrefix(call, "module."), "[")
+	return parent.Member("module_calls").Member(call).Member("module")
+}
+
+// changes notes what is known after apply only.
+func (p *plan) changes() {
+	for _, n := range items(p.root.Member("resource_changes")) {
+		address := textOf(n.Member("address"))
+		for _, res := range p.resources {
+			if res.address == address {
+				res.unknown = n.Member("change").Member("after_unknown")
+			}
+		}
+	}
+}
+
+func (p *plan) of(kind string) (all []*resource) {
+	for _, res := range p.resources {
+		if res.kind == kind {
+			all = append(all, res)
+		}
+	}
+	return all
+}
+
+// definitionOf returns the task definition that a resource names: by its ARN or family if that is known, else by the
+// references of the configuration; nil if neither tells.
+func (p *plan) definitionOf(from *resource, value, expression *doctree.Node) *resource {
+	all := p.of("aws_ecs_task_definition")
+	if text := textOf(value); text != "" {
+		for _, d := range all {
+			fam := textOf(d.values.Member("family"))
+			name := text[strings.LastIndex(text, "/")+1:]
+			if text == textOf(d.values.Member("arn")) || name == fam || strings.HasPrefix(name, fam+":") && fam != "" {
+				return d
+			}
+		}
+		return nil
+	}
+	if found := p.referenced(from.module, references(expression), from, 0); len(found) == 1 {
+		return found[0]
+	}
+	var near []*resource
+	for _, d := range all {
+		if d.module == from.module {
+			near = append(near, d)
+		}
+	}
+	switch {
+	case len(near) == 1:
+		return near[0]
+	case len(all) == 1:
+		return all[0]
+	}
+	return nil
+}
+
+// references returns what an expression of the configuration refers to.
+func references(expression *doctree.Node) (all []string) {
+	for _, n := range items(expression.Member("references")) {
+		all = append(all, textOf(n))
+	}
+	return all
+}
+
+var moduleName = regexp.MustCompile(`^module\.([A-Za-z0-9_-]+)(?:\[[^\]]*\])?\.([A-Za-z0-9_-]+)`)
+
+// referenced returns the task definitions that references in a module lead to, through variables and outputs.
+func (p *plan) referenced(module string, refs []string, from *resource, depth int) (found []*resource) {
+	const deep = 10
+	if depth > deep {
+		return nil
+	}
+	add := func(list []*resource) {
+		for _, d := range list {
+			if !slices.Contains(found, d) {
+				found = append(found, d)
+			}
+		}
+	}
+	for _, ref := range refs {
+		switch {
+		case strings.HasPrefix(ref, "aws_ecs_task_definition."):
+			add(p.definitionsAt(module, ref, from))
+		case strings.HasPrefix(ref, "var."):
+			name, _, _ := strings.Cut(strings.TrimPrefix(ref, "var."), ".")
+			name, _, _ = strings.Cut(name, "[")
+			parent, call := splitModule(module)
+			expression := p.configOf(parent).Member("module_calls").Member(call).Member("expressions").Member(name)
+			add(p.referenced(parent, references(expression), from, depth+1))
+		case strings.HasPrefix(ref, "module."):
+			m := moduleName.FindStringSubmatch(ref)
+			if m == nil {
+				continue
+			}
+			output := p.configOf(module).Member("module_calls").Member(m[1]).Member("module").Member("outputs").Member(m[2])
+			for _, child := range p.modulesCalled(module, m[1]) {
+				add(p.referenced(child, references(output.Member("expression")), from, depth+1))
+			}
+		}
+	}
+	return found
+}
+
+// definitionsAt returns the task definitions of a module at a reference such as aws_ecs_task_definition.web[0].arn.
+// Of several instances the one counts that has the index of the resource that refers to it.
+func (p *plan) definitionsAt(module, ref string, from *resource) (found []*resource) {
+	rest := strings.TrimPrefix(ref, "aws_ecs_task_definition.")
+	name := rest
+	if i := strings.IndexAny(rest, ".["); i >= 0 {
+		name = rest[:i]
+	}
+	index := ""
+	if i := strings.IndexByte(rest, '['); i >= 0 {
+		if end := strings.IndexByte(rest, ']'); end > i {
+			index = rest[i : end+1]
+		}
+	}
+	for _, d := range p.of("aws_ecs_task_definition") {
+		if d.module == module && d.name == name && (index == "" || d.index == index || strings.Contains(index, "each.") || strings.Contains(index, "count.")) {
+			found = append(found, d)
+		}
+	}
+	if len(found) > 1 {
+		if same := slices.DeleteFunc(slices.Clone(found), func(d *resource) bool { return d.index != from.index }); len(same) > 0 {
+			return same
+		}
+	}
+	return found
+}
+
+// splitModule splits module.a["x"].module.b[0] into module.a["x"] and b.
+func splitModule(address string) (parent, call string) {
+	i := strings.LastIndex(address, "module.")
+	if i < 0 {
+		return "", ""
+	}
+	call, _, _ = strings.Cut(address[i+len("module."):], "[")
+	return strings.TrimSuffix(address[:i], "."), call
+}
+
+// configOf returns the configuration of a module by its address.
+func (p *plan) configOf(address string) *doctree.Node {
+	if address == "" {
+		return p.root.Member("configuration").Member("root_module")
+	}
+	parent, call := splitModule(address)
+	if call == "" {
+		return nil
+	}
+	return p.configOf(parent).Member("module_calls").Member(call).Member("module")
+}
+
+// modulesCalled returns the addresses of the instances of a module.
+func (p *plan) modulesCalled(parent, call string) (all []string) {
+	for _, res := range p.resources {
+		up, name := splitModule(res.module)
+		if res.module != "" && up == parent && name == call && !slices.Contains(all, res.module) {
+			all = append(all, res.module)
+		}
+	}
+	return all
+}
+
+// buildService makes the command of a service, and its definition.
+func (p *plan) buildService(res *Result, s, def *resource) *doctree.Node {
+	if def == nil {
+		at := s.values.Member("task_definition")
+		if at == nil {
+			at = s.values
+		}
+		p.wrong(at, s.address+".task_definition: the file does not say which task definition this is", "import the task definition alone: --service takes its address, too, such as aws_ecs_task_definition.web")
+		return p.object(s.values)
+	}
+	out := p.definition(def)
+	service := p.object(s.values)
+	for _, f := range s.values.Fields {
+		if f.Value.Empty() {
+			continue
+		}
+		key, v := camel(f.Key), f.Value
+		switch f.Key {
+		case "id", "arn", "iam_role", "tags_all", "triggers", "wait_for_steady_state", "timeouts", "force_delete", "sigint_rollback", "region", "name", "task_definition", "cluster", "deployment_minimum_healthy_percent", "deployment_maximum_percent", "deployment_circuit_breaker", "alarms":
+			continue
+		case "load_balancer":
+			key = "loadBalancers"
+		case "ordered_placement_strategy":
+			key = "placementStrategy"
+		case "volume_configuration":
+			key = "volumeConfigurations"
+		case "enable_ecs_managed_tags":
+			key = "enableECSManagedTags"
+		case "vpc_lattice_configurations":
+			key = "vpcLatticeConfigurations"
+		case "deployment_configuration":
+			continue
+		case "tags":
+			v = p.list(v, v)
+		}
+		set(service, key, p.camelTree(v))
+	}
+	deployment := p.object(s.values)
+	if d := single(s.values.Member("deployment_configuration")); d != nil {
+		deployment = p.camelTree(d)
+		for _, key := range []string{"linearConfiguration", "canaryConfiguration"} {
+			if v := single(deployment.Member(key)); v != nil {
+				set(deployment, key, v)
+			}
+		}
+		if hooks := deployment.Member("lifecycleHook"); hooks != nil {
+			set(deployment, "lifecycleHooks", hooks)
+		}
+	}
+	for member, key := range map[string]string{"deployment_minimum_healthy_percent": "minimumHealthyPercent", "deployment_maximum_percent": "maximumPercent"} {
+		if v := s.values.Member(member); v != nil {
+			set(deployment, key, v)
+		}
+	}
+	for member, key := range map[string]string{"deployment_circuit_breaker": "deploymentCircuitBreaker", "alarms": "alarms"} {
+		if v := single(s.values.Member(member)); v != nil {
+			set(deployment, key, p.camelTree(v))
+		}
+	}
+	slices.SortFunc(deployment.Fields, func(a, b doctree.Field) int { return strings.Compare(a.Key, b.Key) })
+	set(service, "deploymentConfiguration", deployment)
+	if c := single(s.values.Member("deployment_controller")); c != nil {
+		set(service, "deploymentController", c)
+	}
+	p.service(res, ofNode(service), out)
+	p.others()
+	return out
+}
+
+// single returns the only block of a list of blocks, or the value itself.
+func single(n *doctree.Node) *doctree.Node {
+	if n != nil && n.Kind == doctree.List {
+		if len(n.Items) == 0 {
+			return nil
+		}
+		return n.Items[0]
+	}
+	return n
+}
+
+// camel turns snake_case into camelCase.
+func camel(s string) string {
+	parts := strings.Split(s, "_")
+	for i, part := range parts {
+		if i > 0 && part != "" {
+			parts[i] = strings.ToUpper(part[:1]) + part[1:]
+		}
+	}
+	return strings.Join(parts, "")
+}
+
+// camelTree copies a value with its members in camelCase.
+func (p *plan) camelTree(n *doctree.Node) *doctree.Node {
+	out := p.put(&doctree.Node{Kind: n.Kind, Text: n.Text}, n)
+	for _, item := range n.Items {
+		out.Items = append(out.Items, p.camelTree(item))
+	}
+	for _, f := range n.Fields {
+		out.Fields = append(out.Fields, doctree.Field{Key: camel(f.Key), Line: f.Line, Col: f.Col, Value: p.camelTree(f.Value)})
+	}
+	return out
+}
+
+// definition makes a task definition of a resource.
+func (p *plan) definition(d *resource) *doctree.Node {
+	out := p.object(d.values)
+	for _, f := range d.values.Fields {
+		if f.Value.Kind == doctree.Null || f.Value.Empty() {
+			continue
+		}
+		v := f.Value
+		switch f.Key {
+		case "family", "cpu", "memory", "ipc_mode", "pid_mode", "network_mode", "task_role_arn", "execution_role_arn", "requires_compatibilities", "enable_fault_injection":
+			set(out, camel(f.Key), v)
+		case "container_definitions":
+			set(out, "containerDefinitions", p.inner(v, d.address+".container_definitions"))
+		case "volume":
+			list := p.list(v)
+			for _, item := range v.Items {
+				list.Items = append(list.Items, p.volume(item))
+			}
+			set(out, "volumes", list)
+		case "runtime_platform":
+			if block := single(v); block != nil {
+				set(out, "runtimePlatform", p.camelTree(block))
+			}
+		case "ephemeral_storage":
+			if block := single(v); block != nil {
+				set(out, "ephemeralStorage", p.object(block, "sizeInGiB", block.Member("size_in_gib")))
+			}
+		case "placement_constraints":
+			set(out, "placementConstraints", p.camelTree(v))
+		case "inference_accelerator":
+			set(out, "inferenceAccelerators", p.camelTree(v))
+		case "proxy_configuration":
+			if block := single(v); block != nil {
+				set(out, "proxyConfiguration", p.object(block, "type", block.Member("type"), "containerName", block.Member("container_name"), "properties", p.pairs(block.Member("properties"), "name")))
+			}
+		case "tags":
+			set(out, "tags", p.pairs(v, "key"))
+		}
+	}
+	if out.Member("containerDefinitions") == nil {
+		fix := "import the state after apply: terraform show -json > state.json"
+		what := d.address + ".container_definitions is known after apply only"
+		if !isTrue(d.unknown.Member("container_definitions")) {
+			what = d.address + " has no container_definitions"
+		}
+		p.wrong(d.values, what, fix)
+	}
+	// A plan has null for what is not known yet.
+	for _, member := range []string{"task_role_arn", "execution_role_arn"} {
+		if isTrue(d.unknown.Member(member)) {
+			p.lose(d.values, d.address+"."+member+" is known after apply only", "")
+		}
+	}
+	return out
+}
+
+// pairs turns a map into a list of objects, each with key (or name) and value.
+func (p *plan) pairs(n *doctree.Node, key string) *doctree.Node {
+	if n == nil || n.Kind != doctree.Object {
+		return n
+	}
+	list := p.list(n)
+	for _, f := range n.Fields {
+		list.Items = append(list.Items, p.object(f.Value, key, p.textAt(f.Value, f.Key), "value", f.Value))
+	}
+	return list
+}
+
+// volume turns a block of a task definition into a volume.
+func (p *plan) volume(n *doctree.Node) *doctree.Node {
+	out := p.object(n, "name", n.Member("name"))
+	if v := n.Member("host_path"); v != nil && !v.Empty() {
+		set(out, "host", p.object(v, "sourcePath", v))
+	}
+	if isTrue(n.Member("configure_at_launch")) {
+		set(out, "configuredAtLaunch", n.Member("configure_at_launch"))
+	}
+	if b := single(n.Member("docker_volume_configuration")); b != nil {
+		set(out, "dockerVolumeConfiguration", p.object(b, "scope", b.Member("scope"), "autoprovision", b.Member("autoprovision"), "driver", b.Member("driver"), "driverOpts", b.Member("driver_opts"), "labels", b.Member("labels")))
+	}
+	if b := single(n.Member("efs_volume_configuration")); b != nil {
+		c := p.object(b, "fileSystemId", b.Member("file_system_id"), "rootDirectory", b.Member("root_directory"), "transitEncryption", b.Member("transit_encryption"))
+		if port := b.Member("transit_encryption_port"); port != nil && textOf(port) != "0" {
+			set(c, "transitEncryptionPort", port)
+		}
+		if a := single(b.Member("authorization_config")); a != nil {
+			set(c, "authorizationConfig", p.object(a, "accessPointId", a.Member("access_point_id"), "iam", a.Member("iam")))
+		}
+		if b.Member("file_system_id") == nil {
+			p.lose(b, "the ID of the EFS file system is known after apply only; unknown stands for it", "give --map-volume "+shellWord(textOf(n.Member("name"))+"=PATH"))
+			set(c, "fileSystemId", p.textAt(b, "fs-unknown"))
+		}
+		set(out, "efsVolumeConfiguration", c)
+	}
+	if b := single(n.Member("fsx_windows_file_server_volume_configuration")); b != nil {
+		set(out, "fsxWindowsFileServerVolumeConfiguration", p.camelTree(b))
+	}
+	if b := single(n.Member("s3files_volume_configuration")); b != nil {
+		set(out, "s3filesVolumeConfiguration", p.camelTree(b))
+	}
+	return out
+}
+
+// inner reads JSON that is the text of a value. All that is in it has the place of the text.
+func (p *plan) inner(n *doctree.Node, what string) *doctree.Node {
+	if n.Kind != doctree.Text {
+		return n
+	}
+	docs, err := doctree.JSON([]byte(n.Text), limits([]byte(n.Text)))
+	if err != nil || len(docs) != 1 || docs[0].Kind != doctree.List {
+		p.wrong(n, what+" is not a list in JSON", "")
+		return p.list(n)
+	}
+	p.place(docs[0], n)
+	return docs[0]
+}
+
+// place gives all values of a tree the place of another value.
+func (r *reader) place(n, at *doctree.Node) {
+	r.put(n, at)
+	for _, item := range n.Items {
+		r.place(item, at)
+	}
+	for i := range n.Fields {
+		n.Fields[i].Line, n.Fields[i].Col = at.Line, at.Col
+		r.place(n.Fields[i].Value, at)
+	}
+}
+
+// due is a schedule of EventBridge that runs a task definition.
+type due struct {
+	rule, def *resource
+	target    *doctree.Node // ecs_target or ecs_parameters
+	input     *doctree.Node
+}
+
+// schedules returns the schedules of tasks: rules of EventBridge with their targets, and those of its scheduler.
+func (p *plan) schedules() (all []due) {
+	for _, t := range p.of("aws_cloudwatch_event_target") {
+		target := single(t.values.Member("ecs_target"))
+		if target == nil {
+			continue
+		}
+		expression := t.config.Member("expressions")
+		block := single(expression.Member("ecs_target"))
+		def := p.definitionOf(t, target.Member("task_definition_arn"), block.Member("task_definition_arn"))
+		for _, rule := range p.of("aws_cloudwatch_event_rule") {
+			byName := textOf(t.values.Member("rule")) != "" && textOf(t.values.Member("rule")) == textOf(rule.values.Member("name"))
+			byRef := slices.ContainsFunc(references(expression.Member("rule")), func(ref string) bool {
+				return ref == "aws_cloudwatch_event_rule."+rule.name || strings.HasPrefix(ref, "aws_cloudwatch_event_rule."+rule.name+".") || strings.HasPrefix(ref, "aws_cloudwatch_event_rule."+rule.name+"[")
+			})
+			if rule.module == t.module && (byName || byRef) && rule.index == t.index && textOf(rule.values.Member("schedule_expression")) != "" {
+				all = append(all, due{rule, def, target, t.values.Member("input")})
+			}
+		}
+	}
+	for _, s := range p.of("aws_scheduler_schedule") {
+		target := single(s.values.Member("target"))
+		ecs := single(target.Member("ecs_parameters"))
+		if ecs == nil {
+			continue
+		}
+		block := single(single(s.config.Member("expressions").Member("target")).Member("ecs_parameters"))
+		all = append(all, due{s, p.definitionOf(s, ecs.Member("task_definition_arn"), block.Member("task_definition_arn")), ecs, target.Member("input")})
+	}
+	return all
+}
+
+func (p *plan) buildSchedule(res *Result, s due) *doctree.Node {
+	if s.def == nil {
+		p.wrong(s.rule.values, s.rule.address+": the file does not say which task definition it runs", "import the task definition alone: --service takes its address, too")
+		return p.object(s.rule.values)
+	}
+	v := s.rule.values
+	p.schedule(res, v, textOf(v.Member("schedule_expression")), textOf(v.Member("schedule_expression_timezone")))
+	p.target(s.target.Member("task_count"), s.input, v.Member("state"))
+	p.others()
+	return p.definition(s.def)
+}
+
+// target notes what a schedule of EventBridge says that one of podtask does not.
+func (r *reader) target(count, input, state *doctree.Node) {
+	if n, ok := intOf(count); ok && n > 1 {
+		r.lose(count, fmt.Sprintf("the schedule starts %d tasks: one is started here", n), "make as many schedules")
+	}
+	if t := strings.TrimSpace(textOf(input)); t != "" && t != "{}" {
+		r.lose(input, "the overrides of the target are not applied", "write them into a file, and give it to podtask schedule create with --override")
+	}
+	if t := strings.ToUpper(textOf(state)); t != "" && !strings.HasPrefix(t, "ENABLED") {
+		r.lose(state, "the schedule is disabled there", "podtask schedule pause stops it here, too")
+	}
+}
+
+// others notes the resources that nothing here stands for.
+func (p *plan) others() {
+	counts := map[string]int{}
+	for _, res := range p.resources {
+		switch res.kind {
+		case "aws_ecs_service", "aws_ecs_task_definition", "aws_cloudwatch_event_rule", "aws_cloudwatch_event_target", "aws_scheduler_schedule", "aws_ecs_cluster":
+		case "aws_appautoscaling_target":
+			p.lose(res.values, res.address+": the number of copies stays as it is", "podtask service scale changes it")
+		case "aws_appautoscaling_policy", "aws_appautoscaling_scheduled_action":
+		default:
+			counts[res.kind]++
+		}
+	}
+	p.loseOthers(p.root, counts)
+}
+
+// loseOthers notes how many resources of other kinds there are.
+func (r *reader) loseOthers(at *doctree.Node, counts map[string]int) {
+	var all []string
+	total := 0
+	for kind, n := range counts {
+		total += n
+		all = append(all, fmt.Sprintf("%s (%d)", kind, n))
+	}
+	if total == 0 {
+		return
+	}
+	slices.Sort(all)
+	if len(all) > 12 {
+		all = append(all[:12:12], "...")
+	}
+	what := "resources that are not of ECS are not made"
+	r.lose(at, fmt.Sprintf("%d %s: %s", total, what, strings.Join(all, ", ")), "")
+}
