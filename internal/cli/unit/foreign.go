@@ -28,7 +28,7 @@ import (
 const maxForeign = 17 << 20
 
 // foreignExtensions are those of files that foreign.Read may know.
-var foreignExtensions = []string{"", ".json", ".yaml", ".yml", ".template"}
+var foreignExtensions = []string{"", ".json", ".yaml", ".yml", ".template", ".tfstate"}
 
 // foreignFile is a file that another tool keeps.
 type foreignFile struct {

@@ -226,7 +226,7 @@ func (s *stack) parameter(at *doctree.Node, id string, p *doctree.Node, name boo
 	value := p.Member("Default")
 	if v, ok := s.param(s.prefix+id, id); ok {
 		value = s.textAt(at, v)
-		s.allowed(at, id, p, v)
+		s.allowed(id, p, v)
 	} else if given != nil {
 		leave, ok := s.enter(at, "the parameter "+id)
 		defer leave()
@@ -263,13 +263,14 @@ func (s *stack) parameter(at *doctree.Node, id string, p *doctree.Node, name boo
 }
 
 // allowed reports a value that AllowedValues do not have.
-func (s *stack) allowed(at *doctree.Node, id string, p *doctree.Node, v string) {
+func (s *stack) allowed(id string, p *doctree.Node, v string) {
 	var all []string
 	for _, n := range items(p.Member("AllowedValues")) {
 		all = append(all, textOf(n))
 	}
-	if len(all) > 0 && !slices.Contains(all, v) {
-		s.wrong(at, "--param "+s.prefix+id+": the template allows "+strings.Join(all[:min(len(all), 20)], ", "), "")
+	if len(all) > 0 && !slices.Contains(all, v) && !s.loose["AllowedValues "+id] {
+		s.loose["AllowedValues "+id] = true
+		s.wrong(p, "--param "+s.prefix+id+": the template allows "+strings.Join(all[:min(len(all), 20)], ", "), "")
 	}
 }
 

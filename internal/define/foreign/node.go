@@ -38,6 +38,8 @@ func detect(file string, docs []*doctree.Node) (string, func(*reader, []*doctree
 		return "a list of container definitions", (*reader).containerList
 	case has("format_version") && (has("planned_values") || has("values")):
 		return "a plan or state of Terraform", (*reader).terraform
+	case has("terraform_version", "resources", "lineage"):
+		return "a state of Terraform", (*reader).terraform
 	case has("artifacts", "version"):
 		return "a cloud assembly of CDK", (*reader).assembly
 	case has("Resources"):

@@ -118,6 +118,7 @@ type reader struct {
 	used     map[string]bool // parameters that something asked for
 	known    []string        // parameters that there are
 	needs    map[string]*need
+	pending  []pending
 	steps    int // that functions have made
 	text     int // bytes that functions have made
 }
@@ -134,6 +135,10 @@ type need struct {
 type workload struct {
 	names []string // any of which chooses it; the first one is shown
 	name  string   // of the result; empty for the first of names
+	// absent: its condition is false, so it counts only if it is chosen by its name.
+	absent bool
+	// bare: it is a task definition alone; a service of the same name comes before it.
+	bare bool
 	// build returns the task definition, and adds the rest to the result.
 	build func(res *Result) *doctree.Node
 }
@@ -142,7 +147,14 @@ type workload struct {
 func Read(req Request) (Result, error) {
 	r := &reader{Request: req, files: map[*doctree.Node]string{}, opened: map[string]bool{}, used: map[string]bool{}, needs: map[string]*need{}}
 	res := Result{files: r.files}
-	docs, ok := r.parse(req.File, req.Source)
+	src := req.Source
+	if isEcspresso(src) {
+		r.kind = "a configuration of ecspresso"
+		if src = r.render(req.File, src, false); r.err() != nil {
+			return res, r.err()
+		}
+	}
+	docs, ok := r.parse(req.File, src)
 	if !ok {
 		return res, r.err()
 	}
@@ -173,6 +185,9 @@ func Read(req Request) (Result, error) {
 // Kind returns what a file is, as in "a CloudFormation template"; empty if Read does not know it.
 func Kind(file string, src []byte) string {
 	r := &reader{files: map[*doctree.Node]string{}}
+	if isEcspresso(src) {
+		return "a configuration of ecspresso"
+	}
 	docs, ok := r.parse(file, src)
 	if !ok {
 		return ""
@@ -283,6 +298,9 @@ func (r *reader) choose(all []*workload) *workload {
 	if len(r.problems) > 0 {
 		return nil
 	}
+	if present := slices.DeleteFunc(slices.Clone(all), func(w *workload) bool { return w.absent }); r.Service == "" && len(present) > 0 {
+		all = present
+	}
 	var names []string
 	for _, w := range all {
 		names = append(names, w.names[0])
@@ -302,6 +320,14 @@ func (r *reader) choose(all []*workload) *workload {
 	for _, w := range all {
 		if slices.Contains(w.names, r.Service) {
 			found = append(found, w)
+		}
+	}
+	for _, prefer := range []func(*workload) bool{
+		func(w *workload) bool { return w.names[0] == r.Service },
+		func(w *workload) bool { return !w.bare },
+	} {
+		if best := slices.DeleteFunc(slices.Clone(found), func(w *workload) bool { return !prefer(w) }); len(best) == 1 {
+			return best[0]
 		}
 	}
 	if len(found) == 1 {

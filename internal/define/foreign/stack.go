@@ -275,10 +275,12 @@ func (a *assembly) workloads() []*workload {
 	for _, s := range a.stacks {
 		for _, f := range s.resources() {
 			if s.kind(f) == "AWS::ECS::TaskDefinition" && !used[s.arnOf(f.Key)] {
-				all = append(all, s.workload(f, "Family", func(*Result) *doctree.Node {
+				w := s.workload(f, "Family", func(*Result) *doctree.Node {
 					a.others()
 					return s.definition(f.Value)
-				}))
+				})
+				w.bare = true
+				all = append(all, w)
 			}
 		}
 	}
@@ -295,6 +297,7 @@ func (s *stack) workload(f doctree.Field, member string, build func(*Result) *do
 		}
 		return build(res)
 	}}
+	w.absent = s.surelyAbsent(f)
 	if several := s.roots() > 1; several {
 		w.names[0] = s.name + "/" + w.names[0]
 	}
@@ -304,6 +307,18 @@ func (s *stack) workload(f doctree.Field, member string, build func(*Result) *do
 		}
 	}
 	return w
+}
+
+// surelyAbsent reports whether the condition of a resource is false, as far as that is known.
+func (s *stack) surelyAbsent(f doctree.Field) bool {
+	if f.Value.Member("Condition") == nil {
+		return false
+	}
+	problems, needs, conditions := s.problems, s.needs, maps.Clone(s.conditions)
+	s.needs = map[string]*need{}
+	absent := !s.exists(f) && len(s.needs) == 0 && len(s.problems) == len(problems)
+	s.problems, s.needs, s.conditions = problems, needs, conditions
+	return absent
 }
 
 func (a *assembly) roots() (n int) {

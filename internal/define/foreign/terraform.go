@@ -35,7 +35,11 @@ func (r *reader) terraform(docs []*doctree.Node) []*workload {
 	if values == nil {
 		values = docs[0].Member("values")
 	}
-	p.module(values.Member("root_module"), "", docs[0].Member("configuration").Member("root_module"))
+	if values != nil {
+		p.module(values.Member("root_module"), "", docs[0].Member("configuration").Member("root_module"))
+	} else {
+		p.stateFile()
+	}
 	p.changes()
 	var all []*workload
 	used := map[*resource]bool{}
@@ -52,13 +56,30 @@ func (r *reader) terraform(docs []*doctree.Node) []*workload {
 	}
 	for _, d := range p.of("aws_ecs_task_definition") {
 		if !used[d] {
-			all = append(all, &workload{names: []string{d.address, textOf(d.values.Member("family")), d.name}, name: textOf(d.values.Member("family")), build: func(res *Result) *doctree.Node {
+			all = append(all, &workload{bare: true, names: []string{d.address, textOf(d.values.Member("family")), d.name}, name: textOf(d.values.Member("family")), build: func(res *Result) *doctree.Node {
 				p.others()
 				return p.definition(d)
 			}})
 		}
 	}
 	return all
+}
+
+// stateFile adds the resources of a state as Terraform stores it.
+func (p *plan) stateFile() {
+	for _, n := range items(p.root.Member("resources")) {
+		if textOf(n.Member("mode")) != "managed" {
+			continue
+		}
+		for _, instance := range items(n.Member("instances")) {
+			res := &resource{module: textOf(n.Member("module")), kind: textOf(n.Member("type")), name: textOf(n.Member("name")), values: orAt(instance.Member("attributes"), emptyAt(instance))}
+			if key := instance.Member("index_key"); key != nil {
+				res.index = "[" + string(key.JSON()) + "]"
+			}
+			res.address = strings.TrimPrefix(res.module+"."+res.kind+"."+res.name+res.index, ".")
+			p.resources = append(p.resources, res)
+		}
+	}
 }
 
 // module adds the resources of a module and of those in it.
@@ -161,7 +182,7 @@ func references(expression *doctree.Node) (all []string) {
 	return all
 }
 
-var moduleName = regexp.MustCompile(`^module\.([A-Za-z0-9_-]+)(?:\[[^\]]*\])?\.([A-Za-z0-9_-]+)`)
+var moduleName = regexp.MustCompile(`^module\.([A-Za-z0-9_-]+)(\[[^\]]*\])?\.([A-Za-z0-9_-]+)`)
 
 // referenced returns the task definitions that references in a module lead to, through variables and outputs.
 func (p *plan) referenced(module string, refs []string, from *resource, depth int) (found []*resource) {
@@ -191,8 +212,11 @@ func (p *plan) referenced(module string, refs []string, from *resource, depth in
 			if m == nil {
 				continue
 			}
-			output := p.configOf(module).Member("module_calls").Member(m[1]).Member("module").Member("outputs").Member(m[2])
+			output := p.configOf(module).Member("module_calls").Member(m[1]).Member("module").Member("outputs").Member(m[3])
 			for _, child := range p.modulesCalled(module, m[1]) {
+				if literal := strings.ContainsAny(m[2], `"0123456789`); literal && !strings.HasSuffix(child, m[2]) {
+					continue
+				}
 				add(p.referenced(child, references(output.Member("expression")), from, depth+1))
 			}
 		}
@@ -413,7 +437,7 @@ func (p *plan) definition(d *resource) *doctree.Node {
 	// A plan has null for what is not known yet.
 	for _, member := range []string{"task_role_arn", "execution_role_arn"} {
 		if isTrue(d.unknown.Member(member)) {
-			p.lose(d.values, d.address+"."+member+" is known after apply only", "")
+			p.lose(d.values, d.address+"."+member+" is known after apply only: the task has none here", "")
 		}
 	}
 	return out
@@ -575,18 +599,15 @@ func (p *plan) others() {
 // loseOthers notes how many resources of other kinds there are.
 func (r *reader) loseOthers(at *doctree.Node, counts map[string]int) {
 	var all []string
-	total := 0
 	for kind, n := range counts {
-		total += n
 		all = append(all, fmt.Sprintf("%s (%d)", kind, n))
 	}
-	if total == 0 {
+	if len(all) == 0 {
 		return
 	}
 	slices.Sort(all)
 	if len(all) > 12 {
 		all = append(all[:12:12], "...")
 	}
-	what := "resources that are not of ECS are not made"
-	r.lose(at, fmt.Sprintf("%d %s: %s", total, what, strings.Join(all, ", ")), "")
+	r.lose(at, "nothing here stands for the resources of other kinds: "+strings.Join(all, ", "), "")
 }
