@@ -152,6 +152,11 @@ func (i importer) writeForeign(c *cli.Context, from string, r foreign.Result) er
 	slices.SortStableFunc(report.Lost, func(a, b taskdef.Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
 	})
+	if r.Live {
+		if table := referencesFile(r.Name, finding.Definition.References); table != nil {
+			report.Files = append(report.Files, outputFile{filepath.Join(req.dir, req.name+".references.toml"), table})
+		}
+	}
 	for _, s := range r.Schedules {
 		report.Commands = append(report.Commands, foreign.Shell(append([]string{"podtask", "schedule", "create", s.Name, file}, s.Flags...)...))
 	}

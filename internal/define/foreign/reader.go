@@ -47,6 +47,8 @@ type Result struct {
 	Documents []*doctree.Node
 	// Service is the service that the file describes; nil for none.
 	Service *Service
+	// Live: it is a service as ECS describes it, and no file.
+	Live bool
 	// Schedules are the times at which the task is to run.
 	Schedules []Schedule
 	// Lost is what podtask does not take over, in the order of the places.
@@ -177,8 +179,7 @@ func Read(req Request) (Result, error) {
 	if res.Definition != nil {
 		r.finish(&res)
 	}
-	slices.SortStableFunc(r.lost, byPlace)
-	res.Lost = slices.Compact(r.lost)
+	res.Lost = inOrder(r.lost)
 	return res, r.err()
 }
 
@@ -205,6 +206,12 @@ func first(docs []*doctree.Node) *doctree.Node {
 
 func byPlace(a, b taskdef.Problem) int {
 	return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column, strings.Compare(a.Message, b.Message))
+}
+
+// inOrder returns problems in the order of their places, each once.
+func inOrder(all []taskdef.Problem) []taskdef.Problem {
+	slices.SortStableFunc(all, byPlace)
+	return slices.Compact(all)
 }
 
 // err returns an *Error with all problems and needs, or nil.
