@@ -42,6 +42,9 @@ func TestMain(m *testing.M) {
 	if socket := os.Getenv(strangerEnv); socket != "" {
 		os.Exit(callAsStranger(socket))
 	}
+	if endpoint := os.Getenv(awsStubEnv); endpoint != "" {
+		os.Exit(awsStub(endpoint, os.Args[1:]))
+	}
 	catchInterrupts()
 	os.Exit(testbed.Main(m, setUp))
 }

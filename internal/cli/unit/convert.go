@@ -160,6 +160,9 @@ func (f outputFile) MarshalJSON() ([]byte, error) {
 
 // run converts a document or task and writes the result.
 func (i importer) run(c *cli.Context, from string) error {
+	if err := command.CheckFormat(c); err != nil {
+		return err
+	}
 	file, err := i.findForeign(from)
 	if err != nil {
 		return err

@@ -235,9 +235,6 @@ type importReport struct {
 // finish writes the files, and reports what is lost and what is left to do.
 func (i importer) finish(c *cli.Context, req importRequest, r importReport) error {
 	format := c.String("format")
-	if err := command.CheckFormat(c); err != nil {
-		return err
-	}
 	if format == "" {
 		for _, l := range r.Lost {
 			fmt.Fprintln(i.errOut, "Lost: "+l.String())

@@ -95,7 +95,7 @@ func (e *Error) Error() string {
 const (
 	maxJSON  = 16 << 20 // bytes: plans of Terraform are large
 	maxYAML  = 3 << 19  // bytes
-	maxFiles = 50       // that a file names, in all
+	maxFiles = 100      // that a file names, in all, each time counted
 	maxSteps = 200_000  // values that functions of templates make
 	maxText  = 4 << 20  // bytes that functions of templates make
 )
@@ -116,9 +116,9 @@ type reader struct {
 	problems []taskdef.Problem
 	lost     []taskdef.Problem
 	files    map[*doctree.Node]string // of each value
-	opened   map[string]bool
-	used     map[string]bool // parameters that something asked for
-	known    []string        // parameters that there are
+	opened   int                      // files that were read
+	used     map[string]bool          // parameters that something asked for
+	known    []string                 // parameters that there are
 	needs    map[string]*need
 	pending  []pending
 	steps    int // that functions have made
@@ -147,7 +147,7 @@ type workload struct {
 
 // Read reads a file. The error is an *Error.
 func Read(req Request) (Result, error) {
-	r := &reader{Request: req, files: map[*doctree.Node]string{}, opened: map[string]bool{}, used: map[string]bool{}, needs: map[string]*need{}}
+	r := &reader{Request: req, files: map[*doctree.Node]string{}, used: map[string]bool{}, needs: map[string]*need{}}
 	res := Result{files: r.files}
 	src := req.Source
 	if isEcspresso(src) {
@@ -393,11 +393,14 @@ func (r *reader) open(at *doctree.Node, from, name string) (file string, src []b
 	case r.Open == nil:
 		r.wrong(at, "the file "+doctree.Quote(name)+" cannot be read, because its directory is not known", "give the file by its name, and not on standard input")
 		return "", nil, false
-	case !r.opened[file] && len(r.opened) >= maxFiles:
-		r.wrong(at, fmt.Sprintf("more than %d files are named", maxFiles), "")
+	case r.opened >= maxFiles:
+		if r.opened == maxFiles { // once
+			r.wrong(at, fmt.Sprintf("more than %d files are named", maxFiles), "")
+		}
+		r.opened = maxFiles + 1
 		return "", nil, false
 	}
-	r.opened[file] = true
+	r.opened++
 	src, err = r.Open(file)
 	if err != nil {
 		r.wrong(at, "read "+doctree.Quote(name)+": "+err.Error(), "")
