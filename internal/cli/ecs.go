@@ -18,6 +18,6 @@ docs/importing.md.
 ` + c.Description + `
   podtask ecs import web --cluster shop
   podtask ecs diff web --cluster shop`
-	c.Subcommands = append(unit.ECSCommands(p), c.Subcommands...)
+	c.Subcommands = append([]*cli.Command{unit.ECSImportCommand(p), unit.ECSDiffCommand(p)}, c.Subcommands...)
 	return c
 }

@@ -11,8 +11,14 @@ var foreign = []struct {
 	{[]string{"apiVersion", "kind"}, "a Kubernetes manifest", "write its containers as a task definition"},
 	{[]string{"serviceName"}, "an ECS service", "give its task definition; `podtask service create` runs it as a service"},
 	{[]string{"services", "failures"}, "the output of DescribeServices", "give the task definition of the service, as DescribeTaskDefinition prints it"},
-	{[]string{"services"}, "a Compose file", "convert it: podtask generate --from FILE"},
-	{[]string{"Resources"}, "a CloudFormation template", "use the Properties of its AWS::ECS::TaskDefinition, with names that begin in lower case"},
+	{[]string{"services"}, "a Compose file", "convert it: podtask import FILE"},
+	{[]string{"Resources"}, "a CloudFormation template", "make a definition of it: podtask import FILE"},
+	{[]string{"format_version", "planned_values"}, "a plan of Terraform", "make a definition of it: podtask import FILE"},
+	{[]string{"format_version", "values"}, "a state of Terraform", "make a definition of it: podtask import FILE"},
+	{[]string{"terraform_version", "lineage"}, "a state of Terraform", "make a definition of it: podtask import FILE"},
+	{[]string{"artifacts", "version"}, "a cloud assembly of CDK", "make a definition of it: podtask import FILE"},
+	{[]string{"task_definition"}, "a configuration of ecspresso", "make a definition of it: podtask import FILE"},
+	{[]string{"name", "type", "image"}, "a manifest of Copilot", "make a definition of it: podtask import FILE"},
 	{[]string{"Type", "Properties"}, "a CloudFormation resource", "use its Properties, with names that begin in lower case"},
 	{[]string{"ContainerDefinitions"}, "written for CloudFormation", "begin the names of members in lower case, as in containerDefinitions"},
 	{[]string{"containerOverrides"}, "a TaskOverride", "give the task definition, and this file with --override"},
@@ -46,7 +52,7 @@ func hasAll(c cursor, members []string) bool {
 func notAnObject(c cursor) {
 	fix := ""
 	if c.node.Kind == doctree.List && len(c.node.Items) > 0 && c.node.Items[0].Member("image") != nil {
-		fix = `write {"family": NAME, "containerDefinitions": ...} around these containers`
+		fix = `write {"family": NAME, "containerDefinitions": ...} around these containers, as podtask import FILE does`
 	}
 	c.wrong("a task definition is an object, and this is "+c.node.Kind.String(), fix)
 }

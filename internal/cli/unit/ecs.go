@@ -23,18 +23,21 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// ECSCommands are the commands of `podtask ecs` that read a service of ECS.
-func ECSCommands(p *command.Program) []*cli.Command {
-	account := []cli.Flag{
+// accountFlags choose a service of an account.
+func accountFlags() []cli.Flag {
+	return []cli.Flag{
 		&cli.StringFlag{Name: "cluster", Usage: "read the service of the cluster `NAME`", DefaultText: "default"},
 		&cli.StringFlag{Name: "region", Usage: "pass the `REGION` to the aws command"},
 		&cli.StringFlag{Name: "profile", Usage: "pass the `PROFILE` to the aws command"},
 		&cli.StringFlag{Name: "endpoint-url", Usage: "pass the `URL` of another endpoint to the aws command"},
 	}
-	return []*cli.Command{
-		{
-			Name: "import", Usage: "make a task definition from a service that runs on ECS", ArgsUsage: "SERVICE",
-			Description: `Reads the service and its task definition with the aws command, as you have configured it,
+}
+
+// ECSImportCommand is `podtask ecs import`.
+func ECSImportCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name: "import", Usage: "make a task definition from a service that runs on ECS", ArgsUsage: "SERVICE",
+		Description: `Reads the service and its task definition with the aws command, as you have configured it,
 and writes NAME.json and, for what the definition names on AWS, NAME.references.toml, a
 table to fill in (docs/references.md). Only describe-services and describe-task-definition
 are called: nothing changes in the account. The command that makes the service here is
@@ -43,24 +46,28 @@ printed, and what is lost.
 Examples:
   podtask ecs import web --cluster shop --region eu-central-1
   podtask ecs import web --cluster shop --profile prod --output shop --yaml`,
-			Flags: append(slices.Clone(account),
-				&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `DIR`", DefaultText: "."},
-				&cli.BoolFlag{Name: "dry-run", Usage: "print what would be written"},
-				&cli.StringFlag{Name: "name", Usage: "call the task and the service `NAME`", DefaultText: "their names on ECS"},
-				&cli.BoolFlag{Name: "yaml", Usage: "write the definition as YAML"},
-				&cli.BoolFlag{Name: "replace", Usage: "replace files that are there"},
-				&cli.StringFlag{Name: "format", Usage: "print what was made and lost in `FORMAT` " + command.ItemFormats},
-			),
-			Action: func(c *cli.Context) error {
-				if c.Args().Len() != 1 {
-					return command.Usagef(command.Path(c), "ecs import takes one SERVICE, not %d arguments", c.Args().Len())
-				}
-				return newImporter(p).live(c, newAWS(p, c))
-			},
+		Flags: append(accountFlags(),
+			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `DIR`", DefaultText: "."},
+			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be written"},
+			&cli.StringFlag{Name: "name", Usage: "call the task and the service `NAME`", DefaultText: "their names on ECS"},
+			&cli.BoolFlag{Name: "yaml", Usage: "write the definition as YAML"},
+			&cli.BoolFlag{Name: "replace", Usage: "replace files that are there"},
+			&cli.StringFlag{Name: "format", Usage: "print what was made and lost in `FORMAT` " + command.ItemFormats},
+		),
+		Action: func(c *cli.Context) error {
+			if c.Args().Len() != 1 {
+				return command.Usagef(command.Path(c), "ecs import takes one SERVICE, not %d arguments", c.Args().Len())
+			}
+			return newImporter(p).live(c)
 		},
-		{
-			Name: "diff", Usage: "compare a service that runs on ECS with the one that runs here", ArgsUsage: "SERVICE [NAME]",
-			Description: `Reads the service and its task definition with the aws command, as you have configured it,
+	}
+}
+
+// ECSDiffCommand is `podtask ecs diff`.
+func ECSDiffCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name: "diff", Usage: "compare a service that runs on ECS with the one that runs here", ArgsUsage: "SERVICE [NAME]",
+		Description: `Reads the service and its task definition with the aws command, as you have configured it,
 and compares them with the service NAME of this host (default: SERVICE), or with the
 definition in --file. What ECS adds by itself makes no difference: defaults, read-only
 members and the order of lists. Lines that begin with - are on ECS only, with + here only,
@@ -69,24 +76,21 @@ with ~ different. The exit code is 1 if there is a difference.
 Examples:
   podtask ecs diff web --cluster shop
   podtask ecs diff web --cluster shop --file web.json --format json`,
-			Flags: append(slices.Clone(account),
-				&cli.StringFlag{Name: "file", Usage: "compare with the definition in `FILE`, without a service here"},
-				&cli.StringFlag{Name: "format", Usage: "print the differences in `FORMAT` " + command.ItemFormats},
-			),
-			Action: func(c *cli.Context) error {
-				if n := c.Args().Len(); n < 1 || n > 2 || n == 2 && c.IsSet("file") {
-					return command.Usagef(command.Path(c), "ecs diff takes SERVICE, and a NAME or --file")
-				}
-				if err := command.CheckFormat(c); err != nil {
-					return err
-				}
-				if c.IsSet("file") {
-					return differ{out: p.Stdout, aws: newAWS(p, c), stdin: p.Stdin}.Run(c.Context, c)
-				}
-				return command.WithMachine(p, func(m *command.Machine) differ {
-					return differ{out: p.Stdout, aws: newAWS(p, c), owners: m.Connector, catalog: p.OpenCatalog}
-				})(c)
-			},
+		Flags: append(accountFlags(),
+			&cli.StringFlag{Name: "file", Usage: "compare with the definition in `FILE`, without a service here"},
+			&cli.StringFlag{Name: "format", Usage: "print the differences in `FORMAT` " + command.ItemFormats},
+		),
+		Action: func(c *cli.Context) error {
+			if n := c.Args().Len(); n < 1 || n > 2 || n == 2 && c.IsSet("file") {
+				return command.Usagef(command.Path(c), "ecs diff takes SERVICE, and a NAME or --file")
+			}
+			if err := command.CheckFormat(c); err != nil {
+				return err
+			}
+			if c.IsSet("file") {
+				return newFileDiffer(p).Run(c.Context, c)
+			}
+			return command.WithMachine(p, newDiffer)(c)
 		},
 	}
 }
@@ -104,8 +108,9 @@ type awsCommand struct {
 	cluster string
 }
 
-func newAWS(p *command.Program, c *cli.Context) awsCommand {
-	a := awsCommand{environ: p.Environ, cluster: c.String("cluster")}
+// awsOf returns the command with the flags of a command line.
+func awsOf(environ func() []string, c *cli.Context) awsCommand {
+	a := awsCommand{environ: environ, cluster: c.String("cluster")}
 	for _, flag := range []string{"region", "profile", "endpoint-url"} {
 		if v := c.String(flag); v != "" {
 			a.flags = append(a.flags, "--"+flag, v)
@@ -176,11 +181,11 @@ func (a awsCommand) read(ctx context.Context, service string) (q foreign.LiveReq
 }
 
 // live imports a service that runs on ECS.
-func (i importer) live(c *cli.Context, aws awsCommand) error {
+func (i importer) live(c *cli.Context) error {
 	if err := command.CheckFormat(c); err != nil {
 		return err
 	}
-	q, err := aws.read(c.Context, c.Args().First())
+	q, err := awsOf(i.environ, c).read(c.Context, c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -222,9 +227,18 @@ func referencesFile(name string, all []taskdef.Resolved) []byte {
 type differ struct {
 	out     io.Writer
 	stdin   io.Reader
-	aws     awsCommand
-	owners  *connect.Connector
+	environ func() []string
+	owners  *connect.Connector // nil to compare with a file
 	catalog func(*cli.Context) (*catalog.Catalog, error)
+}
+
+func newDiffer(m *command.Machine) differ {
+	p := m.Program
+	return differ{out: p.Stdout, stdin: p.Stdin, environ: p.Environ, owners: m.Connector, catalog: p.OpenCatalog}
+}
+
+func newFileDiffer(p *command.Program) differ {
+	return differ{out: p.Stdout, stdin: p.Stdin, environ: p.Environ}
 }
 
 // differences is what `podtask ecs diff --format json` prints.
@@ -248,7 +262,7 @@ func (d differ) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	q, err := d.aws.read(ctx, name)
+	q, err := awsOf(d.environ, c).read(ctx, name)
 	if err != nil {
 		return err
 	}

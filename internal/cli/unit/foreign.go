@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/unit/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
@@ -237,10 +238,10 @@ func (i importer) finish(c *cli.Context, req importRequest, r importReport) erro
 	format := c.String("format")
 	if format == "" {
 		for _, l := range r.Lost {
-			fmt.Fprintln(i.errOut, "Lost: "+l.String())
+			fmt.Fprintln(i.errOut, "Lost: "+term.Line(l.String()))
 		}
 		for _, n := range r.Needs {
-			fmt.Fprintln(i.errOut, "Needs: "+n.String())
+			fmt.Fprintln(i.errOut, "Needs: "+term.Line(n.String()))
 		}
 	}
 	if req.dryRun && format == "" {

@@ -204,27 +204,7 @@ func (c *copilotManifest) container(at *doctree.Node, name string, n, image *doc
 			set(out, key, c.words(v))
 		}
 	}
-	if v := n.Member("variables"); v != nil {
-		list := c.list(v)
-		for _, f := range v.Fields {
-			if f.Value.Kind == doctree.Object {
-				text, ok := c.param(f.Key)
-				if !ok {
-					c.ask(f.Value, f.Key, "the variable "+f.Key+" is read from another stack (from_cfn)")
-				}
-				f.Value = c.textAt(f.Value, text)
-			}
-			list.Items = append(list.Items, c.object(f.Value, "name", c.textAt(f.Value, f.Key), "value", c.textAt(f.Value, textOf(f.Value))))
-		}
-		set(out, "environment", list)
-	}
-	if v := n.Member("secrets"); v != nil {
-		list := c.list(v)
-		for _, f := range v.Fields {
-			list.Items = append(list.Items, c.object(f.Value, "name", c.textAt(f.Value, f.Key), "valueFrom", c.secret(f)))
-		}
-		set(out, "secrets", list)
-	}
+	c.values(out, n)
 	for _, member := range []string{"env_file", "envFile"} {
 		if v := n.Member(member); v != nil {
 			set(out, "environmentFiles", c.list(v, c.object(v, "type", c.textAt(v, "s3"), "value", v)))
@@ -264,6 +244,31 @@ func (c *copilotManifest) container(at *doctree.Node, name string, n, image *doc
 		set(out, "repositoryCredentials", c.object(credentials, "credentialsParameter", credentials))
 	}
 	return out
+}
+
+// values gives a container its variables and secrets.
+func (c *copilotManifest) values(out, n *doctree.Node) {
+	if v := n.Member("variables"); v != nil {
+		list := c.list(v)
+		for _, f := range v.Fields {
+			if f.Value.Kind == doctree.Object {
+				text, ok := c.param(f.Key)
+				if !ok {
+					c.ask(f.Value, f.Key, "the variable "+f.Key+" is read from another stack (from_cfn)")
+				}
+				f.Value = c.textAt(f.Value, text)
+			}
+			list.Items = append(list.Items, c.object(f.Value, "name", c.textAt(f.Value, f.Key), "value", c.textAt(f.Value, textOf(f.Value))))
+		}
+		set(out, "environment", list)
+	}
+	if v := n.Member("secrets"); v != nil {
+		list := c.list(v)
+		for _, f := range v.Fields {
+			list.Items = append(list.Items, c.object(f.Value, "name", c.textAt(f.Value, f.Key), "valueFrom", c.secret(f)))
+		}
+		set(out, "secrets", list)
+	}
 }
 
 // image returns the image of a container.
@@ -433,8 +438,8 @@ func (c *copilotManifest) ports(main *doctree.Node) {
 	}
 }
 
-// service makes the command of a service.
-func (c *copilotManifest) service(res *Result) {
+// count is how many copies a service has.
+func (c *copilotManifest) count() int {
 	count, n := 1, c.root.Member("count")
 	if v, ok := intOf(n); ok {
 		count = v
@@ -453,7 +458,12 @@ func (c *copilotManifest) service(res *Result) {
 			c.lose(n, fmt.Sprintf("count: the number of copies does not follow the load; it is %d", count), "podtask service scale changes it")
 		}
 	}
-	s := &Service{Flags: []string{"--count", fmt.Sprint(count)}}
+	return count
+}
+
+// service makes the command of a service.
+func (c *copilotManifest) service(res *Result) {
+	s := &Service{Flags: []string{"--count", fmt.Sprint(c.count())}}
 	res.Service = s
 	switch rolling := textOf(c.root.Member("deployment").Member("rolling")); rolling {
 	case "recreate":

@@ -81,6 +81,9 @@ func withPortsOnly(r *reader, service *doctree.Node) *doctree.Node {
 // ecspresso have many values of other tools in what podtask has no use for.
 type pending struct{ key, what, fix string }
 
+// maxPending is how many values a configuration may lack.
+const maxPending = 10_000
+
 // marked finds the marks of pending values in a text: their number between two characters for private use.
 var marked = regexp.MustCompile("\ue000([0-9]+)\ue001")
 
@@ -148,6 +151,7 @@ func (r *reader) render(file string, src []byte, inJSON bool) []byte {
 	}
 	var b strings.Builder
 	line, rest := 1, text
+	inside := textState{}
 	for {
 		before, after, found := strings.Cut(rest, "{{")
 		line += strings.Count(before, "\n")
@@ -178,28 +182,34 @@ func (r *reader) render(file string, src []byte, inJSON bool) []byte {
 			continue
 		}
 		value := r.action(at, action)
-		if r.text += len(value); r.text > maxText {
+		if r.text += len(value); r.text > maxText || len(r.pending) > maxPending {
 			r.wrong(at, "the templates make too much text", "")
 			return nil
 		}
-		if marked.MatchString(value) && inJSON && !insideText(b.String()) {
+		if marked.MatchString(value) && inJSON && !inside.after(b.String()) {
 			value = `"` + value + `"`
 		}
 		b.WriteString(value)
 	}
 }
 
-// insideText reports whether JSON ends within a text.
-func insideText(s string) (inside bool) {
-	for i := 0; i < len(s); i++ {
+// textState tells whether JSON that grows ends within a text.
+type textState struct {
+	read   int // bytes
+	inside bool
+}
+
+// after returns the state after a text that begins with the one of the last call.
+func (t *textState) after(s string) bool {
+	for ; t.read < len(s); t.read++ {
 		switch {
-		case s[i] == '"':
-			inside = !inside
-		case s[i] == '\\' && inside:
-			i++
+		case s[t.read] == '"':
+			t.inside = !t.inside
+		case s[t.read] == '\\' && t.inside:
+			t.read++
 		}
 	}
-	return inside
+	return t.inside
 }
 
 // cutAction returns what stands before the end of an action, which may be in a text.

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/foreign"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // request reads the file "args" of a case: the file to read, then FLAG VALUE lines.
@@ -144,5 +145,134 @@ func TestFiles(t *testing.T) {
 				t.Error("the definition is not valid")
 			}
 		})
+	}
+}
+
+func TestShellWords(t *testing.T) {
+	t.Parallel()
+	for word, want := range map[string]string{
+		"8080=web:80": "8080=web:80", "rate(1 hour)": "'rate(1 hour)'", "it's": `'it'\''s'`, "": "''", "a\nb": `$'a\nb'`, "\x1b[31m'": "$'\ufffd[31m\\''", "$(x)": "'$(x)'", "ä": "'ä'",
+	} {
+		if got := foreign.Shell(word); got != want {
+			t.Errorf("%q is written as %s, want %s", word, got, want)
+		}
+	}
+}
+
+func TestProblemsAreThoseOfTheFile(t *testing.T) {
+	t.Parallel()
+	src := "Resources:\n  T:\n    Type: AWS::ECS::TaskDefinition\n    Properties:\n      ContainerDefinitions:\n        - Name: a\n          Image: !Sub 'a:1'\n          HealthCheck: {Command: [CMD, x], Interval: 1}\n"
+	r, err := foreign.Read(foreign.Request{File: "t.yaml", Source: []byte(src)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := r.Definition.JSON()
+	read, err := define.Reader{}.Read(define.Document{Name: "t.json", Source: text}, define.Changes{})
+	if err != nil || len(read.Problems) != 1 {
+		t.Fatal(read.Problems, err)
+	}
+	if p := r.Locate(read.Problems[0], text); p.File != "t.yaml" || p.Line != 8 {
+		t.Errorf("the problem is at %s", p)
+	}
+}
+
+func TestAMissingServiceIsNamed(t *testing.T) {
+	t.Parallel()
+	for answer, want := range map[string]string{
+		`{"services": [], "failures": [{"arn": "a", "reason": "MISSING"}]}`: "there is no such service",
+		`{"services": []}`: "the answer has no service",
+		`{"services": [{"serviceName": "a", "status": "INACTIVE"}]}`: "INACTIVE",
+		`{"services": [{"serviceName": "a", "status": "ACTIVE"}]}`:   "has no task definition",
+		`<html>`: "",
+	} {
+		if _, err := foreign.DefinitionOf([]byte(answer)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", answer, err)
+		}
+	}
+	arn, err := foreign.DefinitionOf([]byte(`{"services": [{"status": "ACTIVE", "taskSets": [{"status": "PRIMARY", "taskDefinition": "x:1"}]}]}`))
+	if err != nil || arn != "x:1" {
+		t.Error(arn, err)
+	}
+}
+
+func TestDifferences(t *testing.T) {
+	t.Parallel()
+	live := `{"taskDefinition": {"family": "a", "revision": 3, "networkMode": "awsvpc", "cpu": "1024", "memory": "2048", "requiresCompatibilities": ["FARGATE", "EC2"],
+		"containerDefinitions": [{"name": "b", "image": "b:1", "cpu": 0, "essential": true, "portMappings": [{"containerPort": 80, "hostPort": 80, "protocol": "tcp"}],
+		"environment": [{"name": "X", "value": "1"}, {"name": "E", "value": ""}], "mountPoints": [], "healthCheck": {"command": ["CMD", "x"], "interval": 30, "timeout": 5, "retries": 3}}],
+		"volumes": [{"name": "v", "host": {}}], "placementConstraints": []}, "tags": []}`
+	same := `{"family": "other", "networkMode": "awsvpc", "cpu": "1 vCPU", "memory": "2 GB", "requiresCompatibilities": ["EC2", "FARGATE"], "volumes": [{"name": "v"}],
+		"containerDefinitions": [{"name": "b", "image": "b:1", "portMappings": [{"containerPort": 80}], "environment": [{"name": "E"}, {"name": "X", "value": "1"}], "healthCheck": {"command": ["CMD", "x"]}}]}`
+	other := strings.NewReplacer(`"value": "1"`, `"value": "2"`, "b:1", "b:2", `{"name": "E"}, `, "").Replace(same)
+	read := func(text string) *doctree.Node {
+		n, err := foreign.ReadDefinition("x.json", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if d := foreign.Differences(read(live), read(same)); len(d) > 0 {
+		t.Errorf("they differ: %v", d)
+	}
+	want := []foreign.Difference{
+		{Path: "containerDefinitions[b].image", Live: "b:1", Here: "b:2"}, {Path: "containerDefinitions[b].environment[X]", Live: `"1"`, Here: `"2"`},
+		{Path: "containerDefinitions[b].environment[E]", Live: `""`},
+	}
+	if diff := cmp.Diff(want, foreign.Differences(read(live), read(other))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+func TestServiceDifferences(t *testing.T) {
+	t.Parallel()
+	answer := []byte(`{"services": [{"serviceName": "a", "status": "ACTIVE", "desiredCount": 2, "deploymentConfiguration": {"minimumHealthyPercent": 100, "maximumPercent": 200, "strategy": "ROLLING"}}]}`)
+	half := 50
+	for _, tt := range []struct {
+		here foreign.ServiceSettings
+		want []foreign.Difference
+	}{
+		{foreign.ServiceSettings{DesiredCount: 2}, nil},
+		{foreign.ServiceSettings{DesiredCount: 1, MinHealthy: &half, Strategy: "CANARY", HealthGraceSeconds: 5}, []foreign.Difference{
+			{Path: "service.desiredCount", Live: "2", Here: "1"}, {Path: "service.healthCheckGracePeriodSeconds", Live: "0", Here: "5"},
+			{Path: "service.deploymentConfiguration.strategy", Live: "ROLLING", Here: "CANARY"}, {Path: "service.deploymentConfiguration.minimumHealthyPercent", Live: "100", Here: "50"},
+		}},
+	} {
+		got, err := foreign.ServiceDifferences(answer, tt.here)
+		if diff := cmp.Diff(tt.want, got); err != nil || diff != "" {
+			t.Error(err, diff)
+		}
+	}
+}
+
+// What Live makes of a service is the same again when it is registered and described.
+func TestLiveIsAFixpoint(t *testing.T) {
+	t.Parallel()
+	service := []byte(`{"services": [{"serviceName": "a", "status": "ACTIVE", "taskDefinition": "a:1"}]}`)
+	cases, err := filepath.Glob(filepath.Join("testdata", "*", "*", "args"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := 0
+	for _, args := range cases {
+		r, err := foreign.Read(request(t, filepath.Dir(args)))
+		if err != nil || r.Definition == nil || r.Definition.Member("networkMode") == nil {
+			continue
+		}
+		n++
+		first, err := foreign.Live(foreign.LiveRequest{Service: service, Definition: []byte(`{"taskDefinition": ` + string(r.Definition.JSON()) + `}`)})
+		if err != nil {
+			t.Fatal(args, err)
+		}
+		described := `{"taskDefinition": {"revision": 7, "status": "ACTIVE", "taskDefinitionArn": "x", ` + string(first.Definition.JSON())[1:] + `}`
+		again, err := foreign.Live(foreign.LiveRequest{Service: service, Definition: []byte(described)})
+		if err != nil {
+			t.Fatal(args, err)
+		}
+		if diff := cmp.Diff(string(first.Definition.JSON()), string(again.Definition.JSON())); diff != "" {
+			t.Errorf("%s: %s", args, diff)
+		}
+	}
+	if n < 10 {
+		t.Errorf("%d definitions", n)
 	}
 }

@@ -80,113 +80,149 @@ func (s *stack) enter(at *doctree.Node, what string) (leave func(), ok bool) {
 
 // call evaluates a function.
 func (s *stack) call(n *doctree.Node, f doctree.Field, name bool) *doctree.Node {
-	arg := f.Value
-	text := func(v string) *doctree.Node {
-		if !s.spend(n, len(v)) {
-			v = ""
-		}
-		return s.textAt(n, v)
-	}
-	bad := func(what string) *doctree.Node {
-		s.wrong(n, f.Key+": "+what, "")
-		return s.textAt(n, "")
-	}
+	k := call{s, n, f, name}
 	switch f.Key {
 	case "Ref":
-		if arg.Kind != doctree.Text {
-			return bad("its value is the name of a parameter or resource")
+		if f.Value.Kind != doctree.Text {
+			return k.bad("its value is the name of a parameter or resource")
 		}
-		return s.ref(n, arg.Text, name)
+		return s.ref(n, f.Value.Text, name)
 	case "Fn::GetAtt":
-		return s.getAtt(n, arg, name)
+		return s.getAtt(n, f.Value, name)
 	case "Fn::Sub":
-		return s.sub(n, arg, name)
+		return s.sub(n, f.Value, name)
 	case "Fn::Join":
-		args := items(arg)
-		if len(args) != 2 || args[0].Kind != doctree.Text {
-			return bad("it takes a delimiter and a list")
-		}
-		list := s.eval(args[1], name)
-		if list.Kind != doctree.List {
-			list = s.list(list, s.commaList(list)...)
-		}
-		var parts []string
-		for _, item := range list.Items {
-			if !scalar(item) {
-				return bad("an item of the list is no text")
-			}
-			parts = append(parts, item.Text)
-		}
-		return text(strings.Join(parts, args[0].Text))
+		return k.join()
 	case "Fn::Split":
-		args := items(arg)
-		if len(args) != 2 || args[0].Kind != doctree.Text || args[0].Text == "" {
-			return bad("it takes a delimiter and a text")
-		}
-		v := s.eval(args[1], name)
-		if !scalar(v) {
-			return bad("its second value is no text")
-		}
-		out := s.list(n)
-		for part := range strings.SplitSeq(v.Text, args[0].Text) {
-			out.Items = append(out.Items, text(part))
-		}
-		return out
+		return k.split()
 	case "Fn::Select":
-		args := items(arg)
-		if len(args) != 2 {
-			return bad("it takes an index and a list")
-		}
-		before := len(s.needs)
-		index, ok := intOf(s.eval(args[0], name))
-		list := s.eval(args[1], name)
-		if list.Kind != doctree.List {
-			list = s.list(list, s.commaList(list)...)
-		}
-		if !ok || index < 0 || index >= len(list.Items) {
-			if len(s.needs) > before {
-				return s.textAt(n, "") // the list is not known
-			}
-			return bad("there is no item " + textOf(args[0]) + " in the list")
-		}
-		return list.Items[index]
+		return k.choose()
 	case "Fn::If":
-		args := items(arg)
-		if len(args) != 3 {
-			return bad("it takes a condition and two values")
-		}
-		if s.condition(args[0], textOf(args[0])) {
-			return s.eval(args[1], name)
-		}
-		return s.eval(args[2], name)
+		return k.ifElse()
 	case "Fn::FindInMap":
-		return s.findInMap(n, arg, name)
+		return s.findInMap(n, f.Value, name)
 	case "Fn::ImportValue":
-		return s.importValue(n, arg, name)
+		return s.importValue(n, f.Value, name)
 	case "Fn::Base64":
-		v := s.eval(arg, name)
+		v := s.eval(f.Value, name)
 		if !scalar(v) {
-			return bad("its value is no text")
+			return k.bad("its value is no text")
 		}
-		return text(base64.StdEncoding.EncodeToString([]byte(v.Text)))
+		return k.text(base64.StdEncoding.EncodeToString([]byte(v.Text)))
 	case "Fn::Length":
-		return s.number(n, len(s.eval(arg, name).Items))
+		return s.number(n, len(s.eval(f.Value, name).Items))
 	case "Fn::ToJsonString":
-		return text(string(s.eval(arg, name).JSON()))
+		return k.text(string(s.eval(f.Value, name).JSON()))
 	case "Fn::And", "Fn::Or", "Fn::Not", "Fn::Equals", "Condition":
 		return s.boolean(n, s.test(n))
 	case "Fn::GetAZs":
-		region, ok := s.fact(n, "AWS::Region", name)
-		out := s.list(n)
-		for _, zone := range []string{"a", "b", "c"} {
-			if ok {
-				out.Items = append(out.Items, text(region+zone))
-			}
-		}
-		return out
+		return k.zones()
 	}
 	s.wrong(n, f.Key+" cannot be evaluated here", "write its value")
 	return s.textAt(n, "")
+}
+
+// call is a function of a template with its arguments.
+type call struct {
+	*stack
+	at   *doctree.Node
+	f    doctree.Field
+	name bool // the value only names something on AWS
+}
+
+// bad reports wrong arguments.
+func (k call) bad(what string) *doctree.Node {
+	k.wrong(k.at, k.f.Key+": "+what, "")
+	return k.textAt(k.at, "")
+}
+
+// text returns a text that the function makes.
+func (k call) text(v string) *doctree.Node {
+	if !k.spend(k.at, len(v)) {
+		v = ""
+	}
+	return k.textAt(k.at, v)
+}
+
+// listOf evaluates a list, which may be a text with commas.
+func (k call) listOf(n *doctree.Node) *doctree.Node {
+	list := k.eval(n, k.name)
+	if list.Kind != doctree.List {
+		list = k.list(list, k.commaList(list)...)
+	}
+	return list
+}
+
+func (k call) join() *doctree.Node {
+	args := items(k.f.Value)
+	if len(args) != 2 || args[0].Kind != doctree.Text {
+		return k.bad("it takes a delimiter and a list")
+	}
+	var parts []string
+	for _, item := range k.listOf(args[1]).Items {
+		if !scalar(item) {
+			return k.bad("an item of the list is no text")
+		}
+		parts = append(parts, item.Text)
+	}
+	return k.text(strings.Join(parts, args[0].Text))
+}
+
+func (k call) split() *doctree.Node {
+	args := items(k.f.Value)
+	if len(args) != 2 || args[0].Kind != doctree.Text || args[0].Text == "" {
+		return k.bad("it takes a delimiter and a text")
+	}
+	v := k.eval(args[1], k.name)
+	if !scalar(v) {
+		return k.bad("its second value is no text")
+	}
+	out := k.list(k.at)
+	for part := range strings.SplitSeq(v.Text, args[0].Text) {
+		out.Items = append(out.Items, k.text(part))
+	}
+	return out
+}
+
+// choose evaluates Select.
+func (k call) choose() *doctree.Node {
+	args := items(k.f.Value)
+	if len(args) != 2 {
+		return k.bad("it takes an index and a list")
+	}
+	before := len(k.needs)
+	index, ok := intOf(k.eval(args[0], k.name))
+	list := k.listOf(args[1])
+	switch {
+	case ok && index >= 0 && index < len(list.Items):
+		return list.Items[index]
+	case len(k.needs) > before: // the list is not known
+		return k.textAt(k.at, "")
+	}
+	return k.bad("there is no item " + textOf(args[0]) + " in the list")
+}
+
+func (k call) ifElse() *doctree.Node {
+	args := items(k.f.Value)
+	if len(args) != 3 {
+		return k.bad("it takes a condition and two values")
+	}
+	if k.condition(args[0], textOf(args[0])) {
+		return k.eval(args[1], k.name)
+	}
+	return k.eval(args[2], k.name)
+}
+
+// zones evaluates GetAZs as far as it can be told: three zones of the region.
+func (k call) zones() *doctree.Node {
+	region, ok := k.fact(k.at, "AWS::Region", k.name)
+	out := k.list(k.at)
+	for _, zone := range []string{"a", "b", "c"} {
+		if ok {
+			out.Items = append(out.Items, k.text(region+zone))
+		}
+	}
+	return out
 }
 
 // commaList returns the items of a CommaDelimitedList.

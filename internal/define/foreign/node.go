@@ -6,6 +6,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"unicode"
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
@@ -174,8 +175,19 @@ func shellWord(s string) string {
 	if s != "" && strings.IndexFunc(s, func(c rune) bool { return !safe(c) }) < 0 {
 		return s
 	}
+	if strings.ContainsFunc(s, unicode.IsControl) { // which a terminal would act on
+		return "$'" + controls.Replace(strings.Map(func(c rune) rune {
+			if unicode.IsControl(c) && !strings.ContainsRune("\n\t\r", c) {
+				return unicode.ReplacementChar
+			}
+			return c
+		}, s)) + "'"
+	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
+
+// controls writes characters as $'...' has them.
+var controls = strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\t", `\t`, "\r", `\r`)
 
 // Shell returns words as a line for a shell.
 func Shell(words ...string) string {

@@ -321,6 +321,17 @@ func (p *plan) buildService(res *Result, s, def *resource) *doctree.Node {
 		}
 		set(service, key, p.camelTree(v))
 	}
+	set(service, "deploymentConfiguration", p.deploymentOf(s))
+	if c := single(s.values.Member("deployment_controller")); c != nil {
+		set(service, "deploymentController", c)
+	}
+	p.service(res, ofNode(service), out)
+	p.others()
+	return out
+}
+
+// deploymentOf returns the deploymentConfiguration of a service, whose parts are members of their own in Terraform.
+func (p *plan) deploymentOf(s *resource) *doctree.Node {
 	deployment := p.object(s.values)
 	if d := single(s.values.Member("deployment_configuration")); d != nil {
 		deployment = p.camelTree(d)
@@ -344,13 +355,7 @@ func (p *plan) buildService(res *Result, s, def *resource) *doctree.Node {
 		}
 	}
 	slices.SortFunc(deployment.Fields, func(a, b doctree.Field) int { return strings.Compare(a.Key, b.Key) })
-	set(service, "deploymentConfiguration", deployment)
-	if c := single(s.values.Member("deployment_controller")); c != nil {
-		set(service, "deploymentController", c)
-	}
-	p.service(res, ofNode(service), out)
-	p.others()
-	return out
+	return deployment
 }
 
 // single returns the only block of a list of blocks, or the value itself.

@@ -153,7 +153,7 @@ func scalar(n *Node, y *yaml.Node) error {
 	case "!!str", "!!timestamp", "!!merge":
 		n.Kind = Text
 	default:
-		return &SyntaxError{y.Line, y.Column, "the YAML tag " + Quote(tag) + " has no meaning here", "write the value itself"}
+		return &SyntaxError{y.Line, y.Column, "the YAML tag " + Quote(tag) + " has no meaning here", "write the value itself; podtask import reads templates of CloudFormation"}
 	}
 	return nil
 }
