@@ -68,6 +68,7 @@ var pages = map[string]page{
 			return map[string]func(string){"podtask image resolve docker.io/library/alpine:3.20": func(string) {}} // a public registry
 		},
 	},
+	"importing.md":  {special: elsewhere("importing.md")},  // TestTemplatesBecomeServices and others of teamfiles_test.go
 	"kubernetes.md": {special: elsewhere("kubernetes.md")}, // TestKubernetesOnAHost
 	"limits.md": {
 		given: func(u *tutorial) { u.web(""); u.want(0, "run", "-d", "--wait=running", "--name", "web", "web.json") },

@@ -3,7 +3,6 @@ package foreign
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -21,23 +20,21 @@ func isCopilotType(kind string) bool {
 }
 
 // lostOfCopilot says what becomes of members of a manifest that podtask has no use for.
-var lostOfCopilot = map[string][2]string{
-	"network":       {"network: there are no subnets, security groups or Service Connect here", "reach the service by the address of --listen"},
-	"observability": {"observability: no traces are collected", "run a collector as a sidecar"},
-	"publish":       {"publish: topics of SNS are not made, and COPILOT_SNS_TOPIC_ARNS is not set", ""},
-	"subscribe":     {"subscribe: no queue of SQS is made, and COPILOT_QUEUE_URI is not set", "set COPILOT_QUEUE_URI in variables"},
-	"logging":       {"logging: the log router of Copilot is not started", "write a container with firelensConfiguration into the definition (docs/logs.md)"},
-	"alb":           {"alb: there is no load balancer here", ""},
-	"nlb":           {"nlb: there is no load balancer here", "give --listen to podtask service create"},
-	"build":         {"", ""},
-	"exec":          {"", ""},
-	"retries":       {"retries: a run that fails is not repeated", ""},
+var lostOfCopilot = []lostMember{
+	{"network", "network: there are no subnets, security groups or Service Connect here", "reach the service by the address of --listen"},
+	{"observability", "observability: no traces are collected", "run a collector as a sidecar"},
+	{"publish", "publish: topics of SNS are not made, and COPILOT_SNS_TOPIC_ARNS is not set", ""},
+	{"subscribe", "subscribe: no queue of SQS is made, and COPILOT_QUEUE_URI is not set", "set COPILOT_QUEUE_URI in variables"},
+	{"logging", "logging: the log router of Copilot is not started", "write a container with firelensConfiguration into the definition (docs/logs.md)"},
+	{"alb", "alb: there is no load balancer here", ""},
+	{"nlb", "nlb: there is no load balancer here", "give --listen to podtask service create"},
+	{"retries", "retries: a run that fails is not repeated", ""},
 }
 
 // readOfCopilot are the members that copilot reads.
 var readOfCopilot = []string{
 	"name", "type", "image", "http", "cpu", "memory", "count", "variables", "secrets", "sidecars", "entrypoint", "command", "env_file", "storage", "platform",
-	"deployment", "on", "timeout", "taskdef_overrides", "environments",
+	"deployment", "on", "timeout", "taskdef_overrides", "environments", "build", "exec",
 }
 
 // copilot reads a manifest of Copilot.
@@ -58,11 +55,11 @@ func (r *reader) manifest(res *Result, root *doctree.Node) *doctree.Node {
 	r.interpolate(root)
 	c := copilotManifest{reader: r, root: root, name: textOf(root.Member("name"))}
 	for _, f := range root.Fields {
-		lost, known := lostOfCopilot[f.Key]
+		lost := find(lostOfCopilot, f.Key)
 		switch {
-		case lost[0] != "" && !f.Value.Empty():
-			r.lose(f.Value, lost[0], lost[1])
-		case !known && !slices.Contains(readOfCopilot, f.Key):
+		case lost != nil && !f.Value.Empty():
+			r.lose(f.Value, lost.what, lost.fix)
+		case lost == nil && !slices.Contains(readOfCopilot, f.Key):
 			r.lose(f.Value, "the member "+f.Key+" of the manifest is not known here", "")
 		}
 	}
@@ -110,13 +107,13 @@ func merge(n, with *doctree.Node) {
 	}
 }
 
-var interpolated = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)\}`)
-
 // interpolate replaces ${NAME} in all texts.
 func (r *reader) interpolate(n *doctree.Node) {
 	if n.Kind == doctree.Text && strings.Contains(n.Text, "${") {
-		n.Text = interpolated.ReplaceAllStringFunc(n.Text, func(word string) string {
-			name := word[2 : len(word)-1]
+		n.Text = replaceBetween(n.Text, "${", "}", func(name string) string {
+			if !isVariable(name) { // it is for a shell
+				return "${" + name + "}"
+			}
 			if name == "COPILOT_ENVIRONMENT_NAME" && r.Environment != "" {
 				return r.Environment
 			}
@@ -137,6 +134,13 @@ func (r *reader) interpolate(n *doctree.Node) {
 	for _, f := range n.Fields {
 		r.interpolate(f.Value)
 	}
+}
+
+// isVariable reports whether a text can be the name of a variable.
+func isVariable(s string) bool {
+	return s != "" && !(s[0] >= '0' && s[0] <= '9') && !strings.ContainsFunc(s, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_')
+	})
 }
 
 // copilotManifest is the conversion of a manifest.

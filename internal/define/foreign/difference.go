@@ -3,7 +3,6 @@ package foreign
 import (
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,22 +20,40 @@ type Difference struct {
 }
 
 // keyOf are the members that tell the items of a list apart. A list that is not here is compared as a whole.
-var keyOf = map[string][]string{
-	"containerDefinitions": {"name"}, "environment": {"name"}, "secrets": {"name"}, "portMappings": {"containerPort", "protocol"}, "mountPoints": {"containerPath"},
-	"volumesFrom": {"sourceContainer"}, "volumes": {"name"}, "ulimits": {"name"}, "dependsOn": {"containerName"}, "tags": {"key"}, "systemControls": {"namespace"},
-	"extraHosts": {"hostname"}, "secretOptions": {"name"}, "devices": {"hostPath"}, "tmpfs": {"containerPath"}, "properties": {"name"}, "environmentFiles": {"value"},
+var keyOf = []struct {
+	list string
+	keys []string
+}{
+	{"containerDefinitions", []string{"name"}},
+	{"environment", []string{"name"}},
+	{"secrets", []string{"name"}},
+	{"portMappings", []string{"containerPort", "protocol"}},
+	{"mountPoints", []string{"containerPath"}},
+	{"volumesFrom", []string{"sourceContainer"}},
+	{"volumes", []string{"name"}},
+	{"ulimits", []string{"name"}},
+	{"dependsOn", []string{"containerName"}},
+	{"tags", []string{"key"}},
+	{"systemControls", []string{"namespace"}},
+	{"extraHosts", []string{"hostname"}},
+	{"secretOptions", []string{"name"}},
+	{"devices", []string{"hostPath"}},
+	{"tmpfs", []string{"containerPath"}},
+	{"properties", []string{"name"}},
+	{"environmentFiles", []string{"value"}},
 }
 
 // sets are lists whose order says nothing.
 var sets = []string{"requiresCompatibilities", "add", "drop"}
 
 // defaults are values that ECS has for members that are absent, by their last names. A description may have them or not.
-var defaults = map[string]string{
-	"cpu": "0", "essential": "true", "protocol": "tcp", "readOnly": "false", "privileged": "false", "interactive": "false", "pseudoTerminal": "false",
-	"readonlyRootFilesystem": "false", "disableNetworking": "false", "initProcessEnabled": "false", "networkMode": "bridge", "rootDirectory": "/",
-	"transitEncryption": "DISABLED", "iam": "DISABLED", "scope": "task", "autoprovision": "false", "driver": "local", "enableFaultInjection": "false",
-	"versionConsistency": "enabled", "interval": "30", "timeout": "5", "retries": "3", "startPeriod": "0", "swappiness": "", "sharedMemorySize": "0",
-	"cpuArchitecture": "X86_64", "operatingSystemFamily": "LINUX", "enabled": "false", "hostPort": "0",
+var defaults = [][2]string{
+	{"cpu", "0"}, {"essential", "true"}, {"protocol", "tcp"}, {"readOnly", "false"}, {"privileged", "false"}, {"interactive", "false"},
+	{"pseudoTerminal", "false"}, {"readonlyRootFilesystem", "false"}, {"disableNetworking", "false"}, {"initProcessEnabled", "false"},
+	{"networkMode", "bridge"}, {"rootDirectory", "/"}, {"transitEncryption", "DISABLED"}, {"iam", "DISABLED"}, {"scope", "task"},
+	{"autoprovision", "false"}, {"driver", "local"}, {"enableFaultInjection", "false"}, {"versionConsistency", "enabled"}, {"interval", "30"},
+	{"timeout", "5"}, {"retries", "3"}, {"startPeriod", "0"}, {"swappiness", ""}, {"sharedMemorySize", "0"}, {"cpuArchitecture", "X86_64"},
+	{"operatingSystemFamily", "LINUX"}, {"enabled", "false"}, {"hostPort", "0"},
 }
 
 // values are the values of a document by their paths.
@@ -74,7 +91,8 @@ func valuesOf(def *doctree.Node) values {
 		}
 	}
 	for path, value := range v.of {
-		if d, ok := defaults[path[strings.LastIndexByte(path, '.')+1:]]; ok && value == d && !strings.Contains(path, "x-podtask") {
+		last := [2]string{path[strings.LastIndexByte(path, '.')+1:], value}
+		if slices.Contains(defaults, last) && !strings.Contains(path, "x-podtask") {
 			delete(v.of, path)
 		}
 	}
@@ -118,7 +136,12 @@ func (v *values) addList(path, name string, n *doctree.Node) {
 	if len(n.Items) == 0 {
 		return
 	}
-	keys := keyOf[name]
+	var keys []string
+	for _, k := range keyOf {
+		if k.list == name {
+			keys = k.keys
+		}
+	}
 	if keys == nil {
 		if slices.Contains(sets, name) {
 			n = n.Clone()
@@ -164,16 +187,15 @@ func (v *values) addList(path, name string, n *doctree.Node) {
 	}
 }
 
-var amount = regexp.MustCompile(`(?i)^([0-9]*\.?[0-9]+) *(vcpu|gb)$`)
-
 // canonical returns a scalar in one of its spellings.
 func canonical(name string, n *doctree.Node) string {
 	text := textOf(n)
 	if n.Kind == doctree.Boolean {
 		return strings.ToLower(text)
 	}
-	if m := amount.FindStringSubmatch(text); m != nil && (name == "cpu" || name == "memory") {
-		if f, err := strconv.ParseFloat(m[1], 64); err == nil {
+	if unit := map[string]string{"cpu": "vcpu", "memory": "gb"}[name]; unit != "" {
+		amount, ok := strings.CutSuffix(strings.ToLower(text), unit)
+		if f, err := strconv.ParseFloat(strings.TrimSpace(amount), 64); ok && err == nil && f < 1e6 {
 			return strconv.Itoa(int(math.Round(f * 1024)))
 		}
 	}

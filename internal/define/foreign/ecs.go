@@ -3,7 +3,6 @@ package foreign
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -66,7 +65,12 @@ func unwrapService(n *doctree.Node) *doctree.Node {
 	return n
 }
 
-var family = regexp.MustCompile(`^[A-Za-z0-9_-]{1,255}$`)
+// isFamily reports whether a text can be the family of a definition.
+func isFamily(s string) bool {
+	return s != "" && len(s) <= 255 && !strings.ContainsFunc(s, func(c rune) bool {
+		return !(c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-')
+	})
+}
 
 // finish completes the definition.
 func (r *reader) finish(res *Result) {
@@ -76,7 +80,7 @@ func (r *reader) finish(res *Result) {
 		return
 	}
 	name := textOf(def.Member("family"))
-	if r.Name != "" || !family.MatchString(name) {
+	if r.Name != "" || !isFamily(name) {
 		name = plain(res.Name)
 	}
 	remove(def, "family")

@@ -4,28 +4,31 @@ import (
 	"cmp"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"path"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
-var (
-	ecspressoTask  = regexp.MustCompile(`(?m)^"?task_definition"?:[ \t]`)
-	ecspressoOther = regexp.MustCompile(`(?m)^"?(region|cluster|service|service_definition)"?:[ \t]`)
-)
-
 // isEcspresso reports whether a text is a configuration of ecspresso. Its templates may keep it from being YAML.
 func isEcspresso(src []byte) bool {
-	return len(src) <= maxYAML && ecspressoTask.Match(src) && ecspressoOther.Match(src)
+	if len(src) > maxYAML {
+		return false
+	}
+	found := map[string]bool{}
+	for line := range strings.Lines(string(src)) {
+		key, value, ok := strings.Cut(line, ":")
+		if ok && value != "" && (value[0] == ' ' || value[0] == '\t') {
+			found[strings.Trim(key, `"`)] = true
+		}
+	}
+	return found["task_definition"] && (found["region"] || found["cluster"] || found["service"] || found["service_definition"])
 }
 
 // lostOfEcspresso says what becomes of the members of a configuration.
-var lostOfEcspresso = map[string]string{
-	"codedeploy": "codedeploy: podtask replaces the copies itself", "appspec": "appspec: podtask replaces the copies itself",
+var lostOfEcspresso = []lostMember{
+	{"codedeploy", "codedeploy: podtask replaces the copies itself", ""}, {"appspec", "appspec: podtask replaces the copies itself", ""},
 }
 
 // ecspresso reads the service and the task definition that a configuration names.
@@ -50,8 +53,8 @@ func (r *reader) ecspresso(docs []*doctree.Node) []*workload {
 		def = r.unwrapDefinition(def)
 		r.settle(def)
 		for _, f := range root.Fields {
-			if lost := lostOfEcspresso[f.Key]; lost != "" {
-				r.lose(f.Value, lost, "")
+			if lost := find(lostOfEcspresso, f.Key); lost != nil {
+				r.lose(f.Value, lost.what, lost.fix)
 			}
 		}
 		if service != nil {
@@ -84,20 +87,35 @@ type pending struct{ key, what, fix string }
 // maxPending is how many values a configuration may lack.
 const maxPending = 10_000
 
-// marked finds the marks of pending values in a text: their number between two characters for private use.
-var marked = regexp.MustCompile("\ue000([0-9]+)\ue001")
+// The marks of pending values are their numbers between two characters for private use.
+const markBegin, markEnd = "\ue000", "\ue001"
+
+// marksIn returns the numbers of the pending values in a text.
+func marksIn(text string) (all []int) {
+	for {
+		_, rest, found := strings.Cut(text, markBegin)
+		number, after, closed := strings.Cut(rest, markEnd)
+		if !found || !closed {
+			return all
+		}
+		if i, err := strconv.Atoi(number); err == nil && i >= 0 {
+			all = append(all, i)
+		}
+		text = after
+	}
+}
 
 // mark returns what stands for a value that the template does not have.
 func (r *reader) mark(key, what, fix string) string {
 	r.pending = append(r.pending, pending{key, what, fix})
-	return fmt.Sprintf("\ue000%d\ue001", len(r.pending)-1)
+	return markBegin + strconv.Itoa(len(r.pending)-1) + markEnd
 }
 
 // settle asks for the values that a tree lacks, and returns the tree.
 func (r *reader) settle(n *doctree.Node) *doctree.Node {
 	if n.Kind == doctree.Text {
-		for _, m := range marked.FindAllStringSubmatch(n.Text, -1) {
-			if i, err := strconv.Atoi(m[1]); err == nil && i < len(r.pending) {
+		for _, i := range marksIn(n.Text) {
+			if i < len(r.pending) {
 				r.askFor(n, r.pending[i].key, r.pending[i].what, r.pending[i].fix)
 			}
 		}
@@ -186,7 +204,7 @@ func (r *reader) render(file string, src []byte, inJSON bool) []byte {
 			r.wrong(at, "the templates make too much text", "")
 			return nil
 		}
-		if marked.MatchString(value) && inJSON && !inside.after(b.String()) {
+		if inJSON && len(marksIn(value)) > 0 && !inside.after(b.String()) {
 			value = `"` + value + `"`
 		}
 		b.WriteString(value)

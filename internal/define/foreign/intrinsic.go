@@ -15,9 +15,9 @@ var noValue = &doctree.Node{Kind: doctree.Null}
 
 // namesOnly are members whose values only name something on AWS that a reference of this host answers, or that has no
 // effect here: a name that AWS would make up may be another one.
-var namesOnly = map[string]bool{
-	"TaskRoleArn": true, "ExecutionRoleArn": true, "ValueFrom": true, "CredentialsParameter": true, "FilesystemId": true, "FileSystemId": true,
-	"AccessPointId": true, "LogConfiguration": true, "EnvironmentFiles": true, "FirelensConfiguration": true, "CredentialSpecs": true,
+var namesOnly = []string{
+	"TaskRoleArn", "ExecutionRoleArn", "ValueFrom", "CredentialsParameter", "FilesystemId", "FileSystemId",
+	"AccessPointId", "LogConfiguration", "EnvironmentFiles", "FirelensConfiguration", "CredentialSpecs",
 }
 
 // eval evaluates the functions of a value. With name, the value only names something on AWS. What has no value is
@@ -41,7 +41,7 @@ func (s *stack) eval(n *doctree.Node, name bool) *doctree.Node {
 		}
 		out := s.object(n)
 		for _, f := range n.Fields {
-			if v := s.eval(f.Value, name || namesOnly[f.Key]); v != noValue {
+			if v := s.eval(f.Value, name || slices.Contains(namesOnly, f.Key)); v != noValue {
 				out.Fields = append(out.Fields, doctree.Field{Key: f.Key, Line: f.Line, Col: f.Col, Value: v})
 			}
 		}
@@ -310,9 +310,6 @@ func (s *stack) allowed(id string, p *doctree.Node, v string) {
 	}
 }
 
-// facts that do not depend on an account.
-var constants = map[string]string{"AWS::Partition": "aws", "AWS::URLSuffix": "amazonaws.com"}
-
 // fact returns a pseudo parameter.
 func (s *stack) fact(at *doctree.Node, id string, name bool) (string, bool) {
 	if v, ok := s.param(id); ok {
@@ -321,9 +318,11 @@ func (s *stack) fact(at *doctree.Node, id string, name bool) (string, bool) {
 	if v := s.facts[id]; v != "" {
 		return v, true
 	}
-	switch v := constants[id]; {
-	case v != "":
-		return v, true
+	switch {
+	case id == "AWS::Partition":
+		return "aws", true
+	case id == "AWS::URLSuffix":
+		return "amazonaws.com", true
 	case id == "AWS::StackName":
 		return s.name, true
 	case id == "AWS::StackId":
@@ -361,28 +360,25 @@ func (s *stack) standIn(at *doctree.Node, what, stand string) {
 
 // kind of a resource whose names podtask can tell as far as the template does.
 type resourceKind struct {
-	name  string            // the property that names it
-	ref   string            // what Ref returns
-	attrs map[string]string // what GetAtt returns
+	kind  string
+	name  string      // the property that names it
+	ref   string      // what Ref returns
+	attrs [][2]string // attributes, and what GetAtt returns
 }
 
 // The words in braces stand for the name, region and account. An ARN of a secret is never complete.
-var resourceKinds = map[string]resourceKind{
-	"AWS::IAM::Role":              {"RoleName", "{name}", map[string]string{"Arn": "arn:{partition}:iam::{account}:role/{name}"}},
-	"AWS::Logs::LogGroup":         {"LogGroupName", "{name}", map[string]string{"Arn": "arn:{partition}:logs:{region}:{account}:log-group:{name}:*"}},
-	"AWS::SecretsManager::Secret": {"Name", "arn:{partition}:secretsmanager:{region}:{account}:secret:{name}", nil},
-	"AWS::SSM::Parameter":         {"Name", "{name}", nil},
-	"AWS::SQS::Queue": {"QueueName", "https://sqs.{region}.amazonaws.com/{account}/{name}", map[string]string{
-		"Arn": "arn:{partition}:sqs:{region}:{account}:{name}", "QueueName": "{name}", "QueueUrl": "https://sqs.{region}.amazonaws.com/{account}/{name}",
-	}},
-	"AWS::SNS::Topic":      {"TopicName", "arn:{partition}:sns:{region}:{account}:{name}", map[string]string{"TopicName": "{name}", "TopicArn": "arn:{partition}:sns:{region}:{account}:{name}"}},
-	"AWS::DynamoDB::Table": {"TableName", "{name}", map[string]string{"Arn": "arn:{partition}:dynamodb:{region}:{account}:table/{name}"}},
-	"AWS::S3::Bucket":      {"BucketName", "{name}", map[string]string{"Arn": "arn:{partition}:s3:::{name}", "DomainName": "{name}.s3.amazonaws.com"}},
-	"AWS::ECR::Repository": {"RepositoryName", "{name}", map[string]string{
-		"Arn": "arn:{partition}:ecr:{region}:{account}:repository/{name}", "RepositoryUri": "{account}.dkr.ecr.{region}.amazonaws.com/{name}",
-	}},
-	"AWS::ECS::Cluster": {"ClusterName", "{name}", map[string]string{"Arn": "arn:{partition}:ecs:{region}:{account}:cluster/{name}"}},
-	"AWS::ECS::Service": {"ServiceName", "{name}", map[string]string{"Name": "{name}"}},
+var resourceKinds = []resourceKind{
+	{"AWS::IAM::Role", "RoleName", "{name}", [][2]string{{"Arn", "arn:{partition}:iam::{account}:role/{name}"}}},
+	{"AWS::Logs::LogGroup", "LogGroupName", "{name}", [][2]string{{"Arn", "arn:{partition}:logs:{region}:{account}:log-group:{name}:*"}}},
+	{"AWS::SecretsManager::Secret", "Name", "arn:{partition}:secretsmanager:{region}:{account}:secret:{name}", nil},
+	{"AWS::SSM::Parameter", "Name", "{name}", nil},
+	{"AWS::SQS::Queue", "QueueName", "https://sqs.{region}.amazonaws.com/{account}/{name}", [][2]string{{"Arn", "arn:{partition}:sqs:{region}:{account}:{name}"}, {"QueueName", "{name}"}, {"QueueUrl", "https://sqs.{region}.amazonaws.com/{account}/{name}"}}},
+	{"AWS::SNS::Topic", "TopicName", "arn:{partition}:sns:{region}:{account}:{name}", [][2]string{{"TopicName", "{name}"}, {"TopicArn", "arn:{partition}:sns:{region}:{account}:{name}"}}},
+	{"AWS::DynamoDB::Table", "TableName", "{name}", [][2]string{{"Arn", "arn:{partition}:dynamodb:{region}:{account}:table/{name}"}}},
+	{"AWS::S3::Bucket", "BucketName", "{name}", [][2]string{{"Arn", "arn:{partition}:s3:::{name}"}, {"DomainName", "{name}.s3.amazonaws.com"}}},
+	{"AWS::ECR::Repository", "RepositoryName", "{name}", [][2]string{{"Arn", "arn:{partition}:ecr:{region}:{account}:repository/{name}"}, {"RepositoryUri", "{account}.dkr.ecr.{region}.amazonaws.com/{name}"}}},
+	{"AWS::ECS::Cluster", "ClusterName", "{name}", [][2]string{{"Arn", "arn:{partition}:ecs:{region}:{account}:cluster/{name}"}}},
+	{"AWS::ECS::Service", "ServiceName", "{name}", [][2]string{{"Name", "{name}"}}},
 }
 
 // physical returns what Ref (for an empty attribute) or GetAtt returns of a resource. A name that AWS makes up can
@@ -399,10 +395,18 @@ func (s *stack) physical(at *doctree.Node, id string, r *doctree.Node, attr stri
 	if kind == "AWS::ECS::TaskDefinition" {
 		return s.arnOf(id)
 	}
-	known := resourceKinds[kind]
+	var known resourceKind
+	if i := slices.IndexFunc(resourceKinds, func(k resourceKind) bool { return k.kind == kind }); i >= 0 {
+		known = resourceKinds[i]
+	}
 	form := known.ref
 	if attr != "" {
-		form = known.attrs[attr]
+		form = ""
+	}
+	for _, a := range known.attrs {
+		if a[0] == attr {
+			form = a[1]
+		}
 	}
 	own := r.Member("Properties").Member(known.name)
 	ask := func() string {

@@ -11,12 +11,29 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
-// functionTags are the short forms of CloudFormation's functions.
-var functionTags = map[string]string{
-	"!Ref": "Ref", "!Condition": "Condition", "!Base64": "Fn::Base64", "!Cidr": "Fn::Cidr", "!FindInMap": "Fn::FindInMap",
-	"!GetAtt": "Fn::GetAtt", "!GetAZs": "Fn::GetAZs", "!If": "Fn::If", "!ImportValue": "Fn::ImportValue", "!Join": "Fn::Join",
-	"!Select": "Fn::Select", "!Split": "Fn::Split", "!Sub": "Fn::Sub", "!Transform": "Fn::Transform", "!And": "Fn::And", "!Or": "Fn::Or",
-	"!Not": "Fn::Not", "!Equals": "Fn::Equals", "!Length": "Fn::Length", "!ToJsonString": "Fn::ToJsonString",
+// functionTags returns the short forms of CloudFormation's functions.
+func functionTags() map[string]string {
+	return map[string]string{
+		"!Ref": "Ref", "!Condition": "Condition", "!Base64": "Fn::Base64", "!Cidr": "Fn::Cidr", "!FindInMap": "Fn::FindInMap",
+		"!GetAtt": "Fn::GetAtt", "!GetAZs": "Fn::GetAZs", "!If": "Fn::If", "!ImportValue": "Fn::ImportValue", "!Join": "Fn::Join",
+		"!Select": "Fn::Select", "!Split": "Fn::Split", "!Sub": "Fn::Sub", "!Transform": "Fn::Transform", "!And": "Fn::And", "!Or": "Fn::Or",
+		"!Not": "Fn::Not", "!Equals": "Fn::Equals", "!Length": "Fn::Length", "!ToJsonString": "Fn::ToJsonString",
+	}
+}
+
+// replaceBetween replaces what stands between open and end, with them, by what of returns for it.
+func replaceBetween(text, open, end string, of func(name string) string) string {
+	var b strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, open)
+		name, after, closed := strings.Cut(rest, end)
+		if !found || !closed {
+			b.WriteString(text)
+			return b.String()
+		}
+		b.WriteString(before + of(name))
+		text = after
+	}
 }
 
 // detect returns what documents are, and the function that finds their workloads.
@@ -176,6 +193,7 @@ func shellWord(s string) string {
 		return s
 	}
 	if strings.ContainsFunc(s, unicode.IsControl) { // which a terminal would act on
+		controls := strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\t", `\t`, "\r", `\r`) // as $'...' has them
 		return "$'" + controls.Replace(strings.Map(func(c rune) rune {
 			if unicode.IsControl(c) && !strings.ContainsRune("\n\t\r", c) {
 				return unicode.ReplacementChar
@@ -185,9 +203,6 @@ func shellWord(s string) string {
 	}
 	return "'" + strings.ReplaceAll(s, "'", `'\''`) + "'"
 }
-
-// controls writes characters as $'...' has them.
-var controls = strings.NewReplacer(`\`, `\\`, "'", `\'`, "\n", `\n`, "\t", `\t`, "\r", `\r`)
 
 // Shell returns words as a line for a shell.
 func Shell(words ...string) string {

@@ -350,7 +350,7 @@ func (r *reader) choose(all []*workload) *workload {
 
 // parse reads the documents of a file.
 func (r *reader) parse(file string, src []byte) ([]*doctree.Node, bool) {
-	docs, err := doctree.Tagged(src, limits(src), functionTags)
+	docs, err := doctree.Tagged(src, limits(src), functionTags())
 	var syntax *doctree.SyntaxError
 	switch {
 	case errors.As(err, &syntax):

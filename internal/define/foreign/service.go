@@ -33,27 +33,40 @@ func ofNode(n *doctree.Node) serviceMembers {
 	return serviceMembers{n.Fields, func(v *doctree.Node) *doctree.Node { return v }}
 }
 
-// lostOfService says what becomes of the members of a service that podtask has no use for. An empty text loses
-// nothing. Members that are absent here are read by service.
-var lostOfService = map[string][2]string{
-	"serviceName": {}, "cluster": {}, "taskDefinition": {}, "clientToken": {}, "forceNewDeployment": {}, "enableExecuteCommand": {},
-	"platformVersion": {}, "role": {}, "enableECSManagedTags": {}, "propagateTags": {}, "availabilityZoneRebalancing": {}, "launchType": {}, "deploymentController": {},
-	// What DescribeServices adds.
-	"serviceArn": {}, "clusterArn": {}, "status": {}, "runningCount": {}, "pendingCount": {}, "deployments": {}, "events": {}, "createdAt": {}, "createdBy": {},
-	"roleArn": {}, "platformFamily": {}, "taskSets": {}, "currentServiceDeployment": {}, "currentServiceRevisions": {}, "resourceManagementType": {},
+// lostMember is a member that podtask has no use for, and what is lost with it.
+type lostMember struct{ member, what, fix string }
 
-	"capacityProviderStrategy": {"capacityProviderStrategy: all copies run on this host", ""},
-	"networkConfiguration":     {"networkConfiguration: there are no subnets, security groups or public addresses here", "publish ports with --listen, and restrict them with an IP address, as in --listen 127.0.0.1:8080=app:80"},
-	"placementConstraints":     {"placementConstraints: all copies run on this host", ""},
-	"placementStrategy":        {"placementStrategy: all copies run on this host", ""},
-	"placementStrategies":      {"placementStrategies: all copies run on this host", ""},
-	"serviceRegistries":        {"serviceRegistries: the copies are not registered in Cloud Map", "reach the service by the address of --listen"},
-	"serviceConnectConfiguration": {"serviceConnectConfiguration: there is no proxy of Service Connect; other services are not reachable by their names of it",
-		"reach the service by the address of --listen"},
-	"volumeConfigurations":     {"volumeConfigurations: EBS volumes cannot be attached here", "give --map-volume NAME=PATH"},
-	"vpcLatticeConfigurations": {"vpcLatticeConfigurations: there is no VPC Lattice here", ""},
-	"tags":                     {"tags of the service: a service has none here; those of the task definition stay", ""},
-	"monitoring":               {"monitoring: `podtask agent --metrics-listen` has metrics of Prometheus", ""},
+// find returns what is lost with a member; nil for a member that is not in the list.
+func find(all []lostMember, member string) *lostMember {
+	for i := range all {
+		if all[i].member == member {
+			return &all[i]
+		}
+	}
+	return nil
+}
+
+// lostOfService says what becomes of the members of a service that podtask has no use for.
+var lostOfService = []lostMember{
+	{"capacityProviderStrategy", "capacityProviderStrategy: all copies run on this host", ""},
+	{"networkConfiguration", "networkConfiguration: there are no subnets, security groups or public addresses here", "publish ports with --listen, and restrict them with an IP address, as in --listen 127.0.0.1:8080=app:80"},
+	{"placementConstraints", "placementConstraints: all copies run on this host", ""},
+	{"placementStrategy", "placementStrategy: all copies run on this host", ""},
+	{"placementStrategies", "placementStrategies: all copies run on this host", ""},
+	{"serviceRegistries", "serviceRegistries: the copies are not registered in Cloud Map", "reach the service by the address of --listen"},
+	{"serviceConnectConfiguration", "serviceConnectConfiguration: there is no proxy of Service Connect; other services are not reachable by their names of it", "reach the service by the address of --listen"},
+	{"volumeConfigurations", "volumeConfigurations: EBS volumes cannot be attached here", "give --map-volume NAME=PATH"},
+	{"vpcLatticeConfigurations", "vpcLatticeConfigurations: there is no VPC Lattice here", ""},
+	{"tags", "tags of the service: a service has none here; those of the task definition stay", ""},
+	{"monitoring", "monitoring: `podtask agent --metrics-listen` has metrics of Prometheus", ""},
+}
+
+// quietOfService are members that lose nothing: a service here has them without being asked, or they only describe it.
+var quietOfService = []string{
+	"serviceName", "cluster", "taskDefinition", "clientToken", "forceNewDeployment", "enableExecuteCommand", "platformVersion", "role",
+	"enableECSManagedTags", "propagateTags", "availabilityZoneRebalancing", "launchType", "deploymentController", "serviceArn", "clusterArn", "status",
+	"runningCount", "pendingCount", "deployments", "events", "createdAt", "createdBy", "roleArn", "platformFamily", "taskSets",
+	"currentServiceDeployment", "currentServiceRevisions", "resourceManagementType",
 }
 
 // service turns a service into a command line. Def is its task definition, whose fixed ports it may take out.
@@ -86,9 +99,9 @@ func (r *reader) service(res *Result, m serviceMembers, def *doctree.Node) {
 	}
 	s.Flags = append(s.Flags, r.listeners(m, def, count)...)
 	for _, f := range m.fields {
-		if lost := lostOfService[f.Key]; lost[0] != "" && !f.Value.Empty() {
-			r.lose(f.Value, lost[0], lost[1])
-		} else if _, known := lostOfService[f.Key]; !known && !slices.Contains(honoredOfService, f.Key) && !f.Value.Empty() {
+		if lost := find(lostOfService, f.Key); lost != nil && !f.Value.Empty() {
+			r.lose(f.Value, lost.what, lost.fix)
+		} else if lost == nil && !slices.Contains(quietOfService, f.Key) && !slices.Contains(honoredOfService, f.Key) && !f.Value.Empty() {
 			r.lose(f.Value, "the member "+f.Key+" of the service is not known here", "")
 		}
 	}

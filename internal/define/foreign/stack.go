@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -226,12 +225,11 @@ func (s *stack) exists(f doctree.Field) bool {
 	return c == nil || s.condition(c, textOf(c))
 }
 
-var cdkSuffix = regexp.MustCompile(`^(.+)[0-9A-F]{8}$`)
-
 // nameOf is what a resource without a name of its own is called: its logical ID without what CDK appends.
 func nameOf(id string) string {
-	if m := cdkSuffix.FindStringSubmatch(id); m != nil {
-		return m[1]
+	const hash = 8 // digits
+	if cut := len(id) - hash; cut > 0 && strings.Trim(id[cut:], "0123456789ABCDEF") == "" {
+		return id[:cut]
 	}
 	return id
 }
@@ -481,15 +479,17 @@ func (a *assembly) others() {
 }
 
 // keys of CloudFormation that are not those of ECS with a small first letter.
-var spellings = map[string]string{
-	"EFSVolumeConfiguration": "efsVolumeConfiguration", "FilesystemId": "fileSystemId", "IAM": "iam", "EnableECSManagedTags": "enableECSManagedTags",
-	"FSxWindowsFileServerVolumeConfiguration": "fsxWindowsFileServerVolumeConfiguration", "ProxyConfigurationProperties": "properties",
-	"S3FilesVolumeConfiguration": "s3filesVolumeConfiguration", "VPCLatticeConfigurations": "vpcLatticeConfigurations", "PlacementStrategies": "placementStrategy",
+var spellings = [][2]string{
+	{"EFSVolumeConfiguration", "efsVolumeConfiguration"}, {"FilesystemId", "fileSystemId"}, {"IAM", "iam"}, {"EnableECSManagedTags", "enableECSManagedTags"},
+	{"FSxWindowsFileServerVolumeConfiguration", "fsxWindowsFileServerVolumeConfiguration"}, {"ProxyConfigurationProperties", "properties"},
+	{"S3FilesVolumeConfiguration", "s3filesVolumeConfiguration"}, {"VPCLatticeConfigurations", "vpcLatticeConfigurations"}, {"PlacementStrategies", "placementStrategy"},
 }
 
 func lowerKey(key string) string {
-	if s, ok := spellings[key]; ok {
-		return s
+	for _, s := range spellings {
+		if s[0] == key {
+			return s[1]
+		}
 	}
 	if key == "" {
 		return key
@@ -515,7 +515,14 @@ func (s *stack) lower(n *doctree.Node, in string) *doctree.Node {
 	return out
 }
 
-var wholeDynamic = regexp.MustCompile(`^\{\{resolve:(secretsmanager|ssm|ssm-secure):([^}]+)\}\}$`)
+// wholeDynamic splits a text that is a dynamic reference and nothing else into its service and the rest.
+func wholeDynamic(text string) (service, rest string, ok bool) {
+	text, opened := strings.CutPrefix(text, "{{resolve:")
+	text, closed := strings.CutSuffix(text, "}}")
+	service, rest, ok = strings.Cut(text, ":")
+	ok = ok && opened && closed && rest != "" && !strings.Contains(rest, "}")
+	return service, rest, ok && slices.Contains([]string{"secretsmanager", "ssm", "ssm-secure"}, service)
+}
 
 // dynamicSecrets makes secrets of variables whose value CloudFormation would read from Secrets Manager or SSM.
 func (s *stack) dynamicSecrets(def *doctree.Node) {
@@ -526,8 +533,8 @@ func (s *stack) dynamicSecrets(def *doctree.Node) {
 		}
 		var kept []*doctree.Node
 		for _, v := range env.Items {
-			m := wholeDynamic.FindStringSubmatch(textOf(v.Member("value")))
-			if m == nil {
+			service, rest, ok := wholeDynamic(textOf(v.Member("value")))
+			if !ok {
 				kept = append(kept, v)
 				continue
 			}
@@ -536,7 +543,7 @@ func (s *stack) dynamicSecrets(def *doctree.Node) {
 				secrets = s.list(v)
 				set(c, "secrets", secrets)
 			}
-			secrets.Items = append(secrets.Items, s.object(v, "name", v.Member("name"), "valueFrom", s.textAt(v, dynamicName(m[1], m[2]))))
+			secrets.Items = append(secrets.Items, s.object(v, "name", v.Member("name"), "valueFrom", s.textAt(v, dynamicName(service, rest))))
 		}
 		env.Items = kept
 	}
@@ -563,17 +570,15 @@ func dynamicName(service, rest string) string {
 	return id + ":" + strings.Join(parts, ":")
 }
 
-var anyDynamic = regexp.MustCompile(`\{\{resolve:([^}]*)\}\}`)
-
 // leftDynamic replaces the dynamic references that are left by their values, which the user gives.
 func (s *stack) leftDynamic(n *doctree.Node, depth int) {
 	if n.Kind == doctree.Text && strings.Contains(n.Text, "{{resolve:") {
-		n.Text = anyDynamic.ReplaceAllStringFunc(n.Text, func(ref string) string {
-			key := strings.TrimSuffix(strings.TrimPrefix(ref, "{{"), "}}")
+		n.Text = replaceBetween(n.Text, "{{resolve:", "}}", func(name string) string {
+			key := "resolve:" + name
 			if v, ok := s.param(key); ok {
 				return v
 			}
-			s.ask(n, key, "CloudFormation reads a value from "+strings.TrimPrefix(key, "resolve:")+" here")
+			s.ask(n, key, "CloudFormation reads a value from "+name+" here")
 			return ""
 		})
 	}

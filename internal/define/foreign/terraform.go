@@ -2,7 +2,6 @@ package foreign
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -182,7 +181,27 @@ func references(expression *doctree.Node) (all []string) {
 	return all
 }
 
-var moduleName = regexp.MustCompile(`^module\.([A-Za-z0-9_-]+)(\[[^\]]*\])?\.([A-Za-z0-9_-]+)`)
+// moduleOutput splits module.NAME[INDEX].OUTPUT; what follows is left out.
+func moduleOutput(ref string) (name, index, output string, ok bool) {
+	rest := strings.TrimPrefix(ref, "module.")
+	end := strings.IndexAny(rest, ".[")
+	if end < 0 {
+		return "", "", "", false
+	}
+	name, rest = rest[:end], rest[end:]
+	if rest[0] == '[' {
+		end := strings.IndexByte(rest, ']')
+		if end < 0 {
+			return "", "", "", false
+		}
+		index, rest = rest[:end+1], rest[end+1:]
+	}
+	output, ok = strings.CutPrefix(rest, ".")
+	if i := strings.IndexAny(output, ".["); i >= 0 {
+		output = output[:i]
+	}
+	return name, index, output, ok && output != ""
+}
 
 // referenced returns the task definitions that references in a module lead to, through variables and outputs.
 func (p *plan) referenced(module string, refs []string, from *resource, depth int) (found []*resource) {
@@ -208,13 +227,13 @@ func (p *plan) referenced(module string, refs []string, from *resource, depth in
 			expression := p.configOf(parent).Member("module_calls").Member(call).Member("expressions").Member(name)
 			add(p.referenced(parent, references(expression), from, depth+1))
 		case strings.HasPrefix(ref, "module."):
-			m := moduleName.FindStringSubmatch(ref)
-			if m == nil {
+			name, index, member, ok := moduleOutput(ref)
+			if !ok {
 				continue
 			}
-			output := p.configOf(module).Member("module_calls").Member(m[1]).Member("module").Member("outputs").Member(m[3])
-			for _, child := range p.modulesCalled(module, m[1]) {
-				if literal := strings.ContainsAny(m[2], `"0123456789`); literal && !strings.HasSuffix(child, m[2]) {
+			output := p.configOf(module).Member("module_calls").Member(name).Member("module").Member("outputs").Member(member)
+			for _, child := range p.modulesCalled(module, name) {
+				if literal := strings.ContainsAny(index, `"0123456789`); literal && !strings.HasSuffix(child, index) {
 					continue
 				}
 				add(p.referenced(child, references(output.Member("expression")), from, depth+1))
