@@ -27,14 +27,13 @@ var lostOfCopilot = []lostMember{
 	{"subscribe", "subscribe: no queue of SQS is made, and COPILOT_QUEUE_URI is not set", "set COPILOT_QUEUE_URI in variables"},
 	{"logging", "logging: the log router of Copilot is not started", "write a container with firelensConfiguration into the definition (docs/logs.md)"},
 	{"alb", "alb: there is no load balancer here", ""},
-	{"nlb", "nlb: there is no load balancer here", "give --listen to podtask service create"},
 	{"retries", "retries: a run that fails is not repeated", ""},
 }
 
 // readOfCopilot are the members that copilot reads.
 var readOfCopilot = []string{
 	"name", "type", "image", "http", "cpu", "memory", "count", "variables", "secrets", "sidecars", "entrypoint", "command", "env_file", "storage", "platform",
-	"deployment", "on", "timeout", "taskdef_overrides", "environments", "build", "exec",
+	"deployment", "on", "timeout", "taskdef_overrides", "environments", "build", "exec", "nlb",
 }
 
 // copilot reads a manifest of Copilot.
@@ -70,7 +69,7 @@ func (r *reader) manifest(res *Result, root *doctree.Node) *doctree.Node {
 	if kind == "Scheduled Job" {
 		c.job(res, def)
 	} else {
-		c.service(res)
+		c.service(res, def)
 	}
 	return def
 }
@@ -466,7 +465,7 @@ func (c *copilotManifest) count() int {
 }
 
 // service makes the command of a service.
-func (c *copilotManifest) service(res *Result) {
+func (c *copilotManifest) service(res *Result, def *doctree.Node) {
 	s := &Service{Flags: []string{"--count", fmt.Sprint(c.count())}}
 	res.Service = s
 	switch rolling := textOf(c.root.Member("deployment").Member("rolling")); rolling {
@@ -478,6 +477,66 @@ func (c *copilotManifest) service(res *Result) {
 	if a := c.root.Member("deployment").Member("rollback_alarms"); a != nil {
 		c.lose(a, "deployment.rollback_alarms: no alarm of CloudWatch is asked here", "write a reference for each alarm, and give --alarm NAME (docs/references.md)")
 	}
+	c.networkBalancer(s, def)
+	c.http(s, def)
+}
+
+// networkBalancer turns the listeners of nlb into addresses of the service.
+func (c *copilotManifest) networkBalancer(s *Service, def *doctree.Node) {
+	nlb := c.root.Member("nlb")
+	if nlb == nil || nlb.Kind != doctree.Object {
+		return
+	}
+	for _, l := range append([]*doctree.Node{nlb}, items(nlb.Member("additional_listeners"))...) {
+		word, protocol, _ := strings.Cut(textOf(l.Member("port")), "/")
+		from, ok := intOf(c.textAt(l, word))
+		if !ok {
+			continue
+		}
+		container, to := plain(c.name), from
+		if target := l.Member("target_container"); target != nil {
+			container = plain(textOf(target))
+		} else if c.port != 0 && l == nlb {
+			to = c.port
+		}
+		if v, ok := intOf(l.Member("target_port")); ok {
+			to = v
+		}
+		if protocol == "udp" {
+			c.lose(l, fmt.Sprintf("nlb: port %d/udp, because a service forwards TCP only", from), "")
+			continue
+		}
+		if from < 1024 { // which users may not open
+			from += 8000
+		}
+		c.publish(def, container, to)
+		s.Flags = append(s.Flags, "--listen", fmt.Sprintf("%d=%s:%d", from, container, to))
+		c.lose(l, fmt.Sprintf("nlb: certificates and health checks of the load balancer; the service listens on port %d instead", from), "")
+	}
+}
+
+// publish gives a container a port, if it has it not yet.
+func (c *copilotManifest) publish(def *doctree.Node, name string, port int) {
+	for _, ctr := range items(def.Member("containerDefinitions")) {
+		if textOf(ctr.Member("name")) != name {
+			continue
+		}
+		ports := ctr.Member("portMappings")
+		if ports == nil {
+			ports = c.list(ctr)
+			set(ctr, "portMappings", ports)
+		}
+		for _, p := range ports.Items {
+			if have, _ := intOf(p.Member("containerPort")); have == port {
+				return
+			}
+		}
+		ports.Items = append(ports.Items, c.object(ctr, "containerPort", c.number(ctr, port)))
+	}
+}
+
+// http turns the rules of a load balancer into an address of the service.
+func (c *copilotManifest) http(s *Service, def *doctree.Node) {
 	http := c.root.Member("http")
 	if http == nil || http.Kind != doctree.Object {
 		return
@@ -511,6 +570,7 @@ func (c *copilotManifest) service(res *Result) {
 	if at < 1024 { // which users may not open
 		at += 8000
 	}
+	c.publish(def, container, port)
 	s.Flags = append(s.Flags, "--listen", fmt.Sprintf("%d=%s:%d", at, container, port))
 	c.lose(http, fmt.Sprintf("http: host names, paths, certificates and health checks of the load balancer; the service listens on port %d instead", at), "write image.healthcheck, so that podtask knows which copies are healthy")
 }

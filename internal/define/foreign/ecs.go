@@ -85,7 +85,21 @@ func (r *reader) finish(res *Result) {
 	}
 	remove(def, "family")
 	def.Fields = slices.Insert(def.Fields, 0, doctree.Field{Key: "family", Line: def.Line, Col: def.Col, Value: r.textAt(def, name)})
+	for _, c := range items(def.Member("containerDefinitions")) {
+		r.withoutReserved(c)
+	}
 	dropEmpty(def)
+}
+
+// withoutReserved takes the labels out of a container that podtask sets itself.
+func (r *reader) withoutReserved(c *doctree.Node) {
+	labels := c.Member("dockerLabels")
+	for _, f := range slices.Clone(fields(labels)) {
+		if strings.HasPrefix(f.Key, "podtask.") || strings.HasPrefix(f.Key, "com.amazonaws.ecs.") {
+			r.lose(f.Value, "the label "+doctree.Quote(f.Key)+": names that begin so are reserved", "rename it")
+			remove(labels, f.Key)
+		}
+	}
 }
 
 // dropEmpty takes out members that say nothing. An empty text in a list, or of a name, stays.

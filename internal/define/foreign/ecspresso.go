@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"path"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -169,13 +170,16 @@ func (r *reader) render(file string, src []byte, inJSON bool) []byte {
 	}
 	var b strings.Builder
 	line, rest := 1, text
-	inside := textState{}
+	inside, blocks := textState{}, conditions{}
 	for {
 		before, after, found := strings.Cut(rest, "{{")
 		line += strings.Count(before, "\n")
 		at := &doctree.Node{Line: line, Col: len(before) - strings.LastIndex(before, "\n")}
 		r.files[at] = file
 		if !found {
+			if len(blocks) > 0 {
+				r.wrong(at, "a template {{ if }} has no {{ end }}", "")
+			}
 			b.WriteString(before)
 			return []byte(b.String())
 		}
@@ -188,7 +192,9 @@ func (r *reader) render(file string, src []byte, inJSON bool) []byte {
 		if strings.HasPrefix(action, "- ") {
 			before, action = strings.TrimRight(before, " \t\r\n"), action[2:]
 		}
-		b.WriteString(before)
+		if blocks.active() {
+			b.WriteString(before)
+		}
 		if strings.HasSuffix(action, " -") {
 			action = strings.TrimSuffix(action, " -")
 			trimmed := strings.TrimLeft(tail, " \t\r\n")
@@ -197,6 +203,9 @@ func (r *reader) render(file string, src []byte, inJSON bool) []byte {
 		}
 		rest = tail
 		if action = strings.TrimSpace(action); strings.HasPrefix(action, "/*") {
+			continue
+		}
+		if r.block(at, action, &blocks) || !blocks.active() {
 			continue
 		}
 		value := r.action(at, action)
@@ -209,6 +218,39 @@ func (r *reader) render(file string, src []byte, inJSON bool) []byte {
 		}
 		b.WriteString(value)
 	}
+}
+
+// conditions are the {{ if }} that are open, and whether the text in each counts.
+type conditions []bool
+
+func (c conditions) active() bool { return !slices.Contains(c, false) }
+
+// block handles if, else and end, and reports whether an action is one of them. What is tested is true if it is not
+// empty.
+func (r *reader) block(at *doctree.Node, action string, open *conditions) bool {
+	word, rest, _ := strings.Cut(action, " ")
+	last := len(*open) - 1
+	switch {
+	case word == "if" && strings.TrimSpace(rest) != "":
+		value := ""
+		if open.active() {
+			rest = strings.TrimSpace(rest)
+			if strings.HasPrefix(rest, "(") && strings.HasSuffix(rest, ")") {
+				rest = rest[1 : len(rest)-1]
+			}
+			value = r.action(at, rest)
+			r.settle(r.textAt(at, value))
+		}
+		*open = append(*open, value != "")
+		return true
+	case action == "else" && last >= 0:
+		(*open)[last] = !(*open)[last]
+		return true
+	case action == "end" && last >= 0:
+		*open = (*open)[:last]
+		return true
+	}
+	return false
 }
 
 // textState tells whether JSON that grows ends within a text.

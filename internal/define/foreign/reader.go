@@ -291,6 +291,9 @@ func (r *reader) param(keys ...string) (string, bool) {
 
 // unusedParams reports parameters that nothing asks for.
 func (r *reader) unusedParams() {
+	if len(r.problems) > 0 {
+		return // not everything was read
+	}
 	for _, name := range slices.Sorted(maps.Keys(r.Params)) {
 		if r.used[name] || slices.Contains(r.known, name) {
 			continue
@@ -316,6 +319,7 @@ func (r *reader) choose(all []*workload) *workload {
 	switch {
 	case len(all) == 0:
 		r.problems = append(r.problems, taskdef.Problem{File: r.File, Message: "there is no task definition, service or Pod in it"})
+		r.problems = append(r.problems, r.lost...) // such as templates that could not be read
 		return nil
 	case r.Service == "" && len(all) > 1:
 		r.problems = append(r.problems, taskdef.Problem{File: r.File, Message: fmt.Sprintf("it has %d services, schedules and task definitions that could be meant: %s", len(all), list), Fix: "choose one with --service NAME"})
