@@ -62,15 +62,13 @@ func (r *reader) manifest(res *Result, root *doctree.Node) *doctree.Node {
 			r.lose(f.Value, "the member "+f.Key+" of the manifest is not known here", "")
 		}
 	}
-	if n := root.Member("taskdef_overrides"); n != nil && !n.Empty() {
-		r.lose(n, "taskdef_overrides are not applied", "change the definition after the import")
-	}
 	def := c.definition()
 	if kind == "Scheduled Job" {
 		c.job(res, def)
 	} else {
 		c.service(res, def)
 	}
+	r.overrides(def, root.Member("taskdef_overrides"))
 	return def
 }
 

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podtask/podtask/internal/define/calendar"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -218,6 +219,11 @@ func (r *reader) schedule(res *Result, at *doctree.Node, expression, zone string
 	}
 	if expression == "" {
 		r.wrong(at, "the schedule has no expression", "")
+		return
+	}
+	if _, err := calendar.EventBridge(expression); err != nil {
+		r.lose(at, "a schedule: "+err.Error(), "write other times with podtask schedule create --at")
+		return
 	}
 	res.Schedules = append(res.Schedules, s)
 }

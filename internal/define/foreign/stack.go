@@ -367,7 +367,7 @@ func (s *stack) ecsTargets(f doctree.Field) (all []*doctree.Node) {
 func (s *stack) buildService(res *Result, f doctree.Field) *doctree.Node {
 	properties := f.Value.Member("Properties")
 	def := s.definitionAt(f.Value, properties.Member("TaskDefinition"))
-	m := serviceMembers{eval: func(n *doctree.Node) *doctree.Node { return s.lower(s.eval(n, false), "") }}
+	m := serviceMembers{eval: func(n *doctree.Node) *doctree.Node { return s.lowerTree(s.eval(n, false), "") }}
 	for _, p := range fields(properties) {
 		if v := s.unIf(p.Value); v != nil {
 			if p.Key == "LoadBalancers" {
@@ -436,7 +436,7 @@ func (s *stack) definition(n *doctree.Node) *doctree.Node {
 		s.wrong(n, "the task definition has no Properties", "")
 		return emptyAt(n)
 	}
-	out := s.lower(s.eval(properties, false), "")
+	out := s.lowerTree(s.eval(properties, false), "")
 	s.dynamicSecrets(out)
 	return out
 }
@@ -497,20 +497,23 @@ func lowerKey(key string) string {
 	return strings.ToLower(key[:1]) + key[1:]
 }
 
-// lower spells the members of a value as ECS does. In is the member that it is; keys of maps are those of the user.
-func (s *stack) lower(n *doctree.Node, in string) *doctree.Node {
-	out := s.put(&doctree.Node{Kind: n.Kind, Text: n.Text}, n)
+// isMap reports whether the keys in a member are those of the user.
+func isMap(member string) bool {
+	return slices.Contains([]string{"Options", "DockerLabels", "DriverOpts", "Labels"}, member)
+}
+
+// lowerTree spells the members of a value as ECS does. In is the member that it is.
+func (r *reader) lowerTree(n *doctree.Node, in string) *doctree.Node {
+	out := r.put(&doctree.Node{Kind: n.Kind, Text: n.Text}, n)
 	for _, item := range n.Items {
-		out.Items = append(out.Items, s.lower(item, in))
+		out.Items = append(out.Items, r.lowerTree(item, in))
 	}
 	for _, f := range n.Fields {
 		key := f.Key
-		switch in {
-		case "Options", "DockerLabels", "DriverOpts", "Labels":
-		default:
+		if !isMap(in) {
 			key = lowerKey(key)
 		}
-		out.Fields = append(out.Fields, doctree.Field{Key: key, Line: f.Line, Col: f.Col, Value: s.lower(f.Value, f.Key)})
+		out.Fields = append(out.Fields, doctree.Field{Key: key, Line: f.Line, Col: f.Col, Value: r.lowerTree(f.Value, f.Key)})
 	}
 	return out
 }

@@ -1,0 +1,89 @@
+package foreign
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+)
+
+// maxIndex is the highest index in the path of an override.
+const maxIndex = 100
+
+// overrides applies taskdef_overrides of Copilot: each has a path in the spelling of CloudFormation, in which [-]
+// appends to a list, and a value.
+func (r *reader) overrides(def, list *doctree.Node) {
+	for _, o := range items(list) {
+		path, value := o.Member("path"), o.Member("value")
+		if textOf(path) == "" || value == nil {
+			r.wrong(o, "an override has a path and a value", "")
+			continue
+		}
+		if problem := r.override(def, path, r.lowerTree(value, "")); problem != "" {
+			r.wrong(path, "the override "+doctree.Quote(path.Text)+": "+problem, "")
+		}
+	}
+}
+
+// override sets the value at a path. It returns what is wrong with the path.
+func (r *reader) override(def, path, value *doctree.Node) (problem string) {
+	at, in := def, ""
+	steps := strings.Split(path.Text, ".")
+	for i, step := range steps {
+		name, indexes, _ := strings.Cut(step, "[")
+		key := name
+		if !isMap(in) {
+			key = lowerKey(name)
+		}
+		if key == "" || at.Kind != doctree.Object {
+			return "it leads to no member"
+		}
+		in = name
+		last := i == len(steps)-1
+		if indexes == "" {
+			if last {
+				set(at, key, value)
+				return ""
+			}
+			if at = r.child(at, key, doctree.Object, path); at == nil {
+				return name + " has no members"
+			}
+			continue
+		}
+		if at = r.child(at, key, doctree.List, path); at == nil {
+			return name + " is no list"
+		}
+		for word := range strings.SplitSeq(indexes, "[") {
+			index, closed := strings.CutSuffix(word, "]")
+			n, err := strconv.Atoi(index)
+			if index == "-" && at.Kind == doctree.List {
+				n, err = len(at.Items), nil
+			}
+			if !closed || err != nil || n < 0 || n > maxIndex || at.Kind != doctree.List || n > len(at.Items) {
+				return "there is no item [" + word
+			}
+			if n == len(at.Items) {
+				at.Items = append(at.Items, r.object(path))
+			}
+			if last && !strings.Contains(indexes[strings.Index(indexes, word):], "[") {
+				at.Items[n] = value
+				return ""
+			}
+			at = at.Items[n]
+		}
+	}
+	return ""
+}
+
+// child returns a member that is a list or an object, and makes one that is absent; nil for a member of another kind.
+func (r *reader) child(n *doctree.Node, key string, kind doctree.Kind, at *doctree.Node) *doctree.Node {
+	if v := n.Member(key); v != nil {
+		if v.Kind != kind {
+			return nil
+		}
+		return v
+	}
+	v := r.put(&doctree.Node{Kind: kind}, at)
+	set(n, key, v)
+	return v
+}
