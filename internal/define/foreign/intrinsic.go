@@ -381,6 +381,22 @@ var resourceKinds = []resourceKind{
 	{"AWS::ECS::Service", "ServiceName", "{name}", [][2]string{{"Name", "{name}"}}},
 }
 
+// formOf returns what is known of a kind of resource, and what Ref (for an empty attribute) or GetAtt returns of it.
+func formOf(kind, attr string) (known resourceKind, form string) {
+	if i := slices.IndexFunc(resourceKinds, func(k resourceKind) bool { return k.kind == kind }); i >= 0 {
+		known = resourceKinds[i]
+	}
+	if attr == "" {
+		return known, known.ref
+	}
+	for _, a := range known.attrs {
+		if a[0] == attr {
+			form = a[1]
+		}
+	}
+	return known, form
+}
+
 // physical returns what Ref (for an empty attribute) or GetAtt returns of a resource. A name that AWS makes up can
 // stand in a name, and is asked for elsewhere.
 func (s *stack) physical(at *doctree.Node, id string, r *doctree.Node, attr string, name bool) string {
@@ -395,19 +411,7 @@ func (s *stack) physical(at *doctree.Node, id string, r *doctree.Node, attr stri
 	if kind == "AWS::ECS::TaskDefinition" {
 		return s.arnOf(id)
 	}
-	var known resourceKind
-	if i := slices.IndexFunc(resourceKinds, func(k resourceKind) bool { return k.kind == kind }); i >= 0 {
-		known = resourceKinds[i]
-	}
-	form := known.ref
-	if attr != "" {
-		form = ""
-	}
-	for _, a := range known.attrs {
-		if a[0] == attr {
-			form = a[1]
-		}
-	}
+	known, form := formOf(kind, attr)
 	own := r.Member("Properties").Member(known.name)
 	ask := func() string {
 		s.ask(at, s.prefix+key, what+" ("+kind+") is known on AWS only")
