@@ -5,6 +5,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/agent"
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/host"
 	"github.com/podtask/podtask/internal/cli/image"
 	"github.com/podtask/podtask/internal/cli/ingress"
 	"github.com/podtask/podtask/internal/cli/lock"
@@ -46,14 +47,15 @@ func newApp(p *command.Program) *cli.App {
 			return printHelp(p, c.App, nil)
 		},
 	}
-	app.Flags = append(app.Flags, command.ConfigFlags("")...)
+	app.Flags = append(append(app.Flags, command.HostFlag()), command.ConfigFlags("")...)
 	app.Commands = []*cli.Command{
 		run.Command(p), run.InitCommand(p), run.ValidateCommand(p), run.SchemaCommand(p), run.PlanCommand(p), service.TaskdefCommand(p), service.Command(p), schedule.Command(p),
 		task.PsCommand(p), task.TopCommand(p), task.UICommand(p), task.InspectCommand(p), task.WhyCommand(p), task.LogsCommand(p), task.ExecCommand(p), task.EventsCommand(p), task.TimelineCommand(p),
 		task.UpdateCommand(p), task.StatsCommand(p), lock.Command(p), lock.PullCommand(p), tasktest.Command(p), image.Command(p), system.DoctorCommand(p), system.InfoCommand(p),
 		task.StopCommand(p), task.KillCommand(p), task.RestartCommand(p), task.PortCommand(p), task.CpCommand(p), task.PauseCommand(p), task.UnpauseCommand(p), task.FaultCommand(p), task.RmCommand(p), task.WaitCommand(p), task.DrainCommand(p), task.GCCommand(p),
 		unit.Command(p), unit.GenerateCommand(p), unit.ImportCommand(p), unit.AutoUpdateCommand(p),
-		agent.Command(p), agent.AWSCommand(p), agent.KubeletCommand(p), ecsCommand(p), ingress.Command(p), system.ConfigCommand(p), completionCommand(p), completeCommand(p), system.VersionCommand(p), run.OwnerCommand(p), task.ExecGuardCommand(p),
+		agent.Command(p), agent.AWSCommand(p), agent.KubeletCommand(p), ecsCommand(p), ingress.Command(p), system.ConfigCommand(p), completionCommand(p), completeCommand(p), system.VersionCommand(p), run.OwnerCommand(p), task.ExecGuardCommand(p), sessionCommand(p),
+		host.ContextCommand(p),
 	}
 	for _, c := range app.Commands {
 		prepare(c, c.Name)

@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/schedule"
 	"github.com/podtask/podtask/pkg/fault"
@@ -64,13 +65,14 @@ func completeCommand(p *command.Program) *cli.Command {
 // completionOptions is what `podtask __complete` uses.
 type completionOptions struct {
 	out       io.Writer
+	program   *command.Program
 	tasks     *record.Tasks
 	schedules *schedule.Store
 	owners    *connect.Connector
 }
 
 func newCompletion(m *command.Machine) completionOptions {
-	return completionOptions{out: m.Program.Stdout, tasks: m.Engine.Tasks, schedules: m.Engine.Schedules, owners: m.Connector}
+	return completionOptions{out: m.Program.Stdout, program: m.Program, tasks: m.Engine.Tasks, schedules: m.Engine.Schedules, owners: m.Connector}
 }
 
 // Run implements command.Runner.
@@ -97,6 +99,8 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 		commands = cmd.Subcommands
 	}
 	switch {
+	case flag != nil && flag.Names()[0] == "host":
+		candidates = o.contextNames(true)
 	case flag != nil:
 		candidates = valuesOf(flag)
 	case strings.HasPrefix(word, "-"):
@@ -108,6 +112,12 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 	case len(arguments) == 0 && len(fixedWords(cmd.ArgsUsage)) > 0:
 		candidates = fixedWords(cmd.ArgsUsage)
 	case cmd == nil:
+	case path[0].Name == "context":
+		if cmd.Name == "use" && len(arguments) == 0 || cmd.Name == "rm" {
+			candidates = o.contextNames(cmd.Name == "use")
+		}
+	case o.onHost(before):
+		// Names of this machine would be wrong, and a completion does not wait for ssh.
 	case path[0].Name == "service":
 		if len(arguments) == 0 && cmd.Name != "create" && cmd.Name != "ls" {
 			candidates = o.serviceNames(cmd.Name)
@@ -126,6 +136,35 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 		candidates = o.taskArguments(cmd, arguments)
 	}
 	return slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, word) })
+}
+
+// contextNames returns the names of contexts.
+func (o completionOptions) contextNames(local bool) (names []string) {
+	if local {
+		names = append(names, sshhost.Local)
+	}
+	all, err := sshhost.LoadContexts(o.program.Getenv)
+	if err != nil {
+		return names
+	}
+	for _, c := range all.Contexts {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// onHost reports whether words are a command line for another host.
+func (o completionOptions) onHost(words []string) bool {
+	flag := ""
+	for i, w := range words {
+		if value, ok := strings.CutPrefix(w, "--host="); ok {
+			flag = value
+		} else if w == "--host" && i+1 < len(words) {
+			flag = words[i+1]
+		}
+	}
+	h, err := o.program.FindHost(flag)
+	return err != nil || h.Remote()
 }
 
 // scheduleNames returns the names of all schedules whose records can be read.

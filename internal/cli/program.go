@@ -18,6 +18,12 @@ func runLine(ctx context.Context, p *command.Program, args []string) int {
 	if path, asked := requestedHelp(app, arranged); asked {
 		return report(p, printHelp(p, app, path))
 	}
+	switch call, err := remoteLine(ctx, p, arranged); {
+	case err != nil:
+		return report(p, err)
+	case call != nil:
+		return report(p, call.run())
+	}
 	return report(p, app.RunContext(ctx, arranged))
 }
 

@@ -85,7 +85,7 @@ func (p *Program) Definition(c *cli.Context, name string) (Definition, error) {
 		Stdin:   p.Stdin,
 	}
 	var err error
-	if d.Changes.Vars, err = ParseVars(p.Environ, Path(c), c.StringSlice("var")); err != nil {
+	if d.Changes.Vars, err = ParseVars(p.CallerEnviron, Path(c), c.StringSlice("var")); err != nil {
 		return d, err
 	}
 	if d.Changes.References, err = ParseReferences(c); err != nil {

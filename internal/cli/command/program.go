@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/console"
@@ -33,6 +34,9 @@ type Program struct {
 	Executable     func() (string, error)
 	Notify         func(chan<- os.Signal, ...os.Signal)
 	Version        string
+	// Caller is the environment, NAME=VALUE, of the user's own machine in a command that runs here for
+	// another one; nil otherwise.
+	Caller []string
 	// Patience is how long to wait for the socket of a task whose lock is taken: its owner makes the socket
 	// after it has taken the lock, and removes it before it releases the lock.
 	Patience time.Duration
@@ -43,6 +47,14 @@ func (p *Program) Warn(format string, args ...any) { warn(p.Stderr, format, args
 
 func warn(stderr io.Writer, format string, args ...any) {
 	fmt.Fprintln(stderr, OnTerminal(stderr, "Warning: ", fmt.Sprintf(format, args...)))
+}
+
+// CallerEnviron returns the environment of who wrote the command line: what `-e NAME` and `env:NAME` mean.
+func (p *Program) CallerEnviron() []string {
+	if p.Caller != nil {
+		return p.Caller
+	}
+	return p.Environ()
 }
 
 // RedirectStderr redirects warnings and the log to w, until restore is called.
@@ -134,7 +146,14 @@ func (p *Program) open(c *cli.Context) (*Machine, error) {
 		},
 	})
 	m.Connector.Engine = m.Engine
-	return m, err
+	if err != nil {
+		return m, err
+	}
+	for _, e := range p.Caller {
+		name, value, _ := strings.Cut(e, "=")
+		m.Engine.Secrets.Provide(name, []byte(value))
+	}
+	return m, nil
 }
 
 // OpenEngine opens the engine alone, for a command that uses it in some cases only. Close it.

@@ -33,6 +33,6 @@ func (p *Program) TaskDefinition(c *cli.Context, name string) (Definition, error
 	if d.Changes.Adjustments, err = ParseAdjustments(c); err != nil {
 		return d, err
 	}
-	d.Changes.Environment, err = ReadEnv(p.Environ, Path(c), c.StringSlice("env-file"), c.StringSlice("env"))
+	d.Changes.Environment, err = ReadEnv(p.CallerEnviron, Path(c), c.StringSlice("env-file"), c.StringSlice("env"))
 	return d, err
 }

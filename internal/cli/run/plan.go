@@ -50,7 +50,7 @@ Examples:
 			&cli.StringFlag{Name: "format", Value: "text", Usage: "text, json, or the dependencies as a graph: dot or mermaid"},
 		),
 		Action: planOptions{
-			out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ,
+			out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.CallerEnviron,
 			definition: p.Definition, openEngine: p.OpenEngine,
 		}.run,
 	}

@@ -144,7 +144,7 @@ type serviceOptions struct {
 func newService(v serviceVerb) func(m *command.Machine) serviceOptions {
 	return func(m *command.Machine) serviceOptions {
 		p := m.Program
-		return serviceOptions{verb: v, out: p.Stdout, errOut: p.Stderr, environ: p.Environ, getenv: p.Getenv, owners: m.Connector, registry: newRegistry(p), definition: p.Definition, images: m.Engine.Images}
+		return serviceOptions{verb: v, out: p.Stdout, errOut: p.Stderr, environ: p.CallerEnviron, getenv: p.Getenv, owners: m.Connector, registry: newRegistry(p), definition: p.Definition, images: m.Engine.Images}
 	}
 }
 

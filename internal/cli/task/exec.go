@@ -66,6 +66,7 @@ type execOptions struct {
 	out, errOut io.Writer
 	getenv      func(string) string
 	environ     func() []string
+	caller      func() []string // the environment of the user
 	executable  func() (string, error)
 	notify      func(chan<- os.Signal, ...os.Signal)
 	tasks       *record.Tasks
@@ -76,7 +77,7 @@ type execOptions struct {
 func newExec(m *command.Machine) execOptions {
 	p := m.Program
 	return execOptions{
-		in: p.Stdin, out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, executable: p.Executable, notify: p.Notify,
+		in: p.Stdin, out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, caller: p.CallerEnviron, executable: p.Executable, notify: p.Notify,
 		tasks: m.Engine.Tasks, exec: m.Engine.Exec, log: m.Log,
 	}
 }
@@ -144,14 +145,18 @@ func splitCommand(st lifecycle.State, words []string) (container string, argv []
 	return container, words[i+1:]
 }
 
-// env returns the variables of --env. Those without a value take it from the environment of podtask,
+// env returns the variables of --env. Those without a value take it from the environment of the user,
 // or are left out if they are not set there.
 func (o execOptions) env(words []string) (env []string) {
 	for _, w := range words {
 		if strings.Contains(w, "=") {
 			env = append(env, w)
-		} else if v := o.getenv(w); v != "" {
-			env = append(env, w+"="+v)
+			continue
+		}
+		for _, e := range o.caller() {
+			if value, ok := strings.CutPrefix(e, w+"="); ok && value != "" {
+				env = append(env, e)
+			}
 		}
 	}
 	return env

@@ -17,7 +17,7 @@ type rule struct {
 }
 
 // belowCLI is what the commands are made of.
-var belowCLI = []string{"pkg/", "internal/aws/", "internal/netnshelper", "internal/config", "internal/connect", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress/", "internal/serve/", "internal/state/", "internal/unit/"}
+var belowCLI = []string{"pkg/", "internal/aws/", "internal/netnshelper", "internal/config", "internal/connect/", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress/", "internal/serve/", "internal/state/", "internal/unit/"}
 
 // leaves are small packages without imports of this module, which every group may use.
 var leaves = []string{"internal/atomicfile", "internal/term"}
@@ -63,6 +63,7 @@ var direction = []rule{
 	{pkg: "internal/aws/datachannel"},
 	{pkg: "internal/aws/sigv4"},
 	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/arn", "internal/state/"}}, // over interfaces that it declares
+	{pkg: "internal/connect/sshhost"},
 	{pkg: "internal/connect", may: []string{"pkg/", "internal/engine/", "internal/serve/ownerapi", "internal/state/"}, also: []string{"internal/serve", "internal/testing/enginetest"}},
 	{pkg: "internal/unit/", may: []string{"pkg/", "internal/cli/console", "internal/connect", "internal/engine/"}},
 
@@ -214,8 +215,8 @@ var wrappers = []struct {
 	},
 	{
 		library: "github.com/xtaci/smux",
-		only:    []string{"internal/aws/portforward", "test/"},
-		why:     "one package has the streams of session-manager-plugin",
+		only:    []string{"internal/aws/portforward", "internal/connect/sshhost", "test/"},
+		why:     "one package has the streams of session-manager-plugin, another one those of hosts by ssh",
 	},
 	{
 		library: "github.com/virtual-kubelet/",

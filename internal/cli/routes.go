@@ -1,0 +1,197 @@
+package cli
+
+import (
+	"slices"
+	"strings"
+)
+
+// place is where a command works if a host is chosen.
+type place int
+
+const (
+	onHost  place = iota // podtask of the other host runs it
+	here                 // it is about this machine; --host with it is an error, a context is not
+	special              // it connects to the host itself
+	refused              // it works on no other host
+)
+
+// route says what becomes of a command if a host is chosen.
+type route struct {
+	place place
+	why   string // for here and refused: one sentence without a full stop
+	// prepare adapts a command line that is to run on the host; nil: it is sent as it is.
+	prepare func(*remoteCall) error
+	// input reports whether the command reads its input; nil: it does not.
+	input func(*remoteCall) bool
+	// terminal reports whether the command has the terminal for itself; nil: it has not.
+	terminal func(*remoteCall) bool
+	// stops: when its terminal is gone, the command ends something first, and is given the time.
+	stops bool
+	// run replaces the run on the host, for a command that needs both sides.
+	run func(*remoteCall) error
+}
+
+const (
+	serverProcess = "it is a process of the machine that it serves: a unit of systemd starts it there"
+	ownFiles      = "it reads and writes files of this machine only"
+)
+
+// routes has every command. A test fails for one that is missing.
+var routes = map[string]route{
+	"run":      {prepare: sendDefinition(0), input: readsDash, stops: true},
+	"plan":     {prepare: planOnHost, input: readsDash},
+	"validate": {prepare: sendDefinition(anyArgument), input: readsDash},
+	"pull":     {prepare: sendDefinition(anyArgument), input: readsDash},
+
+	"taskdef register":   {prepare: sendDefinition(anyArgument), input: readsDash},
+	"taskdef ls":         {},
+	"taskdef show":       {},
+	"taskdef deregister": {},
+
+	"service create":   {prepare: sendDefinition(1), input: readsDash},
+	"service update":   {prepare: sendDefinition(1), input: readsDash},
+	"service ls":       {},
+	"service ps":       {},
+	"service inspect":  {},
+	"service events":   {},
+	"service history":  {},
+	"service scale":    {},
+	"service rollback": {},
+	"service continue": {},
+	"service rm":       {},
+
+	"schedule create":  {prepare: sendDefinition(1), input: readsDash},
+	"schedule ls":      {},
+	"schedule history": {},
+	"schedule pause":   {},
+	"schedule resume":  {},
+	"schedule run":     {},
+	"schedule rm":      {},
+
+	"ps":       {},
+	"inspect":  {},
+	"why":      {},
+	"logs":     {},
+	"events":   {},
+	"stats":    {},
+	"port":     {},
+	"timeline": {prepare: writeOutputHere("svg")},
+	"top":      {terminal: always},
+	"ui":       {run: runUI},
+
+	"exec":    {prepare: sendVariables, input: hasFlag("interactive"), terminal: hasFlag("tty")},
+	"cp":      {run: runCopy},
+	"stop":    {},
+	"kill":    {},
+	"restart": {},
+	"pause":   {},
+	"unpause": {},
+	"update":  {},
+	"rm":      {},
+	"wait":    {},
+
+	"image ls":      {},
+	"image prune":   {},
+	"image resolve": {},
+	"doctor":        {},
+	"info":          {},
+	"config":        {},
+	"drain":         {},
+	"gc":            {},
+	"version":       {},
+
+	"unit install": {prepare: sendUnits},
+	"unit ls":      {},
+	"unit print":   {},
+	"unit rm":      {},
+	"auto-update":  {},
+	"generate":     {prepare: refuseFlag("from", "--from reads a file of this machine: run `podtask --host local import`, and install the unit with `podtask unit install`")},
+
+	"init":       {place: here, why: ownFiles},
+	"schema":     {place: here, why: ownFiles},
+	"completion": {place: here, why: ownFiles},
+	"lock":       {place: here, why: "it asks registries and writes a file of this machine; `podtask --host ssh://... run --locked` uses that file"},
+	"import":     {place: here, why: "it reads and writes files of this machine; `podtask --host ssh://... unit install` installs what it writes"},
+	"__complete": {place: special},
+
+	"test":        {place: refused, why: "a test reads files beside it, sends requests to ports of the machine it runs on and changes files while it runs: run it on the host itself, or in its CI"},
+	"aws env":     {place: refused, why: "the address that it prints is of the host's own loopback: run it there"},
+	"aws profile": {place: refused, why: "the address that it writes is of the host's own loopback: run it there"},
+	"aws key":     {},
+
+	"agent":      {place: here, why: serverProcess},
+	"kubelet":    {place: here, why: serverProcess},
+	"owner":      {place: here, why: serverProcess},
+	"exec-guard": {place: here, why: serverProcess},
+	"session":    {place: here, why: serverProcess},
+
+	"context add": {place: here, why: "contexts are of this machine"},
+	"context use": {place: here, why: "contexts are of this machine"},
+	"context ls":  {place: here, why: "contexts are of this machine"},
+	"context rm":  {place: here, why: "contexts are of this machine"},
+}
+
+func always(*remoteCall) bool { return true }
+
+// hasFlag reports whether a boolean flag is set.
+func hasFlag(name string) func(*remoteCall) bool {
+	return func(r *remoteCall) bool { return slices.Contains(r.values(name), "true") }
+}
+
+// readsDash: a definition is on stdin.
+func readsDash(r *remoteCall) bool { return slices.Contains(r.line.args, "-") }
+
+// refuseFlag returns a prepare that refuses a flag.
+func refuseFlag(name, why string) func(*remoteCall) error {
+	return func(r *remoteCall) error {
+		if len(r.values(name)) > 0 {
+			return r.refusal(why)
+		}
+		return nil
+	}
+}
+
+// lineParts is an arranged command line in its parts.
+type lineParts struct {
+	global []lineFlag
+	path   []string
+	local  []lineFlag
+	args   []string
+}
+
+// lineFlag is a flag with its value.
+type lineFlag struct{ name, value string }
+
+// splitLine splits what arrange returns.
+func splitLine(arranged []string) (l lineParts) {
+	words := arranged[1:]
+	for i, w := range words {
+		switch name, value, _ := strings.Cut(strings.TrimPrefix(w, "--"), "="); {
+		case w == "--":
+			l.args = slices.Clone(words[i+1:])
+			return l
+		case !strings.HasPrefix(w, "--"):
+			l.path = append(l.path, w)
+		case len(l.path) == 0:
+			l.global = append(l.global, lineFlag{name, value})
+		default:
+			l.local = append(l.local, lineFlag{name, value})
+		}
+	}
+	return l
+}
+
+// words returns the line as it is written behind "podtask".
+func (l lineParts) words() (words []string) {
+	for _, f := range l.global {
+		words = append(words, "--"+f.name+"="+f.value)
+	}
+	words = append(words, l.path...)
+	for _, f := range l.local {
+		words = append(words, "--"+f.name+"="+f.value)
+	}
+	if len(l.args) > 0 {
+		words = append(append(words, "--"), l.args...)
+	}
+	return words
+}
