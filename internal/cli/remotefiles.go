@@ -13,7 +13,6 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/podtask/podtask/internal/define/envfile"
 	"github.com/podtask/podtask/internal/host/secretsource"
 	"github.com/podtask/podtask/internal/unit/taskunit"
@@ -430,8 +429,3 @@ func (w *fileOnWrite) Close() error {
 }
 
 var _ io.WriteCloser = (*fileOnWrite)(nil)
-
-func runUI(r *remoteCall) error   { return r.refusal("not yet") }
-func runCopy(r *remoteCall) error { return r.refusal("not yet") }
-
-var _ = sshhost.Local

@@ -125,6 +125,10 @@ var routes = map[string]route{
 	"exec-guard": {place: here, why: serverProcess},
 	"session":    {place: here, why: serverProcess},
 
+	"push":         {place: special},
+	"port-forward": {place: special},
+	"image load":   {input: always},
+
 	"context add": {place: here, why: "contexts are of this machine"},
 	"context use": {place: here, why: "contexts are of this machine"},
 	"context ls":  {place: here, why: "contexts are of this machine"},

@@ -48,6 +48,7 @@ func newBox(t *testing.T) *box {
 	t.Helper()
 	b := &box{t: t, dir: t.TempDir(), family: familyOf(t)}
 	b.env = append(os.Environ(), "XDG_STATE_HOME="+b.stateHome(), "REGISTRY_AUTH_FILE="+bed.auth, "NO_COLOR=1")
+	b.throughSSH()
 	t.Cleanup(b.checkNothingLeft)
 	return b
 }

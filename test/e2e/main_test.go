@@ -72,6 +72,7 @@ func setUp(dir string) (tearDown func() error, err error) {
 		for _, fn := range undo {
 			err = errors.Join(err, fn())
 		}
+		endSharedSSHD()
 		endService()
 		bed.reg.Close()
 		bed.mirror.Close()

@@ -27,15 +27,17 @@ func UICommand(p *command.Program) *cli.Command {
 browser that opens it keeps a session. The page shows tasks with health, usage, timeline, logs and
 events, and services with their deployments. It changes nothing unless --write is given; then it
 can stop and restart tasks. The link has a host name below localhost, so that programs on other ports
-of this host do not get the cookie of the session. From another host: ssh -L PORT:127.0.0.1:PORT HOST,
-with the same PORT twice.
+of this host do not get the cookie of the session. With --host, the page is that of another host and the
+link is for this one.
 
 Examples:
   podtask ui
+  podtask --host ssh://box ui
   podtask ui --port 8800 --write`,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "port", Usage: "listen on `PORT` of 127.0.0.1", DefaultText: "a free one"},
 			&cli.BoolFlag{Name: "write", Usage: "allow stopping and restarting tasks"},
+			&cli.IntFlag{Name: "forwarded", Hidden: true, Usage: "print a link for `PORT` of the machine that forwards it"},
 		},
 		Action: command.WithMachine(p, newUI),
 	}
@@ -65,7 +67,8 @@ func (o uiOptions) Run(ctx context.Context, c *cli.Context) error {
 	if port < 0 || port > 65535 {
 		return command.Usagef("ui", "--port is a number from 1 to 65535, not %d", port)
 	}
-	listeners, err := listenLoopback(port)
+	forwarded := c.Int("forwarded")
+	listeners, err := command.ListenLoopback(port)
 	if err != nil {
 		return fmt.Errorf("listen for the page: %w; choose another --port", err)
 	}
@@ -73,7 +76,15 @@ func (o uiOptions) Run(ctx context.Context, c *cli.Context) error {
 	if c.Bool("write") {
 		actions = o.view
 	}
-	page := webui.New(portOf(listeners[0]), o.view, actions, time.Now)
+	port = command.PortOf(listeners[0])
+	if forwarded != 0 {
+		// The podtask that forwards the port reads this line and passes the others on.
+		if _, err := fmt.Fprintln(o.out, port); err != nil {
+			return err
+		}
+		port = forwarded
+	}
+	page := webui.New(port, o.view, actions, time.Now)
 	fmt.Fprintf(o.out, "%s\n", page.Link())
 	fmt.Fprintln(o.errOut, "The link works once. Its host name is of this page alone: browsers find it on this host. Ctrl-C ends the page.")
 	defer o.redirect(&lastLine{})() // or the same warning would be printed for every page

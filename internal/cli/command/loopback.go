@@ -1,4 +1,4 @@
-package task
+package command
 
 import (
 	"errors"
@@ -10,10 +10,10 @@ import (
 // portAttempts is how many free ports of 127.0.0.1 are tried until one is free on ::1 too.
 const portAttempts = 20
 
-// listenLoopback listens on one port of 127.0.0.1 and, where the host has it, of ::1: a browser may try either
+// ListenLoopback listens on one port of 127.0.0.1 and, where the host has it, of ::1: a browser may try either
 // for a name below localhost, and a program of another user that has the other one would get its requests.
 // Port 0 takes a free one.
-func listenLoopback(port int) ([]net.Listener, error) {
+func ListenLoopback(port int) ([]net.Listener, error) {
 	for attempt := 1; ; attempt++ {
 		all, err := listenBoth(port)
 		if port != 0 || attempt == portAttempts || !errors.Is(err, syscall.EADDRINUSE) {
@@ -27,7 +27,7 @@ func listenBoth(port int) ([]net.Listener, error) {
 	if err != nil {
 		return nil, err
 	}
-	six, err := net.ListenTCP("tcp6", &net.TCPAddr{IP: net.IPv6loopback, Port: portOf(four)})
+	six, err := net.ListenTCP("tcp6", &net.TCPAddr{IP: net.IPv6loopback, Port: PortOf(four)})
 	switch {
 	case errors.Is(err, syscall.EADDRINUSE):
 		four.Close()
@@ -38,4 +38,4 @@ func listenBoth(port int) ([]net.Listener, error) {
 	return []net.Listener{four, six}, nil
 }
 
-func portOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
+func PortOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }

@@ -1,0 +1,177 @@
+package host
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os/signal"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/urfave/cli/v2"
+)
+
+// PortForwardCommand is `podtask port-forward`.
+func PortForwardCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:      "port-forward",
+		Usage:     "reach published ports of a task on another host from this one",
+		ArgsUsage: "TASK [LOCAL:]PORT ...",
+		Description: `Listens on 127.0.0.1 until Ctrl-C and connects each connection to the port that the task
+publishes for PORT, through ssh. The port of the host may be published on its loopback only. The
+same port is used here, or LOCAL; 0 takes a free one. On this machine, podtask port TASK says where a
+port is published.
+
+Examples:
+  podtask --host ssh://box port-forward web 8080:80
+  podtask --host box port-forward shop 5432 0:80`,
+		Action: func(c *cli.Context) error { return forward(p, c) },
+	}
+}
+
+// forwardedPort is an argument of port-forward.
+type forwardedPort struct{ local, port int }
+
+func parsePorts(words []string) (ports []forwardedPort, err error) {
+	for _, w := range words {
+		local, port, two := strings.Cut(w, ":")
+		if !two {
+			port = local
+		}
+		to, err := strconv.ParseUint(port, 10, 16)
+		at, atErr := strconv.ParseUint(local, 10, 16)
+		if err = errors.Join(err, atErr); err != nil || to == 0 {
+			return nil, command.Usagef("port-forward", "%q is not [LOCAL:]PORT such as 8080:80", w)
+		}
+		ports = append(ports, forwardedPort{int(at), int(to)})
+	}
+	return ports, nil
+}
+
+func forward(p *command.Program, c *cli.Context) error {
+	if c.Args().Len() < 2 {
+		return command.Usagef("port-forward", "port-forward takes a TASK and a PORT, and there are %d arguments", c.Args().Len())
+	}
+	ports, err := parsePorts(c.Args().Tail())
+	if err != nil {
+		return err
+	}
+	h, err := p.FindHost(c.String("host"))
+	if err != nil {
+		return err
+	}
+	if !h.Remote() {
+		return command.Usagef("port-forward", "port-forward is for another host: name it with --host; `podtask port %s` says where ports of this machine are published", c.Args().First())
+	}
+	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	link, err := sshhost.Dial(ctx, h.Host, p.HostOptions())
+	if err != nil {
+		if ctx.Err() != nil {
+			return command.ExitStatus(command.ExitInterrupted)
+		}
+		return err
+	}
+	defer link.Close()
+	published, err := publishedPorts(ctx, p, link, c.Args().First())
+	if err != nil {
+		return err
+	}
+	for _, port := range ports {
+		address, err := published.address(c.Args().First(), port.port)
+		if err != nil {
+			return err
+		}
+		listeners, err := command.ListenLoopback(port.local)
+		if err != nil {
+			return fmt.Errorf("listen for port %d: %w; choose another one: LOCAL:%d", port.port, err, port.port)
+		}
+		f := sshhost.NewForwarder(link, listeners)
+		f.Failed = func(err error) { p.Warn("a connection to port %d of %s: %v", port.port, h.Host, err) }
+		defer f.Close()
+		f.Start(address)
+		if _, err := fmt.Fprintf(p.Stdout, "127.0.0.1:%d -> %s port %d on %s\n", command.PortOf(listeners[0]), c.Args().First(), port.port, h.Host); err != nil {
+			return err
+		}
+	}
+	select {
+	case <-ctx.Done():
+		return command.ExitStatus(command.ExitInterrupted)
+	case <-link.Lost():
+		return fmt.Errorf("%w; the ports are no longer forwarded: run podtask port-forward again", link.LostError())
+	}
+}
+
+// published are the ports of a task, as `podtask port -o json` of the host prints them.
+type published []struct {
+	ContainerPort, HostPort int
+	Protocol, HostIP        string
+}
+
+// maxPorts is how much of the host's answer is read, in bytes.
+const maxPorts = 1 << 20
+
+// boundedBuffer is a bytes.Buffer with a limit.
+type boundedBuffer struct{ bytes.Buffer }
+
+// Write implements io.Writer.
+func (b *boundedBuffer) Write(p []byte) (int, error) {
+	if b.Len()+len(p) > maxPorts {
+		return 0, fmt.Errorf("the host answers with more than %d bytes", maxPorts)
+	}
+	return b.Buffer.Write(p)
+}
+
+func publishedPorts(ctx context.Context, p *command.Program, link *sshhost.Link, task string) (ports published, err error) {
+	var out boundedBuffer
+	code, err := link.Run(ctx, sshhost.Request{Args: []string{"port", "--format=json", "--", task}},
+		sshhost.Streams{Out: &out, Err: sshhost.NewScreenWriter(p.Stderr)})
+	switch {
+	case err != nil:
+		return nil, err
+	case code != 0:
+		return nil, command.ExitStatus(code) // it has printed the error
+	}
+	if err := json.Unmarshal(out.Bytes(), &ports); err != nil {
+		return nil, fmt.Errorf("the host's answer about the ports of %s: %w", task, err)
+	}
+	return ports, nil
+}
+
+// address returns the address of the host's loopback that leads to a port of the task.
+func (ports published) address(task string, port int) (string, error) {
+	elsewhere := ""
+	for _, p := range ports {
+		if p.ContainerPort != port || p.Protocol == "udp" || p.HostPort < 1 || p.HostPort > 65535 {
+			continue
+		}
+		ip := netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		if p.HostIP != "" {
+			var err error
+			if ip, err = netip.ParseAddr(p.HostIP); err != nil {
+				continue
+			}
+		}
+		switch {
+		case ip == netip.IPv6Unspecified():
+			ip = netip.IPv6Loopback()
+		case ip.IsUnspecified():
+			ip = netip.AddrFrom4([4]byte{127, 0, 0, 1})
+		case !ip.IsLoopback():
+			elsewhere = net.JoinHostPort(ip.String(), strconv.Itoa(p.HostPort))
+			continue
+		}
+		return netip.AddrPortFrom(ip, uint16(p.HostPort)).String(), nil
+	}
+	if elsewhere != "" {
+		return "", fmt.Errorf("task %s publishes port %d on %s only, which is no address of the host's loopback: connect to it directly", task, port, elsewhere)
+	}
+	return "", fmt.Errorf("task %s publishes no TCP port %d: `podtask port %s` lists those that it does", task, port, task)
+}

@@ -1,0 +1,153 @@
+package cli
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/connect/sshhost"
+)
+
+// runCopy is `podtask cp` between this machine and a container of the host.
+func runCopy(r *remoteCall) error {
+	if len(r.line.args) != 2 {
+		return command.Usagef("cp", "cp takes a SOURCE and a DESTINATION, not %d arguments", len(r.line.args))
+	}
+	from, to := r.line.args[0], r.line.args[1]
+	switch {
+	case isInContainer(from) == isInContainer(to):
+		return command.Usagef("cp", "one of SOURCE and DESTINATION is TASK:PATH or TASK/CONTAINER:PATH; a path here with a colon begins with ./")
+	case isInContainer(from):
+		return r.copyOut(from, to)
+	}
+	return r.copyIn(from)
+}
+
+// isInContainer reports whether an argument of cp is TASK:PATH.
+func isInContainer(word string) bool {
+	ref, _, ok := strings.Cut(word, ":")
+	return ok && !strings.HasPrefix(ref, ".") && !strings.HasPrefix(ref, "/")
+}
+
+// copyIn sends a file or a directory; podman cp on the host puts it into the container.
+func (r *remoteCall) copyIn(from string) error {
+	ctx := r.ctx
+	if from == "-" {
+		r.stdin = r.p.Stdin
+		return r.finish(r.onHost(ctx))
+	}
+	path, err := filepath.Abs(from)
+	if err != nil {
+		return err
+	}
+	if _, err := os.Stat(path); err != nil {
+		return err
+	}
+	r.base = r.link.Greeting.Disk // it may be large
+	r.files[path] = nil
+	r.line.args[0] = r.base + path
+	if suffix := string(filepath.Separator) + "."; strings.HasSuffix(from, suffix) {
+		r.line.args[0] += suffix // the content of the directory
+	}
+	return r.finish(r.onHost(ctx))
+}
+
+// copyOut extracts what podman cp on the host writes as an archive, by the rules of podman cp.
+func (r *remoteCall) copyOut(from, to string) error {
+	r.line.args[1] = "-"
+	if to == "-" {
+		if command.IsTerminal(r.p.Stdout) {
+			return command.Usagef("cp", "an archive is no text for a terminal: redirect it, or give a path here")
+		}
+		return r.finish(r.onHost(r.ctx))
+	}
+	dir, name := filepath.Split(filepath.Clean(to))
+	switch info, err := os.Stat(to); {
+	case err == nil && info.IsDir():
+		dir, name = to, ""
+	case err == nil && strings.HasSuffix(to, "/"):
+		return fmt.Errorf("%s is no directory", to)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return err
+	case err != nil && strings.HasSuffix(to, "/"):
+		return fmt.Errorf("there is no directory %s", to)
+	case strings.HasSuffix(from, "/."):
+		if err := os.Mkdir(to, 0o755); err != nil {
+			return err
+		}
+		dir, name = to, ""
+	}
+	if dir == "" {
+		dir = "."
+	}
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return err
+	}
+	defer root.Close()
+	read, write := io.Pipe()
+	r.stdout = write
+	unpacked := make(chan error, 1)
+	go func() {
+		err := sshhost.Unpack(read, root, name)
+		if err != nil {
+			err = fmt.Errorf("extract %s: %w", from, err)
+		}
+		read.CloseWithError(err)
+		unpacked <- err
+	}()
+	code, err := r.onHost(r.ctx) // closes write
+	failed := <-unpacked
+	var broken *sshhost.LostError
+	switch {
+	case code != 0: // the host has printed the error; there is no archive
+		return r.finish(code, nil)
+	case errors.As(err, &broken):
+		return fmt.Errorf("%w; what is in %s is incomplete", err, to)
+	case failed != nil && !errors.Is(failed, tar.ErrHeader):
+		return failed
+	}
+	return r.finish(code, errors.Join(err, failed))
+}
+
+// runUI is `podtask ui` of the host: it serves the page there, and its port is one of this machine.
+func runUI(r *remoteCall) error {
+	port := 0
+	if given := r.values("port"); len(given) > 0 {
+		var err error
+		if port, err = strconv.Atoi(given[len(given)-1]); err != nil || port < 0 || port > 65535 {
+			return command.Usagef("ui", "--port is a number from 1 to 65535, not %q", given[len(given)-1])
+		}
+	}
+	listeners, err := command.ListenLoopback(port)
+	if err != nil {
+		return fmt.Errorf("listen for the page: %w; choose another --port", err)
+	}
+	r.line.local = slices.DeleteFunc(r.line.local, func(f lineFlag) bool { return f.name == "port" })
+	r.line.local = append(r.line.local, lineFlag{"forwarded", strconv.Itoa(command.PortOf(listeners[0]))})
+	ctx, stop := signal.NotifyContext(r.ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	read, write := io.Pipe()
+	r.stdout = write
+	forwarder := sshhost.NewForwarder(r.link, listeners)
+	defer forwarder.Close()
+	go func() {
+		var port int
+		if _, err := fmt.Fscanln(read, &port); err == nil && port > 0 && port < 1<<16 {
+			forwarder.Start("127.0.0.1:" + strconv.Itoa(port))
+		}
+		_, _ = io.Copy(sshhost.NewScreenWriter(r.p.Stdout), read)
+	}()
+	return r.finish(r.onHost(context.WithoutCancel(ctx)))
+}

@@ -1,0 +1,424 @@
+//go:build e2e
+
+//e2e:bed systemd
+
+package e2e
+
+import (
+	"bytes"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/podtask/podtask/test/testbed"
+)
+
+// sshd is an SSH server of this user on loopback, with its own keys, and the configuration of a client for it.
+type sshd struct {
+	dir  string // bin/ssh in it is the client with its configuration
+	url  string
+	stop func()
+}
+
+// startSSHD starts the server. Variables of the client that name where podtask's state is reach it.
+func startSSHD(t *testing.T, dir string) sshd {
+	t.Helper()
+	const program = "/usr/sbin/sshd"
+	if _, err := os.Stat(program); err != nil {
+		t.Skip("there is no sshd here")
+	}
+	s := sshd{dir: dir}
+	port := freePort(t)
+	s.url = fmt.Sprintf("ssh://127.0.0.1:%d", port)
+	for _, key := range []string{"host", "user"} {
+		if out, err := exec.Command("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", filepath.Join(dir, key)).CombinedOutput(); err != nil {
+			t.Fatalf("ssh-keygen: %v %s", err, out)
+		}
+	}
+	hostKey, err := os.ReadFile(filepath.Join(dir, "host.pub"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "there"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "bin"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(bed.podtask, filepath.Join(dir, "there", "podtask")); err != nil {
+		t.Fatal(err)
+	}
+	for name, text := range map[string]string{
+		"sshd_config": fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nStrictModes no\nUsePAM no\nPidFile none\nMaxStartups 100\nMaxSessions 100\n"+
+			"PasswordAuthentication no\nAcceptEnv XDG_STATE_HOME REGISTRY_AUTH_FILE NO_COLOR PODTASK_*\nSetEnv PATH=%[2]s/there:/usr/local/bin:/usr/bin:/bin XDG_RUNTIME_DIR=%[3]s\n", port, dir, bed.runtime),
+		"ssh_config":  fmt.Sprintf("Host *\n  IdentityFile %[1]s/user\n  IdentitiesOnly yes\n  UserKnownHostsFile %[1]s/known_hosts\n  StrictHostKeyChecking yes\n  SendEnv XDG_STATE_HOME REGISTRY_AUTH_FILE NO_COLOR\n", dir),
+		"known_hosts": fmt.Sprintf("[127.0.0.1]:%d %s", port, hostKey),
+		"bin/ssh":     "#!/bin/sh\nexec /usr/bin/ssh -F " + dir + "/ssh_config \"$@\"\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cmd := exec.Command(program, "-D", "-e", "-f", filepath.Join(dir, "sshd_config"))
+	var log syncBuffer
+	cmd.Stderr = &log
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	s.stop = func() {
+		_ = cmd.Process.Kill()
+		_ = cmd.Wait()
+		if t.Failed() {
+			t.Logf("sshd printed\n%s", &log)
+		}
+	}
+	eventually(t, "the SSH server", func() bool { return strings.Contains(log.String(), "Server listening") })
+	return s
+}
+
+// shared is the server of a run of all tests through ssh (BY_SSH=1 hack/e2e run).
+var shared struct {
+	once sync.Once
+	sshd
+}
+
+// endSharedSSHD ends the shared server, if there is one.
+func endSharedSSHD() {
+	if shared.stop != nil {
+		shared.stop()
+		_ = os.RemoveAll(shared.dir)
+	}
+}
+
+// throughSSH lets the podtask of a box work through ssh if the whole run is to.
+func (b *box) throughSSH() {
+	if os.Getenv("PODTASK_BY_SSH") == "" {
+		return
+	}
+	shared.once.Do(func() {
+		dir, err := os.MkdirTemp("", "podtask-sshd-")
+		if err != nil {
+			b.t.Fatal(err)
+		}
+		shared.sshd = startSSHD(b.t, dir)
+	})
+	if shared.url == "" {
+		b.t.Fatal("there is no SSH server")
+	}
+	b.bySSH(shared.sshd)
+}
+
+// bySSH lets the podtask of a box work through ssh.
+func (b *box) bySSH(s sshd) {
+	b.env = append(b.env, "PODTASK_HOST="+s.url, "PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"))
+}
+
+// newSSHBox returns a box whose podtask works through ssh, and one that works here, with the same state. At
+// the end no process of a session and no file is left.
+func newSSHBox(t *testing.T) (far, near *box, s sshd) {
+	t.Helper()
+	near = newBox(t)
+	s = startSSHD(t, t.TempDir())
+	t.Cleanup(s.stop)
+	far = &box{t: t, dir: near.dir, family: near.family, env: slices.Clone(near.env)}
+	far.bySSH(s)
+	t.Cleanup(func() {
+		var left []string
+		if !testbed.Until(func() bool { left = sessionsOf(near); return len(left) == 0 }) {
+			t.Errorf("sessions are left: %q", left)
+		}
+		for _, dir := range []string{filepath.Join(bed.runtime, "podtask", "sessions"), filepath.Join(near.stateHome(), "podtask", "sessions")} {
+			if entries, _ := os.ReadDir(dir); len(entries) > 0 && dir != filepath.Join(bed.runtime, "podtask", "sessions") {
+				t.Errorf("files are left in %s: %v", dir, entries)
+			}
+		}
+	})
+	return far, near, s
+}
+
+// sessionsOf lists the processes of sessions that have the state of a box.
+func sessionsOf(b *box) (found []string) {
+	dirs, _ := filepath.Glob("/proc/[0-9]*")
+	for _, dir := range dirs {
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		env, err := os.ReadFile(filepath.Join(dir, "environ"))
+		words := strings.Split(string(line), "\x00")
+		if err == nil && len(words) > 1 && words[1] == "session" && bytes.Contains(env, []byte("XDG_STATE_HOME="+b.stateHome()+"\x00")) {
+			found = append(found, filepath.Base(dir)+" "+strings.Join(words, " "))
+		}
+	}
+	return found
+}
+
+// sshOf returns the ssh that a podtask has started.
+func sshOf(p *process) (pid int) {
+	eventually(p.t, "ssh of "+strings.Join(p.cmd.Args, " "), func() bool {
+		children, _ := os.ReadFile(fmt.Sprintf("/proc/%d/task/%[1]d/children", p.cmd.Process.Pid))
+		all := string(children)
+		threads, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", p.cmd.Process.Pid))
+		for _, thread := range threads {
+			more, _ := os.ReadFile(thread)
+			all += " " + string(more)
+		}
+		for _, word := range strings.Fields(all) {
+			name, _ := os.ReadFile("/proc/" + word + "/comm")
+			if strings.TrimSpace(string(name)) == "ssh" {
+				pid, _ = strconv.Atoi(word)
+			}
+		}
+		return pid != 0
+	})
+	return pid
+}
+
+// Commands print on another host what they print there.
+func TestHostBySSHPrintsWhatIsPrintedThere(t *testing.T) {
+	t.Parallel()
+	far, near, _ := newSSHBox(t)
+	ref, _ := far.push("shell:1", shellImage(t))
+	host := freePort(t)
+	id := far.detach("--wait=running", "--name", far.family, far.define(ctr{
+		Name: "app", Image: ref, Command: words("print from the app -- sleep forever"), Ports: []port{{Container: 80, Host: host}},
+	}))
+	for _, args := range [][]string{
+		{"ps", "--format", "{{.ID}} {{.Name}} {{.Status}}"}, {"inspect", "--format", "{{.ID}} {{.Status}}", far.family}, {"why", far.family}, {"logs", far.family}, {"port", far.family},
+		{"events", "--stream=false", "--format", "json"}, {"timeline", "--format", "otlp", far.family}, {"image", "ls", "-q"}, {"exec", far.family, "sh", "-c", "echo a b; echo c >&2; exit 9"},
+		{"inspect", "nobody"}, {"ps", "--nonsense"}, {"taskdef", "ls"}, {"schedule", "ls"}, {"unit", "ls"}, {"stats", "--no-stream", "--format", "{{.Name}}"},
+	} {
+		got, want := far.podtask(args...), near.podtask(args...)
+		if got != want {
+			t.Errorf("podtask %q: %d %q %q, there it is %d %q %q", args, got.code, got.out, got.err, want.code, want.out, want.err)
+		}
+	}
+	far.want(0, "wait", "--condition", "running", id)
+	in := far.file("in.txt", "some text\n")
+	far.want(0, "cp", in, far.family+":/tmp/here")
+	far.want(0, "cp", far.family+":/tmp/here", filepath.Join(far.dir, "out.txt"))
+	if text, err := os.ReadFile(filepath.Join(far.dir, "out.txt")); err != nil || string(text) != "some text\n" {
+		t.Errorf("cp brought %q, %v", text, err)
+	}
+	far.want(0, "pause", id)
+	far.want(0, "unpause", id)
+	if r := far.want(0, "stop", "-t", "1", far.family); r.out != id+"\n" {
+		t.Errorf("stop printed %q", r.out)
+	}
+	far.want(0, "rm", far.family)
+	if r := near.want(0, "ps", "-aq"); r.out != "" {
+		t.Errorf("after rm there is %q", r.out)
+	}
+}
+
+// The files and the variables of a run are those of this machine.
+func TestHostBySSHRunsWithFilesOfThisMachine(t *testing.T) {
+	t.Parallel()
+	far, near, _ := newSSHBox(t)
+	secret := far.file("token.txt", password+"\n")
+	far.file("doc.env", "FROM_DOCUMENT=1\n")
+	far.file("flag.env", "FROM_FLAG=2\nTAKEN\n")
+	far.env = append(far.env, "TAKEN=3", "NAMED=4", "API_KEY=5")
+	ref := far.testbox()
+	path := far.file("web.json", fmt.Sprintf(`{"family": %q, "containerDefinitions": [{"name": "app", "image": %q, "essential": true,
+	"command": ["env", "FROM_DOCUMENT", "--", "env", "FROM_FLAG", "--", "env", "TAKEN", "--", "env", "NAMED", "--", "env", "KEY", "--", "exit", "4"],
+	"environmentFiles": [{"type": "s3", "value": "doc.env"}],
+	"secrets": [{"name": "TOKEN", "valueFrom": "file:%s"}, {"name": "KEY", "valueFrom": "env:API_KEY"}]}]}`, far.family, ref, secret))
+	for _, name := range []string{"web.json", path} {
+		r := far.want(4, "run", "--rm", "--env-file", "flag.env", "-e", "NAMED", name)
+		for _, line := range []string{"FROM_DOCUMENT=1", "FROM_FLAG=2", "TAKEN=3", "NAMED=4", "KEY=5"} {
+			if !strings.Contains(r.out, line+"\n") {
+				t.Errorf("%s: %s is missing in %q %s", name, line, r.out, r.err)
+			}
+		}
+	}
+	id := far.detach("--wait=stopped", "--name", "kept", "--env-file", "flag.env", "-e", "NAMED", "web.json")
+	if st := near.inspect(id); st.codes() != "app=4" {
+		t.Errorf("detached: %s", st.codes())
+	}
+	if r := far.want(0, "plan", "web.json"); !strings.Contains(r.err, "from this machine: ") || !strings.Contains(r.err, "token.txt") || !strings.Contains(r.err, "images, volumes and mounts") {
+		t.Errorf("plan says %q", r.err)
+	}
+	if r := far.want(125, "run", "--map-volume", "data=./data", "web.json"); !strings.Contains(r.err, "absolute") {
+		t.Errorf("a relative volume: %s", r.err)
+	}
+	if r := far.want(125, "run", "--env-file", "none.env", "web.json"); !strings.Contains(r.err, "none.env") {
+		t.Errorf("a file that is missing: %s", r.err)
+	}
+}
+
+// longRunning are commands that last until something happens. Each prints its sign once it runs.
+var longRunning = []struct {
+	name     string
+	args     []string
+	sign     string
+	terminal bool
+}{
+	{"logs", []string{"logs", "-f", "TASK"}, "from the app", false},
+	{"events", []string{"events", "--since", "1h"}, "RUNNING", false},
+	{"wait", []string{"wait", "--condition", "stopped", "TASK"}, "", false},
+	{"stats", []string{"stats", "TASK"}, "MEM", false},
+	{"exec", []string{"exec", "TASK", "sh", "-c", "echo ready; exec sleep 3000"}, "ready", false},
+	{"exec -i", []string{"exec", "-i", "TASK", "sh", "-c", "echo ready; cat; sleep 3000"}, "ready", false},
+	{"exec -it", []string{"exec", "-it", "TASK", "--", "sh", "-c", "echo re''ady; exec sleep 3000"}, "ready", true},
+	{"top", []string{"top"}, "podtask", true},
+	{"ui", []string{"ui"}, "http://", false},
+	{"port-forward", []string{"port-forward", "TASK", "0:80"}, "127.0.0.1:", false},
+	{"run", []string{"run", "--name", "TASK-2", "FILE"}, "from the app", false},
+}
+
+// A link that breaks ends each command with an error, and leaves nothing on the other host: no session, and no
+// command in the container. A task that ran in the foreground is stopped there.
+func TestHostBySSHLinkThatBreaks(t *testing.T) {
+	t.Parallel()
+	far, near, _ := newSSHBox(t)
+	ref, _ := far.push("shell:1", shellImage(t))
+	file := far.define(ctr{Name: "app", Image: ref, Command: words("print from the app -- sleep forever"), StopTimeout: 2})
+	far.detach("--wait=running", "--name", far.family, far.define(ctr{Name: "app", Image: ref, Command: words("print from the app -- sleep forever"), Ports: []port{{Container: 80, Host: freePort(t)}}}))
+	for _, c := range longRunning {
+		args := slices.Clone(c.args)
+		for i, a := range args {
+			args[i] = strings.NewReplacer("TASK", far.family, "FILE", file).Replace(a)
+		}
+		var p *process
+		printed := func() string { return p.out.String() + p.err.String() }
+		if c.terminal {
+			onScreen := far.onTerminal(args...)
+			p, printed = onScreen.process, onScreen.screen.String
+		} else {
+			p = far.start(args...)
+		}
+		eventually(t, c.name+" to run", func() bool {
+			return strings.Contains(printed(), c.sign) && len(sessionsOf(near)) > 1 || c.name == "port-forward" && p.out.String() != ""
+		})
+		if err := syscall.Kill(sshOf(p), syscall.SIGKILL); err != nil {
+			t.Fatal(err)
+		}
+		r := p.wait()
+		if r.code != 125 || !strings.Contains(printed(), "broke") {
+			t.Errorf("%s ended with %d and printed %s", c.name, r.code, printed())
+		}
+		eventually(t, "the end of the session of "+c.name, func() bool { return len(sessionsOf(near)) == 0 })
+	}
+	eventually(t, "the end of commands in the container", func() bool { return !strings.Contains(near.top(), "sleep 3000") })
+	near.want(0, "wait", far.family+"-2")
+	if st := near.inspect(far.family + "-2"); st.Status != "STOPPED" {
+		t.Errorf("the task of the broken run is %s", st.Status)
+	}
+}
+
+// Ctrl-C reaches what runs on the other host.
+func TestHostBySSHCtrlC(t *testing.T) {
+	t.Parallel()
+	far, near, _ := newSSHBox(t)
+	ref, _ := far.push("shell:1", shellImage(t))
+	file := far.define(ctr{Name: "app", Image: ref, Command: words("print from the app -- sleep forever")})
+	p := far.start("run", "--name", far.family, file)
+	eventually(t, "the output", func() bool { return strings.Contains(p.out.String(), "from the app") })
+	p.interrupt()
+	p.want(143)
+	if st := near.inspect(far.family); st.Status != "STOPPED" || !strings.Contains(st.StoppedReason, "SIGINT") {
+		t.Errorf("after Ctrl-C: %s %s", st.Status, st.StoppedReason)
+	}
+	near.want(0, "rm", far.family)
+
+	far.shell()
+	sh := far.onTerminal("exec", "-it", far.family, "--", "sh")
+	before := sh.settings()
+	sh.see("#")
+	sh.resize(50, 132)
+	eventually(t, "the new size", func() bool {
+		sh.keysIn("stty size\n")
+		return sh.screen.cut("50 132")
+	})
+	interruptAndExit(sh, before, func() {
+		eventually(t, "the sleep", func() bool { return strings.Contains(near.top(), "sleep 1000") })
+	})
+	q := far.start("logs", "-f", far.family)
+	eventually(t, "the session", func() bool { return len(sessionsOf(near)) > 1 })
+	q.interrupt()
+	if r := q.wait(); r.code != 130 {
+		t.Errorf("logs -f after Ctrl-C: %d %s", r.code, r.err)
+	}
+}
+
+// Ports of a task and the page of podtask ui are reached from here.
+func TestHostBySSHForwardsPorts(t *testing.T) {
+	t.Parallel()
+	far, _, _ := newSSHBox(t)
+	far.detach("--wait=running", "--name", far.family, far.web(port{Container: 80, Host: freePort(t)}))
+	p := far.start("port-forward", far.family, "0:80")
+	eventually(t, "the forwarded port", func() bool { return strings.Contains(p.out.String(), " -> ") })
+	address, _, _ := strings.Cut(p.out.String(), " ")
+	resp, err := http.Get("http://" + address + "/")
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp.Body.Close()
+	p.interrupt()
+	p.want(130)
+	if r := far.want(125, "port-forward", far.family, "81"); !strings.Contains(r.err, "publishes no TCP port 81") {
+		t.Errorf("a port that is not published: %s", r.err)
+	}
+
+	ui := far.start("ui")
+	eventually(t, "the link", func() bool { return strings.Contains(ui.out.String(), "/open/") })
+	link := strings.TrimSpace(ui.out.String())
+	name, rest, _ := strings.Cut(strings.TrimPrefix(link, "http://"), "/")
+	_, portOf, _ := strings.Cut(name, ":")
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://127.0.0.1:"+portOf+"/"+rest, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.Host = name
+	resp, err = http.DefaultClient.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK || len(resp.Cookies()) != 1 {
+		t.Errorf("the page: %s", resp.Status)
+	}
+	ui.interrupt()
+	ui.want(130)
+}
+
+// What cannot work says why in one sentence, before anything is done.
+func TestHostBySSHThatCannotBeUsed(t *testing.T) {
+	t.Parallel()
+	far, near, s := newSSHBox(t)
+	if err := os.Remove(filepath.Join(s.dir, "there", "podtask")); err != nil {
+		t.Fatal(err)
+	}
+	if r := far.want(125, "ps"); !strings.Contains(r.err, "podtask host setup "+s.url) {
+		t.Errorf("without podtask: %s", r.err)
+	}
+	for text, want := range map[string]string{
+		"#!/bin/sh\nprintf '\\033[2Jhello\\n'; exit 3\n":                                             "before podtask answered",
+		"#!/bin/sh\nexec cat /dev/zero\n":                                                            "does not answer as podtask does",
+		"#!/bin/sh\necho 'podtask-session {\"protocol\":1,\"version\":\"0.1.0\"}'; cat >/dev/null\n": "",
+	} {
+		if err := os.WriteFile(filepath.Join(s.dir, "there", "podtask"), []byte(text), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if want == "" {
+			continue // builds of a working tree have no version to compare
+		}
+		r := far.podtask("ps")
+		if r.code != 125 || !strings.Contains(r.err, want) || strings.Contains(r.err, "\x1b") {
+			t.Errorf("%q: %d %q", text, r.code, r.err)
+		}
+		if err := os.Remove(filepath.Join(s.dir, "there", "podtask")); err != nil {
+			t.Fatal(err)
+		}
+	}
+	far.env = append(near.env, "PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"), fmt.Sprintf("PODTASK_HOST=ssh://127.0.0.1:%d", freePort(t)))
+	if r := far.want(125, "ps"); !strings.Contains(r.err, "ssh cannot connect to") {
+		t.Errorf("without a server: %s", r.err)
+	}
+}
