@@ -189,8 +189,8 @@ func TestHostBySSHPrintsWhatIsPrintedThere(t *testing.T) {
 		Name: "app", Image: ref, Command: words("print from the app -- sleep forever"), Ports: []port{{Container: 80, Host: host}},
 	}))
 	for _, args := range [][]string{
-		{"ps", "--format", "{{.ID}} {{.Name}} {{.Status}}"}, {"inspect", "--format", "{{.ID}} {{.Status}}", far.family}, {"why", far.family}, {"logs", far.family}, {"port", far.family},
-		{"events", "--stream=false", "--format", "json"}, {"timeline", "--format", "otlp", far.family}, {"image", "ls", "-q"}, {"exec", far.family, "sh", "-c", "echo a b; echo c >&2; exit 9"},
+		{"ps", "--format", "{{.ID}} {{.Name}} {{.Status}}"}, {"inspect", "--format", "{{.ID}} {{.Status}}", far.family}, {"logs", far.family}, {"port", far.family},
+		{"events", "--stream=false", "--format", "json"}, {"image", "ls", "-q"}, {"exec", far.family, "sh", "-c", "echo a b; echo c >&2; exit 9"},
 		{"inspect", "nobody"}, {"ps", "--nonsense"}, {"taskdef", "ls"}, {"schedule", "ls"}, {"unit", "ls"}, {"stats", "--no-stream", "--format", "{{.Name}}"},
 	} {
 		got, want := far.podtask(args...), near.podtask(args...)
@@ -237,7 +237,7 @@ func TestHostBySSHRunsWithFilesOfThisMachine(t *testing.T) {
 			}
 		}
 	}
-	id := far.detach("--wait=stopped", "--name", "kept", "--env-file", "flag.env", "-e", "NAMED", "web.json")
+	id := strings.TrimSpace(far.want(4, "run", "-d", "--wait=stopped", "--name", "kept", "--env-file", "flag.env", "-e", "NAMED", "web.json").out)
 	if st := near.inspect(id); st.codes() != "app=4" {
 		t.Errorf("detached: %s", st.codes())
 	}
@@ -350,16 +350,15 @@ func TestHostBySSHCtrlC(t *testing.T) {
 // Ports of a task and the page of podtask ui are reached from here.
 func TestHostBySSHForwardsPorts(t *testing.T) {
 	t.Parallel()
-	far, _, _ := newSSHBox(t)
-	far.detach("--wait=running", "--name", far.family, far.web(port{Container: 80, Host: freePort(t)}))
-	p := far.start("port-forward", far.family, "0:80")
+	far, near, _ := newSSHBox(t)
+	far.detach("--wait=running", "--name", far.family, far.web(port{Container: 8080, Host: freePort(t)}))
+	p := far.start("port-forward", far.family, "0:8080")
 	eventually(t, "the forwarded port", func() bool { return strings.Contains(p.out.String(), " -> ") })
-	address, _, _ := strings.Cut(p.out.String(), " ")
-	resp, err := http.Get("http://" + address + "/")
-	if err != nil {
+	var local int
+	if _, err := fmt.Sscanf(p.out.String(), "127.0.0.1:%d ", &local); err != nil {
 		t.Fatal(err)
 	}
-	resp.Body.Close()
+	near.askWeb(local)
 	p.interrupt()
 	p.want(130)
 	if r := far.want(125, "port-forward", far.family, "81"); !strings.Contains(r.err, "publishes no TCP port 81") {
@@ -376,7 +375,7 @@ func TestHostBySSHForwardsPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	req.Host = name
-	resp, err = http.DefaultClient.Do(req)
+	resp, err := http.DefaultClient.Do(req)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -386,6 +385,20 @@ func TestHostBySSHForwardsPorts(t *testing.T) {
 	}
 	ui.interrupt()
 	ui.want(130)
+}
+
+// An image of this machine is sent without a registry. Here both machines have the same Podman.
+func TestHostBySSHGetsImages(t *testing.T) {
+	t.Parallel()
+	far, near, _ := newSSHBox(t)
+	ref, _ := far.push("sent:1", far.freshImage("sent"))
+	near.podman("pull", "--quiet", "--authfile", bed.auth, ref)
+	if r := far.want(0, "push", ref); !strings.Contains(r.out, ref) {
+		t.Errorf("push printed %q %s", r.out, r.err)
+	}
+	if r := far.want(125, "push", "localhost/none:1"); !strings.Contains(r.err, "there is no image localhost/none:1 on this machine") {
+		t.Errorf("an image that is missing: %s", r.err)
+	}
 }
 
 // What cannot work says why in one sentence, before anything is done.

@@ -216,7 +216,7 @@ func TestAnswersThatAreNoGreeting(t *testing.T) {
 		"good":           {good, ""},
 		"after a motd":   {"Welcome to box!\r\n\x1b[2Jtext\n" + good, ""},
 		"nothing":        {"", "EOF"},
-		"huge":           {strings.Repeat("x", maxNoise*2), "more than"},
+		"huge":           {strings.Repeat("x", maxNoise*2), "other text than"},
 		"huge in lines":  {strings.Repeat("x\n", maxNoise), "other text than"},
 		"no JSON":        {greetingPrefix + "x\n", "other text than"},
 		"no protocol":    {greetingPrefix + "{}\n", "other text than"},

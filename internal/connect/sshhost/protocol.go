@@ -48,6 +48,9 @@ func writeGreeting(w io.Writer, g Greeting) error {
 // errNoise reports an answer that is not a greeting.
 var errNoise = errors.New("it printed other text than podtask's greeting: shell startup files must print nothing in a command by ssh")
 
+// errLongLine reports a line that is longer than any of the protocol.
+var errLongLine = errors.New("a line has more than the limit")
+
 // readGreeting reads up to the end of the greeting. Noise is what came before it.
 func readGreeting(r *bufio.Reader) (g Greeting, noise string, err error) {
 	var before bytes.Buffer
@@ -61,6 +64,9 @@ func readGreeting(r *bufio.Reader) (g Greeting, noise string, err error) {
 		}
 		before.Write(line)
 		before.WriteByte('\n')
+		if errors.Is(err, errLongLine) {
+			return g, before.String(), errNoise
+		}
 		if err != nil {
 			return g, before.String(), err
 		}
@@ -76,7 +82,7 @@ func readLine(r *bufio.Reader, limit int) ([]byte, error) {
 		line = append(line, part...)
 		switch {
 		case len(line) > limit:
-			return line[:limit], fmt.Errorf("a line has more than %d bytes", limit)
+			return line[:limit], fmt.Errorf("%w of %d bytes", errLongLine, limit)
 		case err == nil:
 			return bytes.TrimSuffix(line[:len(line)-1], []byte("\r")), nil
 		case !errors.Is(err, bufio.ErrBufferFull):
