@@ -19,7 +19,7 @@ var commandGroups = []commandGroup{
 	{"Work in containers", []string{"exec", "cp"}},
 	{"Task definitions", []string{"init", "validate", "plan", "lock", "pull", "test", "taskdef", "schema"}},
 	{"Services and systemd", []string{"service", "schedule", "unit", "import", "generate", "auto-update", "agent", "aws", "kubelet", "ecs", "ingress"}},
-	{"Hosts", []string{"context", "push", "port-forward"}},
+	{"Hosts", []string{"context", "host", "push", "port-forward"}},
 	{"This host", []string{"image", "doctor", "info", "config", "gc", "drain", "completion", "version"}},
 }
 

@@ -162,7 +162,8 @@ func (r *remoteCall) onHost(ctx context.Context) (int, error) {
 		s.In = r.p.Stdin
 	}
 	signals := make(chan os.Signal, 16)
-	r.p.Notify(signals, append([]os.Signal{syscall.SIGWINCH}, sshhost.PassedSignals...)...)
+	// SIGPIPE is caught so that a closed output is an error of the write, which is passed on.
+	r.p.Notify(signals, append([]os.Signal{syscall.SIGWINCH, syscall.SIGPIPE}, sshhost.PassedSignals...)...)
 	s.Signals = signals
 	if mode != sshhost.Pipes {
 		req.Size = r.size()

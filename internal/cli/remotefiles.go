@@ -238,17 +238,17 @@ func (r *remoteCall) sendNode(dir string, lines [][]byte, n *yaml.Node, path []s
 	}
 	switch n.Kind {
 	case yaml.MappingNode:
+		var errs []error
 		for i := 0; i+1 < len(n.Content); i += 2 {
-			if err := r.sendNode(dir, lines, n.Content[i+1], append(slices.Clone(path), n.Content[i].Value), depth+1); err != nil {
-				return err
-			}
+			errs = append(errs, r.sendNode(dir, lines, n.Content[i+1], append(slices.Clone(path), n.Content[i].Value), depth+1))
 		}
+		return errors.Join(errs...)
 	case yaml.DocumentNode, yaml.SequenceNode:
+		var errs []error
 		for _, c := range n.Content {
-			if err := r.sendNode(dir, lines, c, path, depth+1); err != nil {
-				return err
-			}
+			errs = append(errs, r.sendNode(dir, lines, c, path, depth+1))
 		}
+		return errors.Join(errs...)
 	case yaml.ScalarNode:
 		return r.sendScalar(dir, lines, n, path)
 	}

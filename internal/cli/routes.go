@@ -125,6 +125,7 @@ var routes = map[string]route{
 	"exec-guard": {place: here, why: serverProcess},
 	"session":    {place: here, why: serverProcess},
 
+	"host setup":   {place: here, why: "its argument names the host"},
 	"push":         {place: special},
 	"port-forward": {place: special},
 	"image load":   {input: always},

@@ -59,7 +59,7 @@ func startSSHD(t *testing.T, dir string) sshd {
 	for name, text := range map[string]string{
 		"sshd_config": fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nStrictModes no\nUsePAM no\nPidFile none\nMaxStartups 100\nMaxSessions 100\n"+
 			"PasswordAuthentication no\nAcceptEnv XDG_STATE_HOME REGISTRY_AUTH_FILE NO_COLOR PODTASK_*\nSetEnv PATH=%[2]s/there:/usr/local/bin:/usr/bin:/bin XDG_RUNTIME_DIR=%[3]s\n", port, dir, bed.runtime),
-		"ssh_config":  fmt.Sprintf("Host *\n  IdentityFile %[1]s/user\n  IdentitiesOnly yes\n  UserKnownHostsFile %[1]s/known_hosts\n  StrictHostKeyChecking yes\n  SendEnv XDG_STATE_HOME REGISTRY_AUTH_FILE NO_COLOR\n", dir),
+		"ssh_config":  fmt.Sprintf("Host *\n  IdentityFile %[1]s/user\n  IdentitiesOnly yes\n  UserKnownHostsFile %[1]s/known_hosts\n  StrictHostKeyChecking yes\n  SendEnv XDG_STATE_HOME REGISTRY_AUTH_FILE NO_COLOR PODTASK_*\n", dir),
 		"known_hosts": fmt.Sprintf("[127.0.0.1]:%d %s", port, hostKey),
 		"bin/ssh":     "#!/bin/sh\nexec /usr/bin/ssh -F " + dir + "/ssh_config \"$@\"\n",
 	} {

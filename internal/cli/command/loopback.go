@@ -38,4 +38,5 @@ func listenBoth(port int) ([]net.Listener, error) {
 	return []net.Listener{four, six}, nil
 }
 
+// PortOf returns the port of a TCP listener.
 func PortOf(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }

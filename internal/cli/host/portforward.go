@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/netip"
 	"os/signal"
@@ -32,8 +33,16 @@ port is published.
 Examples:
   podtask --host ssh://box port-forward web 8080:80
   podtask --host box port-forward shop 5432 0:80`,
-		Action: func(c *cli.Context) error { return forward(p, c) },
+		Action: forwarding{out: p.Stdout, errOut: p.Stderr, warn: p.Warn, find: p.FindHost, options: p.HostOptions}.run,
 	}
+}
+
+// forwarding is what `podtask port-forward` uses.
+type forwarding struct {
+	out, errOut io.Writer
+	warn        func(format string, args ...any)
+	find        func(flag string) (command.ChosenHost, error)
+	options     func() sshhost.Options
 }
 
 // forwardedPort is an argument of port-forward.
@@ -55,7 +64,7 @@ func parsePorts(words []string) (ports []forwardedPort, err error) {
 	return ports, nil
 }
 
-func forward(p *command.Program, c *cli.Context) error {
+func (p forwarding) run(c *cli.Context) error {
 	if c.Args().Len() < 2 {
 		return command.Usagef("port-forward", "port-forward takes a TASK and a PORT, and there are %d arguments", c.Args().Len())
 	}
@@ -63,7 +72,7 @@ func forward(p *command.Program, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	h, err := p.FindHost(c.String("host"))
+	h, err := p.find(c.String("host"))
 	if err != nil {
 		return err
 	}
@@ -72,7 +81,7 @@ func forward(p *command.Program, c *cli.Context) error {
 	}
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
-	link, err := sshhost.Dial(ctx, h.Host, p.HostOptions())
+	link, err := sshhost.Dial(ctx, h.Host, p.options())
 	if err != nil {
 		if ctx.Err() != nil {
 			return command.ExitStatus(command.ExitInterrupted)
@@ -80,7 +89,7 @@ func forward(p *command.Program, c *cli.Context) error {
 		return err
 	}
 	defer link.Close()
-	published, err := publishedPorts(ctx, p, link, c.Args().First())
+	published, err := p.publishedPorts(ctx, link, c.Args().First())
 	if err != nil {
 		return err
 	}
@@ -94,10 +103,10 @@ func forward(p *command.Program, c *cli.Context) error {
 			return fmt.Errorf("listen for port %d: %w; choose another one: LOCAL:%d", port.port, err, port.port)
 		}
 		f := sshhost.NewForwarder(link, listeners)
-		f.Failed = func(err error) { p.Warn("a connection to port %d of %s: %v", port.port, h.Host, err) }
+		f.Failed = func(err error) { p.warn("a connection to port %d of %s: %v", port.port, h.Host, err) }
 		defer f.Close()
 		f.Start(address)
-		if _, err := fmt.Fprintf(p.Stdout, "127.0.0.1:%d -> %s port %d on %s\n", command.PortOf(listeners[0]), c.Args().First(), port.port, h.Host); err != nil {
+		if _, err := fmt.Fprintf(p.out, "127.0.0.1:%d -> %s port %d on %s\n", command.PortOf(listeners[0]), c.Args().First(), port.port, h.Host); err != nil {
 			return err
 		}
 	}
@@ -129,10 +138,10 @@ func (b *boundedBuffer) Write(p []byte) (int, error) {
 	return b.Buffer.Write(p)
 }
 
-func publishedPorts(ctx context.Context, p *command.Program, link *sshhost.Link, task string) (ports published, err error) {
+func (p forwarding) publishedPorts(ctx context.Context, link *sshhost.Link, task string) (ports published, err error) {
 	var out boundedBuffer
 	code, err := link.Run(ctx, sshhost.Request{Args: []string{"port", "--format=json", "--", task}},
-		sshhost.Streams{Out: &out, Err: sshhost.NewScreenWriter(p.Stderr)})
+		sshhost.Streams{Out: &out, Err: sshhost.NewScreenWriter(p.errOut)})
 	switch {
 	case err != nil:
 		return nil, err

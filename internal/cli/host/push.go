@@ -1,8 +1,10 @@
 package host
 
 import (
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"os/signal"
 	"strings"
@@ -25,11 +27,19 @@ only what is missing.
 
 Examples:
   podtask --host ssh://box push localhost/web:1`,
-		Action: func(c *cli.Context) error { return push(p, c) },
+		Action: pusher{out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, find: p.FindHost, options: p.HostOptions}.run,
 	}
 }
 
-func push(p *command.Program, c *cli.Context) error {
+// pusher is what `podtask push` uses.
+type pusher struct {
+	out, errOut io.Writer
+	getenv      func(string) string
+	find        func(flag string) (command.ChosenHost, error)
+	options     func() sshhost.Options
+}
+
+func (p pusher) run(c *cli.Context) error {
 	images := c.Args().Slice()
 	if len(images) == 0 {
 		return command.Usagef("push", "no IMAGE to send")
@@ -39,7 +49,7 @@ func push(p *command.Program, c *cli.Context) error {
 			return command.Usagef("push", "%q is no name of an image", image)
 		}
 	}
-	h, err := p.FindHost(c.String("host"))
+	h, err := p.find(c.String("host"))
 	if err != nil {
 		return err
 	}
@@ -49,11 +59,11 @@ func push(p *command.Program, c *cli.Context) error {
 	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 	defer stop()
 	for _, image := range images { // before anything is sent
-		if out, err := podman(p, exec.CommandContext(ctx, "podman"), "image", "exists", "--", image).CombinedOutput(); err != nil {
+		if out, err := p.podman(ctx, "image", "exists", "--", image).CombinedOutput(); err != nil {
 			return fmt.Errorf("there is no image %s on this machine: %w %s", image, err, strings.TrimSpace(string(out)))
 		}
 	}
-	link, err := sshhost.Dial(ctx, h.Host, p.HostOptions())
+	link, err := sshhost.Dial(ctx, h.Host, p.options())
 	if err != nil {
 		if ctx.Err() != nil {
 			return command.ExitStatus(command.ExitInterrupted)
@@ -61,8 +71,8 @@ func push(p *command.Program, c *cli.Context) error {
 		return err
 	}
 	defer link.Close()
-	save := podman(p, exec.CommandContext(ctx, "podman"), append([]string{"save", "--quiet", "--multi-image-archive", "--"}, images...)...)
-	save.Stderr = p.Stderr
+	save := p.podman(ctx, append([]string{"save", "--quiet", "--multi-image-archive", "--"}, images...)...)
+	save.Stderr = p.errOut
 	archive, err := save.StdoutPipe()
 	if err != nil {
 		return err
@@ -71,7 +81,7 @@ func push(p *command.Program, c *cli.Context) error {
 		return fmt.Errorf("run podman: %w", err)
 	}
 	code, runErr := link.Run(ctx, sshhost.Request{Args: []string{"image", "load"}},
-		sshhost.Streams{In: archive, Out: sshhost.NewScreenWriter(p.Stdout), Err: sshhost.NewScreenWriter(p.Stderr)})
+		sshhost.Streams{In: archive, Out: sshhost.NewScreenWriter(p.out), Err: sshhost.NewScreenWriter(p.errOut)})
 	_ = archive.Close() // podman ends if it still writes
 	saveErr := save.Wait()
 	var ended *exec.ExitError
@@ -88,11 +98,10 @@ func push(p *command.Program, c *cli.Context) error {
 	return saveErr
 }
 
-// podman adds the arguments for the Podman of podtask on this machine.
-func podman(p *command.Program, cmd *exec.Cmd, args ...string) *exec.Cmd {
-	if url := p.Getenv("CONTAINER_HOST"); url != "" {
+// podman returns a command for the Podman of podtask on this machine.
+func (p pusher) podman(ctx context.Context, args ...string) *exec.Cmd {
+	if url := p.getenv("CONTAINER_HOST"); url != "" {
 		args = append([]string{"--url", url}, args...)
 	}
-	cmd.Args = append(cmd.Args, args...)
-	return cmd
+	return exec.CommandContext(ctx, "podman", args...)
 }

@@ -164,6 +164,25 @@ func (l *Link) Run(ctx context.Context, req Request, s Streams) (code int, err e
 	done := make(chan struct{}) // ends what waits for nothing else
 	defer close(done)
 	failed := make(chan error, 5)
+	l.feed(streams, s, failed)
+	closed := make(chan part, 2)
+	go passControls(streams[partRequest], s, closed, done)
+	answers := l.collect(streams, s, closed, failed)
+	select {
+	case e := <-answers:
+		if e.Error != "" {
+			return 0, errors.New(term.Line(e.Error))
+		}
+		return e.Exit & 0xff, nil
+	case err := <-failed:
+		return 0, err
+	case <-ctx.Done():
+		return 0, context.Cause(ctx)
+	}
+}
+
+// feed sends the files and the input of a command.
+func (l *Link) feed(streams map[part]*smux.Stream, s Streams, failed chan<- error) {
 	go func() {
 		if err := s.Files.Pack(streams[partFiles]); err != nil && !l.session.IsClosed() {
 			failed <- fmt.Errorf("send files to %s: %w", l.host, err)
@@ -177,11 +196,20 @@ func (l *Link) Run(ctx context.Context, req Request, s Streams) (code int, err e
 		}
 		_ = streams[partInput].CloseWrite()
 	}()
-	go passControls(streams[partRequest], s, done)
+}
+
+// collect copies the outputs of a command and returns how it ended, when all output is written. An output
+// that is closed here is closed there.
+func (l *Link) collect(streams map[part]*smux.Stream, s Streams, closed chan<- part, failed chan<- error) <-chan ending {
 	var outputs sync.WaitGroup
 	for p, w := range map[part]io.Writer{partOutput: s.Out, partErrors: s.Err} {
 		outputs.Go(func() {
-			if err := copyOutput(w, streams[p]); err != nil {
+			err := copyOutput(w, streams[p])
+			switch {
+			case errors.Is(err, syscall.EPIPE):
+				closed <- p
+				_, _ = io.Copy(io.Discard, streams[p])
+			case err != nil:
 				failed <- err
 			}
 		})
@@ -198,17 +226,7 @@ func (l *Link) Run(ctx context.Context, req Request, s Streams) (code int, err e
 		outputs.Wait()
 		answers <- e
 	}()
-	select {
-	case e := <-answers:
-		if e.Error != "" {
-			return 0, errors.New(term.Line(e.Error))
-		}
-		return e.Exit & 0xff, nil
-	case err := <-failed:
-		return 0, err
-	case <-ctx.Done():
-		return 0, context.Cause(ctx)
-	}
+	return answers
 }
 
 // openRun opens the streams of a command.
@@ -245,7 +263,7 @@ func copyOutput(w io.Writer, r io.Reader) error {
 }
 
 // passControls passes signals on until done is closed.
-func passControls(w io.Writer, s Streams, done <-chan struct{}) {
+func passControls(w io.Writer, s Streams, closed <-chan part, done <-chan struct{}) {
 	for {
 		select {
 		case sig := <-s.Signals:
@@ -256,6 +274,10 @@ func passControls(w io.Writer, s Streams, done <-chan struct{}) {
 				c = control{Size: &size}
 			}
 			if err := writeJSON(w, c); err != nil {
+				return
+			}
+		case p := <-closed:
+			if err := writeJSON(w, control{Closed: p}); err != nil {
 				return
 			}
 		case <-done:

@@ -103,6 +103,22 @@ func TestSignalsReachTheCommand(t *testing.T) {
 	}
 }
 
+// closedWriter is an output that nobody reads.
+type closedWriter struct{}
+
+func (closedWriter) Write([]byte) (int, error) { return 0, syscall.EPIPE }
+
+func TestAClosedOutputIsClosedThere(t *testing.T) {
+	t.Parallel()
+	for _, mode := range []Mode{Pipes, Screen} {
+		w := connect(t)
+		code, err := w.Run(t.Context(), Request{Args: []string{"much"}, Mode: mode}, Streams{Out: closedWriter{}, Err: io.Discard})
+		if want := map[Mode]int{Pipes: 128 + int(syscall.SIGPIPE), Screen: 128 + int(syscall.SIGHUP)}[mode]; code != want || err != nil {
+			t.Errorf("%q: %d %v", mode, code, err)
+		}
+	}
+}
+
 func TestAResizedTerminalIsAnnounced(t *testing.T) {
 	t.Parallel()
 	w := connect(t)

@@ -168,6 +168,8 @@ type Size struct {
 type control struct {
 	Signal int   `json:"signal,omitempty"`
 	Size   *Size `json:"size,omitempty"`
+	// Closed is an output that nobody reads any more.
+	Closed part `json:"closed,omitempty"`
 }
 
 // ending is the answer to a request. The error is for a command that could not be started.

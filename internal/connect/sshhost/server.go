@@ -321,74 +321,49 @@ func environment(own, given []string) []string {
 	return append(env, PrintingVariables(given)...)
 }
 
+// ends are the files of a command that is being started: the ends of pipes and of a terminal.
+type ends struct {
+	ours, theirs []*os.File
+}
+
+// pipe makes a pipe to or from the command.
+func (e *ends) pipe(intoCommand bool) (ours, its *os.File, err error) {
+	ours, its, err = os.Pipe()
+	if err != nil {
+		return nil, nil, err
+	}
+	if intoCommand {
+		ours, its = its, ours
+	}
+	e.ours, e.theirs = append(e.ours, ours), append(e.theirs, its)
+	return ours, its, nil
+}
+
+func closeAll(files []*os.File) {
+	for _, f := range files {
+		f.Close()
+	}
+}
+
 // start starts the command.
 func (p *remoteProcess) start(s *Server) (err error) {
-	var theirs []*os.File // the command's ends
+	var e ends
 	defer func() {
-		for _, f := range theirs {
-			f.Close()
-		}
+		closeAll(e.theirs)
 		if err != nil {
-			for _, f := range append([]*os.File{p.pty, p.in}, p.outs[partOutput], p.outs[partErrors]) {
-				if f != nil {
-					f.Close()
-				}
-			}
+			closeAll(e.ours)
 		}
 	}()
-	pipe := func(intoCommand bool) (ours, its *os.File, err error) {
-		r, w, err := os.Pipe()
-		if err != nil {
-			return nil, nil, err
-		}
-		ours, its = r, w
-		if intoCommand {
-			ours, its = w, r
-		}
-		theirs = append(theirs, its)
-		return ours, its, nil
-	}
 	cmd := exec.Command(s.Executable, InnerArguments...)
-	cmd.Env, cmd.Dir = environment(s.Environ, p.req.Environment), s.Home
-	if p.req.Dir != "" {
-		cmd.Dir = p.req.Dir
-	}
+	cmd.Env, cmd.Dir = environment(s.Environ, p.req.Environment), cmp.Or(p.req.Dir, s.Home)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGHUP}
-	p.outs = make(map[part]*os.File)
-	line, lineEnd, err := pipe(true)
+	line, lineEnd, err := e.pipe(true)
 	if err != nil {
 		return err
 	}
-	defer func() {
-		if err != nil {
-			line.Close()
-		}
-	}()
 	cmd.ExtraFiles = []*os.File{lineEnd}
-	var tty *os.File
-	if p.req.Mode != Pipes {
-		if p.pty, tty, err = pty.Open(); err != nil {
-			return fmt.Errorf("make a terminal: %w", err)
-		}
-		theirs = append(theirs, tty)
-		if err := p.setUpTerminal(tty); err != nil {
-			return err
-		}
-		cmd.Stdout, cmd.Stderr = tty, tty
-		cmd.SysProcAttr.Setctty, cmd.SysProcAttr.Ctty = true, 1
-	}
-	if p.req.Mode == Terminal {
-		cmd.Stdin = tty
-	} else if p.in, cmd.Stdin, err = fileAndReader(pipe(true)); err != nil {
+	if err := p.connect(cmd, &e); err != nil {
 		return err
-	}
-	if p.req.Mode == Pipes {
-		if p.outs[partOutput], cmd.Stdout, err = fileAndWriter(pipe(false)); err != nil {
-			return err
-		}
-		if p.outs[partErrors], cmd.Stderr, err = fileAndWriter(pipe(false)); err != nil {
-			return err
-		}
 	}
 	p.cmd, p.exited = cmd, make(chan struct{})
 	started := make(chan error)
@@ -418,8 +393,40 @@ func (p *remoteProcess) start(s *Server) (err error) {
 	return nil
 }
 
-func fileAndReader(ours, its *os.File, err error) (*os.File, io.Reader, error) { return ours, its, err }
-func fileAndWriter(ours, its *os.File, err error) (*os.File, io.Writer, error) { return ours, its, err }
+// connect gives the command its input and outputs, as the mode of the request says.
+func (p *remoteProcess) connect(cmd *exec.Cmd, e *ends) (err error) {
+	if p.req.Mode != Pipes {
+		var tty *os.File
+		if p.pty, tty, err = pty.Open(); err != nil {
+			return fmt.Errorf("make a terminal: %w", err)
+		}
+		e.ours, e.theirs = append(e.ours, p.pty), append(e.theirs, tty)
+		if err := p.setUpTerminal(tty); err != nil {
+			return err
+		}
+		cmd.Stdin, cmd.Stdout, cmd.Stderr = tty, tty, tty
+		cmd.SysProcAttr.Setctty, cmd.SysProcAttr.Ctty = true, 1
+	}
+	if p.req.Mode != Terminal {
+		var its *os.File
+		if p.in, its, err = e.pipe(true); err != nil {
+			return err
+		}
+		cmd.Stdin = its
+	}
+	if p.req.Mode != Pipes {
+		return nil
+	}
+	p.outs = make(map[part]*os.File)
+	for to, w := range map[part]*io.Writer{partOutput: &cmd.Stdout, partErrors: &cmd.Stderr} {
+		ours, its, err := e.pipe(false)
+		if err != nil {
+			return err
+		}
+		p.outs[to], *w = ours, its
+	}
+	return nil
+}
 
 // setUpTerminal gives the terminal its size. In the mode Screen, the terminal of the other end adds
 // the carriage returns.
@@ -454,9 +461,7 @@ func (p *remoteProcess) resize(s Size) {
 func (p *remoteProcess) wait(ctx context.Context) int {
 	var outputs sync.WaitGroup
 	for part, f := range p.outs {
-		if f != nil {
-			outputs.Go(func() { drain(p.run.parts[part], f) })
-		}
+		outputs.Go(func() { drain(p.run.parts[part], f) })
 	}
 	if p.pty != nil {
 		outputs.Go(func() { drain(p.run.parts[partOutput], p.pty) })
@@ -511,6 +516,10 @@ func (p *remoteProcess) readControls() {
 		switch sig := syscall.Signal(c.Signal); {
 		case c.Size != nil:
 			p.resize(*c.Size)
+		case c.Closed != "" && p.pty != nil:
+			p.signal(syscall.SIGHUP)
+		case c.Closed != "" && p.outs[c.Closed] != nil:
+			_ = p.outs[c.Closed].Close() // so that the command finds it closed
 		case slices.Contains(PassedSignals, os.Signal(sig)):
 			p.signal(sig)
 		}

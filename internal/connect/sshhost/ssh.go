@@ -124,10 +124,19 @@ func (p *process) failure(h Host) error {
 	}
 }
 
-// Shell runs a command line of the other host's shell and returns when it has ended. Stdin may be nil.
-// The exit code of the command is that of the *exec.ExitError.
-func Shell(ctx context.Context, h Host, ask bool, command string, stdin io.Reader, stdout, stderr io.Writer) error {
-	p, err := startSSH(h, ask, command, NewScreenWriter(stderr))
+// ShellCommand is a command line of another host's shell.
+type ShellCommand struct {
+	Host Host
+	Ask  bool // ssh may ask on the terminal
+	Line string
+
+	Stdin          io.Reader // nil: none
+	Stdout, Stderr io.Writer
+}
+
+// Run runs the command and returns when it has ended. Its exit code is that of the *exec.ExitError.
+func (c ShellCommand) Run(ctx context.Context) error {
+	p, err := startSSH(c.Host, c.Ask, c.Line, NewScreenWriter(c.Stderr))
 	if err != nil {
 		return err
 	}
@@ -137,12 +146,12 @@ func Shell(ctx context.Context, h Host, ask bool, command string, stdin io.Reade
 	var wg sync.WaitGroup
 	var sent error
 	wg.Go(func() {
-		if stdin != nil {
-			_, sent = io.Copy(p.in, stdin)
+		if c.Stdin != nil {
+			_, sent = io.Copy(p.in, c.Stdin)
 		}
 		p.in.Close()
 	})
-	_, err = io.Copy(NewScreenWriter(stdout), p.out)
+	_, err = io.Copy(NewScreenWriter(c.Stdout), p.out)
 	<-p.ended
 	p.in.Close()
 	wg.Wait()
@@ -150,7 +159,7 @@ func Shell(ctx context.Context, h Host, ask bool, command string, stdin io.Reade
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case p.cmd.ProcessState.ExitCode() == sshFailed:
-		return fmt.Errorf("ssh cannot connect to %s; ssh says above why", h)
+		return fmt.Errorf("ssh cannot connect to %s; ssh says above why", c.Host)
 	case !p.cmd.ProcessState.Success():
 		return &exec.ExitError{ProcessState: p.cmd.ProcessState}
 	case errors.Is(sent, syscall.EPIPE):

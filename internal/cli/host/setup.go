@@ -1,0 +1,337 @@
+package host
+
+import (
+	"archive/tar"
+	"bufio"
+	"bytes"
+	"cmp"
+	"context"
+	"embed"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/podtask/podtask/internal/term"
+	"github.com/urfave/cli/v2"
+)
+
+// Command is `podtask host`.
+func Command(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:        "host",
+		Usage:       "set up other hosts for podtask",
+		Description: "Examples:\n  podtask host setup ssh://me@box.example.net",
+		Subcommands: []*cli.Command{{
+			Name:      "setup",
+			Usage:     "copy podtask to a host, start its agent there and check the host",
+			ArgsUsage: "HOST",
+			Description: `Needs ssh, Linux and Podman on the host, and no root. It says what it will do and asks: it copies
+the programs of this podtask to ~/.local/bin, installs the agent as a service of the user, turns on
+lingering, so that tasks outlive the login, and runs podtask doctor there. Repeat it to update. A host
+whose podtask is from a package is updated by its package manager.
+
+Examples:
+  podtask host setup ssh://me@box.example.net
+  podtask host setup --yes box`,
+			Flags: []cli.Flag{&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"}},
+			Action: func(c *cli.Context) error {
+				if c.Args().Len() != 1 {
+					return command.Usagef("host setup", "host setup takes one HOST, not %d arguments", c.Args().Len())
+				}
+				contexts, err := sshhost.LoadContexts(p.Getenv)
+				if err != nil {
+					return err
+				}
+				h, err := contexts.Find(c.Args().First())
+				if err != nil {
+					return err
+				}
+				if (h == sshhost.Host{}) {
+					return command.Usagef("host setup", "%s is this machine: the packages of podtask set it up, see README.md", sshhost.Local)
+				}
+				ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+				defer stop()
+				s := setup{
+					in: p.Stdin, out: p.Stdout, errOut: p.Stderr, version: p.Version, executable: p.Executable, host: h, options: p.HostOptions(),
+					shell: func(ctx context.Context, script string, stdin io.Reader, out io.Writer) error {
+						return sshhost.ShellCommand{Host: h, Ask: p.MayAsk(), Line: script, Stdin: stdin, Stdout: out, Stderr: p.Stderr}.Run(ctx)
+					},
+					asks: command.IsTerminal(p.Stdin), yes: c.Bool("yes"),
+				}
+				if err := s.run(ctx); err != nil {
+					if ctx.Err() != nil {
+						return command.ExitStatus(command.ExitInterrupted)
+					}
+					return err
+				}
+				return s.doctor(ctx)
+			},
+		}},
+	}
+}
+
+// setup is what `podtask host setup` uses.
+type setup struct {
+	in          io.Reader
+	out, errOut io.Writer
+	version     string
+	executable  func() (string, error)
+	host        sshhost.Host
+	options     sshhost.Options
+	// shell runs a command line of the host's shell.
+	shell     func(ctx context.Context, script string, stdin io.Reader, out io.Writer) error
+	asks, yes bool
+}
+
+// units are the services of the agent, for programs in ~/.local/bin.
+//
+//go:embed units
+var units embed.FS
+
+// Scripts of the host's shell. They have single quotes only around them, because the login shell may be
+// any.
+const (
+	probe = `exec sh -c '
+PATH="$PATH:$HOME/.local/bin:/usr/local/bin"
+echo "os=$(uname -s)"
+echo "machine=$(uname -m)"
+echo "uid=$(id -u)"
+echo "user=$(id -un)"
+command -v podman >/dev/null && echo "podman=$(podman --version 2>/dev/null | head -n 1)"
+command -v podtask >/dev/null && echo "podtask=$(command -v podtask)" && echo "version=$(podtask version --format "{{.Version}}" 2>/dev/null | head -n 1)"
+echo "home=$HOME"
+[ -S "/run/user/$(id -u)/bus" ] && echo manager=yes
+[ -e "/var/lib/systemd/linger/$(id -un)" ] && echo linger=yes
+exit 0'`
+	install = `exec sh -c '
+umask 022
+to="$HOME/%[1]s"
+mkdir -p "$to" && new=$(mktemp -d "$to/.podtask-XXXXXX") || exit 1
+if tar -xf - -C "$new" && [ -e "$new/%[2]s" ] && mv -f "$new"/* "$to"/; then rmdir "$new"; else rm -rf "$new"; exit 1; fi'`
+	lingering = `exec loginctl enable-linger`
+	starting  = `exec sh -c '
+export XDG_RUNTIME_DIR="/run/user/$(id -u)"
+systemctl --user daemon-reload && systemctl --user enable --now podtask.socket podtask.service && systemctl --user restart podtask.service'`
+)
+
+// facts are what the probe has printed.
+type facts map[string]string
+
+// maxFacts is how much the probe may print, in bytes.
+const maxFacts = 64 << 10
+
+func readFacts(text []byte) facts {
+	f := make(facts)
+	for lines := bufio.NewScanner(bytes.NewReader(text)); lines.Scan(); {
+		if name, value, ok := strings.Cut(lines.Text(), "="); ok {
+			f[name] = term.Line(value)
+		}
+	}
+	return f
+}
+
+// architectures maps what uname -m prints to the names of Go.
+var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "riscv64": "riscv64", "ppc64le": "ppc64le", "s390x": "s390x"}
+
+// check returns an error for a host that cannot be set up. Copy is false if it has this podtask already.
+func (s *setup) check(f facts) (copy bool, err error) {
+	switch arch := architectures[f["machine"]]; {
+	case f["os"] != "Linux":
+		return false, fmt.Errorf("%s runs %q: podtask runs on Linux", s.host, f["os"])
+	case arch != runtime.GOARCH:
+		return false, fmt.Errorf("%s is a machine of type %q, and this podtask is for %s: install the package for that machine there", s.host, f["machine"], runtime.GOARCH)
+	case f["uid"] == "0":
+		return false, fmt.Errorf("%s is reached as root: podtask works for an ordinary user: write ssh://USER@%s", s.host, s.host.Name)
+	case f["podman"] == "":
+		return false, fmt.Errorf("%s has no Podman: install it there first, on Debian and Ubuntu with `sudo apt install podman`, on Fedora with `sudo dnf install podman`", s.host)
+	}
+	own := f["home"] + "/.local/bin/podtask"
+	switch {
+	case f["podtask"] == "" || f["podtask"] == own:
+		return f["version"] != s.version || f["podtask"] == "", nil
+	case f["version"] == s.version:
+		return false, nil
+	}
+	return false, fmt.Errorf("podtask %s on %s is %s, which is not in ~/.local/bin: update it as it was installed there, this one is %s", cmp.Or(f["version"], "of an unknown version"), s.host, f["podtask"], s.version)
+}
+
+// run sets the host up, after it has asked.
+func (s *setup) run(ctx context.Context) error {
+	var out boundedBuffer
+	if err := s.shell(ctx, probe, nil, &out); err != nil {
+		return s.shellError("look at the host", err)
+	}
+	f := readFacts(out.Bytes()[:min(out.Len(), maxFacts)])
+	copying, err := s.check(f)
+	if err != nil {
+		return err
+	}
+	var programs []string
+	if copying {
+		if programs, err = s.programs(); err != nil {
+			return err
+		}
+	}
+	service := f["manager"] != "" && (copying || f["podtask"] == f["home"]+"/.local/bin/podtask")
+	fmt.Fprintf(s.out, "%s: %s, user %s\n", s.host, f["podman"], f["user"])
+	for _, path := range programs {
+		fmt.Fprintf(s.out, "  copy %s to ~/.local/bin\n", filepath.Base(path))
+	}
+	if service {
+		fmt.Fprintln(s.out, "  install podtask.service and podtask.socket in ~/.config/systemd/user, and start the agent")
+	}
+	if f["linger"] == "" {
+		fmt.Fprintf(s.out, "  loginctl enable-linger, so that tasks of %s outlive the login\n", f["user"])
+	}
+	fmt.Fprintln(s.out, "  podtask doctor")
+	if err := s.ask(); err != nil {
+		return err
+	}
+	if f["linger"] == "" {
+		if err := s.shell(ctx, lingering, nil, s.out); err != nil {
+			if ctx.Err() != nil {
+				return err
+			}
+			fmt.Fprintf(s.errOut, "Warning: lingering cannot be turned on: run `sudo loginctl enable-linger %s` on the host; without it tasks end with the login\n", f["user"])
+		}
+	}
+	if copying {
+		if err := s.install(ctx, ".local/bin", programs); err != nil {
+			return err
+		}
+	}
+	if !service {
+		return nil
+	}
+	if err := s.installUnits(ctx); err != nil {
+		return err
+	}
+	if err := s.shell(ctx, starting, nil, s.out); err != nil {
+		return s.shellError("start the agent", err)
+	}
+	return nil
+}
+
+// ask asks whether to continue.
+func (s *setup) ask() error {
+	if s.yes {
+		return nil
+	}
+	if !s.asks {
+		return command.Usagef("host setup", "nobody can be asked here: --yes does all of this without asking")
+	}
+	fmt.Fprint(s.out, "Continue? [y/N] ")
+	answer, err := bufio.NewReader(s.in).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return err
+	}
+	if a := strings.ToLower(strings.TrimSpace(answer)); a != "y" && a != "yes" {
+		return errors.New("nothing was changed")
+	}
+	return nil
+}
+
+// programs returns the paths of this podtask's programs.
+func (s *setup) programs() ([]string, error) {
+	self, err := s.executable()
+	if err != nil {
+		return nil, fmt.Errorf("find this program: %w", err)
+	}
+	programs := []string{self}
+	for _, name := range []string{"podtask-compose", "podtask-kubelet", "podtask-netns", "podtask-user-generator"} {
+		path := filepath.Join(filepath.Dir(self), name)
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			programs = append(programs, path)
+		}
+	}
+	return programs, nil
+}
+
+// install copies files into a directory below the home of the host; all of them or none.
+func (s *setup) install(ctx context.Context, dir string, paths []string) error {
+	return s.send(ctx, dir, "podtask", func(t *tar.Writer) error {
+		for i, path := range paths {
+			name := filepath.Base(path)
+			if i == 0 {
+				name = "podtask" // whatever this program is called here
+			}
+			if err := sshhost.PackTree(t, path, name); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+func (s *setup) installUnits(ctx context.Context) error {
+	return s.send(ctx, ".config/systemd/user", "podtask.socket", func(t *tar.Writer) error {
+		return fs.WalkDir(units, "units", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() {
+				return err
+			}
+			text, err := units.ReadFile(path)
+			if err != nil {
+				return err
+			}
+			if err := t.WriteHeader(&tar.Header{Typeflag: tar.TypeReg, Name: d.Name(), Mode: 0o644, Size: int64(len(text))}); err != nil {
+				return err
+			}
+			_, err = t.Write(text)
+			return err
+		})
+	})
+}
+
+// send writes an archive to the host, whose last file is last.
+func (s *setup) send(ctx context.Context, dir, last string, pack func(*tar.Writer) error) error {
+	read, write := io.Pipe()
+	packed := make(chan error, 1)
+	go func() {
+		t := tar.NewWriter(write)
+		err := pack(t)
+		if err == nil {
+			err = t.Close()
+		}
+		write.CloseWithError(err)
+		packed <- err
+	}()
+	err := s.shell(ctx, fmt.Sprintf(install, dir, last), read, s.out)
+	_ = read.Close()
+	packErr := <-packed
+	if err != nil {
+		return s.shellError("copy to ~/"+dir, err)
+	}
+	return packErr
+}
+
+func (s *setup) shellError(what string, err error) error {
+	var ended *exec.ExitError
+	if errors.As(err, &ended) {
+		return fmt.Errorf("%s: %s: the host's commands ended with %w", s.host, what, err)
+	}
+	return err
+}
+
+// doctor runs podtask doctor on the host.
+func (s *setup) doctor(ctx context.Context) error {
+	link, err := sshhost.Dial(ctx, s.host, s.options)
+	if err != nil {
+		return err
+	}
+	defer link.Close()
+	code, err := link.Run(ctx, sshhost.Request{Args: []string{"doctor"}}, sshhost.Streams{Out: sshhost.NewScreenWriter(s.out), Err: sshhost.NewScreenWriter(s.errOut)})
+	if err != nil {
+		return err
+	}
+	return command.ExitWith(code)
+}

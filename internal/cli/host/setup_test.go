@@ -1,0 +1,201 @@
+package host
+
+import (
+	"archive/tar"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/internal/connect/sshhost"
+)
+
+// machine is a host whose shell is the one of this machine, with another home and programs of its own.
+type machine struct {
+	t    *testing.T
+	home string
+	uid  string
+}
+
+func newMachine(t *testing.T) *machine {
+	m := &machine{t: t, home: t.TempDir(), uid: "1000"}
+	m.program("podman", "echo podman version 5.4.2")
+	m.program("systemctl", `echo "systemctl $*" >>"$HOME/calls"`)
+	m.program("loginctl", `echo "loginctl $*" >>"$HOME/calls"; exit 1`)
+	m.program("id", `case "$1" in -u) echo `+"${TEST_UID:-1000}"+` ;; *) echo me ;; esac`)
+	return m
+}
+
+func (m *machine) program(name, script string) {
+	m.t.Helper()
+	dir := filepath.Join(m.home, "programs")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\n"+script+"\n"), 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+}
+
+func (m *machine) shell(ctx context.Context, script string, stdin io.Reader, out io.Writer) error {
+	cmd := exec.CommandContext(ctx, "sh", "-c", script)
+	cmd.Env = []string{"HOME=" + m.home, "PATH=" + filepath.Join(m.home, "programs") + ":/usr/bin:/bin", "TEST_UID=" + m.uid}
+	cmd.Stdin, cmd.Stdout = stdin, out
+	return cmd.Run()
+}
+
+func (m *machine) setup(answer string) (s *setup, out *strings.Builder) {
+	m.t.Helper()
+	dir := m.t.TempDir()
+	for _, name := range []string{"podtask", "podtask-compose"} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte("#!/bin/sh\necho 1.4.0\n"), 0o755); err != nil {
+			m.t.Fatal(err)
+		}
+	}
+	out = new(strings.Builder)
+	return &setup{
+		in: strings.NewReader(answer), out: out, errOut: out, version: "1.4.0", host: sshhost.Host{User: "me", Name: "box"},
+		executable: func() (string, error) { return filepath.Join(dir, "podtask"), nil }, shell: m.shell, asks: true,
+	}, out
+}
+
+func (m *machine) files() (names []string) {
+	_ = filepath.WalkDir(m.home, func(path string, d os.DirEntry, err error) error {
+		if rel, _ := filepath.Rel(m.home, path); err == nil && !d.IsDir() && !strings.HasPrefix(rel, "programs/") {
+			names = append(names, rel)
+		}
+		return nil
+	})
+	return names
+}
+
+func TestSetupAsksAndCopiesAllOrNothing(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	s, out := m.setup("n\n")
+	if err := s.run(t.Context()); err == nil || !strings.Contains(err.Error(), "nothing was changed") || len(m.files()) > 0 {
+		t.Errorf("after no: %v, %q", err, m.files())
+	}
+	for _, want := range []string{"podman version 5.4.2", "copy podtask to", "copy podtask-compose to", "enable-linger", "podtask doctor"} {
+		if !strings.Contains(out.String(), want) {
+			t.Errorf("it does not say %q: %s", want, out)
+		}
+	}
+	s, out = m.setup("y\n")
+	if err := s.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if got := fmt.Sprint(m.files()); got != "[.local/bin/podtask .local/bin/podtask-compose calls]" {
+		t.Errorf("there is %s", got)
+	}
+	if !strings.Contains(out.String(), "sudo loginctl enable-linger me") {
+		t.Errorf("it does not say how to turn lingering on: %s", out)
+	}
+	s, out = m.setup("y\n") // again: there is nothing to copy
+	if err := s.run(t.Context()); err != nil || strings.Contains(out.String(), "copy") {
+		t.Errorf("again: %v %s", err, out)
+	}
+	s, _ = m.setup("")
+	s.asks = false
+	if err := s.run(t.Context()); err == nil || !strings.Contains(err.Error(), "--yes") {
+		t.Errorf("without a terminal: %v", err)
+	}
+	s.version, s.yes = "1.5.0", true
+	s.executable = func() (string, error) { return filepath.Join(m.home, "none", "podtask"), nil }
+	if err := s.run(t.Context()); err == nil || len(m.files()) != 3 {
+		t.Errorf("a copy that fails: %v %q", err, m.files())
+	}
+}
+
+func TestHostsThatCannotBeSetUp(t *testing.T) {
+	t.Parallel()
+	s := &setup{version: "1.4.0", host: sshhost.Host{Name: "box"}}
+	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
+	good := facts{"os": "Linux", "machine": machine, "uid": "1000", "podman": "podman version 5", "home": "/home/me"}
+	for want, change := range map[string]facts{
+		"":                      {},
+		"runs on Linux":         {"os": "Darwin"},
+		"package for that":      {"machine": "armv7l"},
+		"ordinary user":         {"uid": "0"},
+		"has no Podman":         {"podman": ""},
+		"as it was installed":   {"podtask": "/usr/bin/podtask", "version": "1.2.0"},
+		"type \"\", and this p": {"machine": ""},
+	} {
+		f := facts{}
+		for _, from := range []facts{good, change} {
+			for k, v := range from {
+				f[k] = v
+			}
+		}
+		if _, err := s.check(f); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: %v", change, err)
+		}
+	}
+	hostile := readFacts([]byte("os=Linux\x1b[2J\nuser=\x1b]0;x\x07me\n" + strings.Repeat("x", 1<<17)))
+	if strings.ContainsRune(hostile["os"]+hostile["user"], 0x1b) {
+		t.Errorf("%q", hostile)
+	}
+}
+
+// The agent of a host that was set up is the one of the packages.
+func TestUnitsAreThoseOfThePackages(t *testing.T) {
+	t.Parallel()
+	for _, name := range []string{"podtask.service", "podtask.socket"} {
+		want, err := os.ReadFile(filepath.Join("..", "..", "..", "contrib", "systemd", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := units.ReadFile("units/" + name)
+		if text := strings.ReplaceAll(string(want), "ExecStart=podtask", "ExecStart=%h/.local/bin/podtask"); err != nil || string(got) != text {
+			t.Errorf("%s: %v: copy it from contrib/systemd", name, err)
+		}
+	}
+}
+
+func TestAPackThatFailsInstallsNothing(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	s, _ := m.setup("")
+	failed := errors.New("no")
+	if err := s.send(t.Context(), "x", "podtask", func(*tar.Writer) error { return failed }); err == nil {
+		t.Error("no error")
+	}
+	if len(m.files()) > 0 {
+		t.Errorf("there is %q", m.files())
+	}
+}
+
+func TestPortsOfATask(t *testing.T) {
+	t.Parallel()
+	ports := published{
+		{80, 8080, "tcp", "0.0.0.0"},
+		{81, 8081, "tcp", "127.0.0.1"},
+		{82, 8082, "tcp", "::"},
+		{83, 8083, "tcp", "192.0.2.1"},
+		{84, 8084, "udp", ""},
+		{85, 0, "tcp", ""},
+		{86, 8086, "tcp", "evil host"},
+		{87, 99999, "tcp", ""},
+	}
+	for port, want := range map[int]string{80: "127.0.0.1:8080", 81: "127.0.0.1:8081", 82: "[::1]:8082"} {
+		if got, err := ports.address("web", port); err != nil || got != want {
+			t.Errorf("%d: %s %v", port, got, err)
+		}
+	}
+	for _, port := range []int{83, 84, 85, 86, 87, 88} {
+		if got, err := ports.address("web", port); err == nil {
+			t.Errorf("%d: %s", port, got)
+		}
+	}
+	for _, bad := range []string{"", "x", "80:x", "0", "1:0", "99999", "-1", "1:2:3"} {
+		if _, err := parsePorts([]string{bad}); err == nil {
+			t.Errorf("%q is accepted", bad)
+		}
+	}
+}
