@@ -112,6 +112,22 @@ var pages = map[string]page{
 			}
 		},
 	},
+	"ssh.md": {
+		given: func(u *tutorial) {
+			s := startSSHD(u.t, u.t.TempDir())
+			u.t.Cleanup(s.stop)
+			u.env = append(u.env, "PATH="+s.path(), "XDG_CONFIG_HOME="+u.t.TempDir())
+			u.box.file("web.json", fmt.Sprintf(`{"family": "web", "containerDefinitions": [{"name": "app", "image": %q, "command": ["/testbox", "write", "/etc/hostname", "--", "sleep", "forever"], "portMappings": [{"containerPort": 80}]}]}`, u.image))
+		},
+		special: func(u *tutorial) map[string]func(string) {
+			return map[string]func(string){
+				"podtask host setup ssh://me@box":             func(string) {}, // TestSetup... in internal/cli/host
+				"podtask context add box ssh://me@box":        func(line string) { u.typed(strings.ReplaceAll(line, "me@", "")).want(0) },
+				"podtask --host box port-forward web 8080:80": func(line string) { u.untilCtrlC(strings.ReplaceAll(line, "8080", fmt.Sprint(freePort(u.t))), " -> ") },
+				"podtask --host box port web":                 func(string) {}, // the page shows it after the end of the task
+			}
+		},
+	},
 	"testing.md": {special: elsewhere("testing.md")}, // TestAFailedTestIsReported
 	"units.md": {
 		given: func(u *tutorial) {

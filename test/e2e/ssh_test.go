@@ -59,7 +59,7 @@ func startSSHD(t *testing.T, dir string) sshd {
 	for name, text := range map[string]string{
 		"sshd_config": fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nStrictModes no\nUsePAM no\nPidFile none\nMaxStartups 100\nMaxSessions 100\n"+
 			"PasswordAuthentication no\nAcceptEnv XDG_STATE_HOME REGISTRY_AUTH_FILE NO_COLOR PODTASK_*\nSetEnv PATH=%[2]s/there:/usr/local/bin:/usr/bin:/bin XDG_RUNTIME_DIR=%[3]s\n", port, dir, bed.runtime),
-		"ssh_config":  fmt.Sprintf("Host *\n  IdentityFile %[1]s/user\n  IdentitiesOnly yes\n  UserKnownHostsFile %[1]s/known_hosts\n  StrictHostKeyChecking yes\n  SendEnv XDG_STATE_HOME REGISTRY_AUTH_FILE NO_COLOR PODTASK_*\n", dir),
+		"ssh_config":  fmt.Sprintf("Host box\n  HostName 127.0.0.1\n  HostKeyAlias [127.0.0.1]:%[2]d\n  Port %[2]d\nHost *\n  IdentityFile %[1]s/user\n  IdentitiesOnly yes\n  UserKnownHostsFile %[1]s/known_hosts\n  StrictHostKeyChecking yes\n  SendEnv XDG_STATE_HOME REGISTRY_AUTH_FILE NO_COLOR PODTASK_*\n", dir, port),
 		"known_hosts": fmt.Sprintf("[127.0.0.1]:%d %s", port, hostKey),
 		"bin/ssh":     "#!/bin/sh\nexec /usr/bin/ssh -F " + dir + "/ssh_config \"$@\"\n",
 	} {
@@ -116,9 +116,12 @@ func (b *box) throughSSH() {
 	b.bySSH(shared.sshd)
 }
 
+// path is a PATH in which ssh is the client of this server.
+func (s sshd) path() string { return filepath.Join(s.dir, "bin") + ":" + os.Getenv("PATH") }
+
 // bySSH lets the podtask of a box work through ssh.
 func (b *box) bySSH(s sshd) {
-	b.env = append(b.env, "PODTASK_HOST="+s.url, "PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"))
+	b.env = append(b.env, "PODTASK_HOST="+s.url, "PATH="+s.path())
 }
 
 // newSSHBox returns a box whose podtask works through ssh, and one that works here, with the same state. At
@@ -430,7 +433,7 @@ func TestHostBySSHThatCannotBeUsed(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	far.env = append(near.env, "PATH="+filepath.Join(s.dir, "bin")+":"+os.Getenv("PATH"), fmt.Sprintf("PODTASK_HOST=ssh://127.0.0.1:%d", freePort(t)))
+	far.env = append(near.env, "PATH="+s.path(), fmt.Sprintf("PODTASK_HOST=ssh://127.0.0.1:%d", freePort(t)))
 	if r := far.want(125, "ps"); !strings.Contains(r.err, "ssh cannot connect to") {
 		t.Errorf("without a server: %s", r.err)
 	}
