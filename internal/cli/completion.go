@@ -5,6 +5,7 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -116,8 +117,8 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 		if cmd.Name == "use" && len(arguments) == 0 || cmd.Name == "rm" {
 			candidates = o.contextNames(cmd.Name == "use")
 		}
-	case o.onHost(before):
-		// Names of this machine would be wrong, and a completion does not wait for ssh.
+	case o.onHost(before).Remote():
+		candidates = o.fromHost(before, word)
 	case path[0].Name == "service":
 		if len(arguments) == 0 && cmd.Name != "create" && cmd.Name != "ls" {
 			candidates = o.serviceNames(cmd.Name)
@@ -153,8 +154,8 @@ func (o completionOptions) contextNames(local bool) (names []string) {
 	return names
 }
 
-// onHost reports whether words are a command line for another host.
-func (o completionOptions) onHost(words []string) bool {
+// onHost returns the host that words are a command line for.
+func (o completionOptions) onHost(words []string) command.ChosenHost {
 	flag := ""
 	for i, w := range words {
 		if value, ok := strings.CutPrefix(w, "--host="); ok {
@@ -164,7 +165,51 @@ func (o completionOptions) onHost(words []string) bool {
 		}
 	}
 	h, err := o.program.FindHost(flag)
-	return err != nil || h.Remote()
+	if err != nil {
+		return command.ChosenHost{}
+	}
+	return h
+}
+
+// hostLimit is how long a completion waits for another host.
+const hostLimit = 2 * time.Second
+
+// fromHost asks podtask on the host. What cannot be the name of a task or a service is left out.
+func (o completionOptions) fromHost(before []string, word string) (names []string) {
+	ctx, cancel := context.WithTimeout(context.Background(), hostLimit)
+	defer cancel()
+	link, err := sshhost.Dial(ctx, o.onHost(before).Host, sshhost.Options{Version: o.program.Version, Stderr: io.Discard})
+	if err != nil {
+		return nil
+	}
+	defer link.Close()
+	var out strings.Builder
+	args := slices.Concat([]string{"__complete", "--"}, withoutHost(before), []string{word})
+	if code, err := link.Run(ctx, sshhost.Request{Args: args}, sshhost.Streams{Out: &out, Err: io.Discard}); err != nil || code != 0 {
+		return nil
+	}
+	for name := range strings.Lines(out.String()) {
+		if name = strings.TrimSpace(name); completedName.MatchString(name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// completedName matches names that are no words of a shell besides.
+var completedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/=-]*$`)
+
+// withoutHost returns words without --host.
+func withoutHost(words []string) (rest []string) {
+	for i := 0; i < len(words); i++ {
+		switch {
+		case words[i] == "--host":
+			i++
+		case !strings.HasPrefix(words[i], "--host="):
+			rest = append(rest, words[i])
+		}
+	}
+	return rest
 }
 
 // scheduleNames returns the names of all schedules whose records can be read.

@@ -323,6 +323,9 @@ func (r *remoteCall) sendSecret(dir, source string, whole bool) (string, error) 
 	if strings.Contains(name, "${") {
 		return source, nil
 	}
+	if r.route.later {
+		return "", fmt.Errorf("secret %s is a file of this machine, and the tasks start later: store it on %s with `podman secret create NAME -`, and write podman:NAME", source, r.host)
+	}
 	if !filepath.IsAbs(name) {
 		name = filepath.Join(dir, name)
 	}

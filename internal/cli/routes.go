@@ -27,6 +27,8 @@ type route struct {
 	terminal func(*remoteCall) bool
 	// stops: when its terminal is gone, the command ends something first, and is given the time.
 	stops bool
+	// later: the tasks of the definition start when the command has ended, so no secret can come with it.
+	later bool
 	// run replaces the run on the host, for a command that needs both sides.
 	run func(*remoteCall) error
 }
@@ -43,13 +45,13 @@ var routes = map[string]route{
 	"validate": {prepare: sendDefinition(anyArgument), input: readsDash},
 	"pull":     {prepare: sendDefinition(anyArgument), input: readsDash},
 
-	"taskdef register":   {prepare: sendDefinition(anyArgument), input: readsDash},
+	"taskdef register":   {prepare: sendDefinition(anyArgument), input: readsDash, later: true},
 	"taskdef ls":         {},
 	"taskdef show":       {},
 	"taskdef deregister": {},
 
-	"service create":   {prepare: sendDefinition(1), input: readsDash},
-	"service update":   {prepare: sendDefinition(1), input: readsDash},
+	"service create":   {prepare: sendDefinition(1), input: readsDash, later: true},
+	"service update":   {prepare: sendDefinition(1), input: readsDash, later: true},
 	"service ls":       {},
 	"service ps":       {},
 	"service inspect":  {},
@@ -60,7 +62,7 @@ var routes = map[string]route{
 	"service continue": {},
 	"service rm":       {},
 
-	"schedule create":  {prepare: sendDefinition(1), input: readsDash},
+	"schedule create":  {prepare: sendDefinition(1), input: readsDash, later: true},
 	"schedule ls":      {},
 	"schedule history": {},
 	"schedule pause":   {},

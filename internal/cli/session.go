@@ -40,7 +40,7 @@ func runInner(ctx context.Context, p *command.Program) error {
 		return fmt.Errorf("read the command line: %w; `podtask --host` starts this command", err)
 	}
 	inner := *p
-	inner.Caller = append([]string{}, line.Caller...)
+	inner.Caller, inner.SentDir = append([]string{}, line.Caller...), line.SentDir
 	return command.ExitWith(runLine(ctx, &inner, append([]string{"podtask"}, line.Args...)))
 }
 

@@ -57,7 +57,7 @@ func startSSHD(t *testing.T, dir string) sshd {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"sshd_config": fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nStrictModes no\nUsePAM no\nPidFile none\nMaxStartups 100\nMaxSessions 100\n"+
+		"sshd_config": fmt.Sprintf("Port %d\nListenAddress 127.0.0.1\nHostKey %[2]s/host\nAuthorizedKeysFile %[2]s/user.pub\nStrictModes no\nUsePAM no\nPidFile none\nMaxStartups 100\nMaxSessions 100\nPerSourcePenalties no\n"+
 			"PasswordAuthentication no\nAcceptEnv XDG_STATE_HOME REGISTRY_AUTH_FILE NO_COLOR PODTASK_*\nSetEnv PATH=%[2]s/there:/usr/local/bin:/usr/bin:/bin XDG_RUNTIME_DIR=%[3]s\n", port, dir, bed.runtime),
 		"ssh_config":  fmt.Sprintf("Host box\n  HostName 127.0.0.1\n  HostKeyAlias [127.0.0.1]:%[2]d\n  Port %[2]d\nHost *\n  IdentityFile %[1]s/user\n  IdentitiesOnly yes\n  UserKnownHostsFile %[1]s/known_hosts\n  StrictHostKeyChecking yes\n  SendEnv XDG_STATE_HOME REGISTRY_AUTH_FILE NO_COLOR PODTASK_*\n", dir, port),
 		"known_hosts": fmt.Sprintf("[127.0.0.1]:%d %s", port, hostKey),
@@ -436,5 +436,80 @@ func TestHostBySSHThatCannotBeUsed(t *testing.T) {
 	far.env = append(near.env, "PATH="+s.path(), fmt.Sprintf("PODTASK_HOST=ssh://127.0.0.1:%d", freePort(t)))
 	if r := far.want(125, "ps"); !strings.Contains(r.err, "ssh cannot connect to") {
 		t.Errorf("without a server: %s", r.err)
+	}
+}
+
+// Services and units are installed and changed through ssh; a secret that only this machine has cannot be one
+// of a service, whose copies start later.
+func TestHostBySSHHasServicesAndUnits(t *testing.T) {
+	t.Parallel()
+	far, near, _ := newSSHBox(t)
+	near.agent()
+	far.env = append(far.env, "PODTASK_SOCKET="+near.agentSocket())
+	far.define(ctr{Name: "app", Command: words("sleep forever")})
+	path := far.define(ctr{Name: "app", Command: words("sleep forever")})
+	far.want(0, "service", "create", far.family, path, "--count=1", "--wait")
+	if r := far.want(0, "service", "ls", "-q"); r.out != far.family+"\n" {
+		t.Errorf("service ls printed %q", r.out)
+	}
+	far.want(0, "service", "update", far.family, "--force", "--wait")
+	if r := far.want(0, "__complete", "--", "service", "ps", ""); !strings.Contains(r.out, far.family+"\n") {
+		t.Errorf("completion printed %q", r.out)
+	}
+	far.file("token.txt", password)
+	secret := far.file("secret.json", fmt.Sprintf(`{"family": %q, "containerDefinitions": [{"name": "app", "image": %q, "secrets": [{"name": "T", "valueFrom": "file:token.txt"}]}]}`, far.family, far.testbox()))
+	if r := far.want(125, "service", "create", "other", secret); !strings.Contains(r.err, "podman secret create") {
+		t.Errorf("a service with a secret of this machine: %s", r.err)
+	}
+	if r := far.want(125, "--host", "ssh://a,b,c", "service", "update", far.family); !strings.Contains(r.err, "Kubernetes and ECS") {
+		t.Errorf("several hosts: %s", r.err)
+	}
+	far.want(0, "service", "rm", "--force", "--wait", far.family)
+}
+
+// TestHostSetup: a host with Podman and ssh gets podtask and its agent. It is not parallel, because the agent has
+// the socket that every command finds.
+func TestHostSetup(t *testing.T) {
+	b := newBox(t)
+	s := startSSHD(t, t.TempDir())
+	t.Cleanup(s.stop)
+	if err := os.Remove(filepath.Join(s.dir, "there", "podtask")); err != nil {
+		t.Fatal(err)
+	}
+	b.env = append(b.env, "PATH="+s.path())
+	home, err := os.UserHomeDir()
+	if err != nil {
+		t.Fatal(err)
+	}
+	mine := []string{".local/bin/podtask", ".local/bin/podtask-compose", ".local/bin/podtask-kubelet", ".local/bin/podtask-netns", ".local/bin/podtask-user-generator", ".config/systemd/user/podtask.service", ".config/systemd/user/podtask.socket"}
+	for _, name := range mine {
+		if _, err := os.Lstat(filepath.Join(home, name)); err == nil {
+			t.Skipf("there is %s already", name)
+		}
+	}
+	t.Cleanup(func() {
+		_ = exec.Command("systemctl", "--user", "disable", "--now", "podtask.socket", "podtask.service").Run()
+		for _, name := range mine {
+			_ = os.Remove(filepath.Join(home, name))
+		}
+		_ = exec.Command("systemctl", "--user", "daemon-reload").Run()
+	})
+	if r := b.want(125, "--host", s.url, "ps"); !strings.Contains(r.err, "podtask host setup") {
+		t.Errorf("before: %s", r.err)
+	}
+	if r := b.want(125, "host", "setup", s.url); !strings.Contains(r.err, "--yes") {
+		t.Errorf("without --yes: %s", r.err)
+	}
+	r := b.podtask("host", "setup", "--yes", s.url) // the doctor may find something
+	for _, name := range mine {
+		if _, err := os.Lstat(filepath.Join(home, name)); err != nil {
+			t.Errorf("%v; it printed\n%s%s", err, r.out, r.err)
+		}
+	}
+	if out, err := exec.Command("systemctl", "--user", "is-active", "podtask.service").Output(); err != nil {
+		t.Errorf("the agent is %s %v; it printed\n%s%s", out, err, r.out, r.err)
+	}
+	if r := b.want(0, "--host", s.url, "ps", "-q"); r.out != "" {
+		t.Errorf("after: %q", r.out)
 	}
 }

@@ -74,6 +74,7 @@ type Definition struct {
 	Reader   define.Reader
 	Catalog  func() (*catalog.Catalog, error)
 	Stdin    io.Reader // for the document "-"
+	sentDir  string    // left out of the name of the document
 }
 
 // Definition returns the definition that name and the values of DefinitionFlags describe.
@@ -82,7 +83,7 @@ func (p *Program) Definition(c *cli.Context, name string) (Definition, error) {
 		Document: name, override: c.String("override"), locked: c.String("locked"),
 		Changes: define.Changes{Strict: c.Bool("strict"), Lenient: c.Bool("lenient")},
 		Catalog: func() (*catalog.Catalog, error) { return p.OpenCatalog(c) },
-		Stdin:   p.Stdin,
+		Stdin:   p.Stdin, sentDir: p.SentDir,
 	}
 	var err error
 	if d.Changes.Vars, err = ParseVars(p.CallerEnviron, Path(c), c.StringSlice("var")); err != nil {
@@ -230,6 +231,7 @@ func orEmpty(problems []taskdef.Problem) []taskdef.Problem {
 // readDocument reads the file of that name, or if there is none, the registered definition.
 func (d Definition) readDocument() (define.Document, error) {
 	doc, err := ReadDocument(d.Stdin, d.Document)
+	doc.Name = strings.TrimPrefix(doc.Name, d.sentDir)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return doc, err
 	}

@@ -37,6 +37,8 @@ type Program struct {
 	// Caller is the environment, NAME=VALUE, of the user's own machine in a command that runs here for
 	// another one; nil otherwise.
 	Caller []string
+	// SentDir is the directory of files that came with such a command: it is left out of names in messages.
+	SentDir string
 	// Patience is how long to wait for the socket of a task whose lock is taken: its owner makes the socket
 	// after it has taken the lock, and removes it before it releases the lock.
 	Patience time.Duration

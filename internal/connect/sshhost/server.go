@@ -53,6 +53,8 @@ var InnerArguments = []string{"session", "--inner"}
 type Line struct {
 	Args   []string `json:"args"`
 	Caller []string `json:"caller"`
+	// SentDir has the files that were sent; empty for none.
+	SentDir string `json:"sentDir,omitempty"`
 }
 
 // ReadLine reads the Line of an inner process.
@@ -199,10 +201,8 @@ func (s *Server) receive(r *bufio.Reader, req Request) error {
 		_, err := io.Copy(io.Discard, r)
 		return err
 	}
-	dir := s.greeting.Memory
-	if within(s.greeting.Disk, req.Dir) {
-		dir = s.greeting.Disk
-	} else if !within(dir, req.Dir) {
+	dir := s.sentDir(req.Dir)
+	if dir == "" {
 		return fmt.Errorf("%s is no directory of this session", req.Dir)
 	}
 	if err := s.makeDirectory(dir); err != nil {
@@ -223,6 +223,16 @@ func (s *Server) receive(r *bufio.Reader, req Request) error {
 		return root.MkdirAll(rel, 0o700)
 	}
 	return nil
+}
+
+// sentDir returns the directory for sent files that has a working directory; empty for none.
+func (s *Server) sentDir(dir string) string {
+	for _, d := range []string{s.greeting.Memory, s.greeting.Disk} {
+		if dir != "" && within(d, dir) {
+			return d
+		}
+	}
+	return ""
 }
 
 // within reports whether a path is a directory or below it.
@@ -382,7 +392,7 @@ func (p *remoteProcess) start(s *Server) (err error) {
 	}
 	go func() {
 		// It ends with the command at the latest, which has the other end of the pipe.
-		text, err := json.Marshal(Line{Args: p.req.Args, Caller: p.req.Caller})
+		text, err := json.Marshal(Line{Args: p.req.Args, Caller: p.req.Caller, SentDir: s.sentDir(p.req.Dir)})
 		if err == nil {
 			_, err = line.Write(text)
 		}
