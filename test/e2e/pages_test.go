@@ -116,7 +116,7 @@ var pages = map[string]page{
 		given: func(u *tutorial) {
 			s := startSSHD(u.t, u.t.TempDir())
 			u.t.Cleanup(s.stop)
-			u.env = append(u.env, "PATH="+s.path(), "XDG_CONFIG_HOME="+u.t.TempDir())
+			u.env = append(u.env, "PATH="+filepath.Dir(bed.podtask)+":"+s.path(), "XDG_CONFIG_HOME="+u.t.TempDir())
 			u.box.file("web.json", fmt.Sprintf(`{"family": "web", "containerDefinitions": [{"name": "app", "image": %q, "command": ["/testbox", "write", "/etc/hostname", "--", "sleep", "forever"], "portMappings": [{"containerPort": 80}]}]}`, u.image))
 		},
 		special: func(u *tutorial) map[string]func(string) {

@@ -21,6 +21,7 @@ func TestOnlyHarmlessSequencesReachTheScreen(t *testing.T) {
 		"a\x1b[6nb\x1b[cb\x1b[21tb\x1b[>qb\x1b[?ub":  "abbbbb",
 		"a\x1bcb\x1b(0c":                             "abc",
 		"a\u009b31mb\u009d0;x\x07c":                  "a\x1b[31mbc",
+		"a\xc2\xc2\x9b6nb":                           "ab",
 		"größe 東京":                                   "größe 東京",
 		"bell\x07 nul\x00":                           "bell nul",
 		"\x1b]" + strings.Repeat("x", maxSequence+8): "xxxxxxx",

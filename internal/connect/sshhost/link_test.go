@@ -327,3 +327,19 @@ func FuzzGreeting(f *testing.F) {
 		}
 	})
 }
+
+func FuzzContexts(f *testing.F) {
+	f.Add(`{"current":"box","contexts":[{"name":"box","host":"ssh://me@box"}]}`)
+	f.Add(`{"contexts":[{"name":"local","host":"ssh://-x"}]}`)
+	f.Fuzz(func(t *testing.T, text string) {
+		var c Contexts
+		if err := c.parse([]byte(text)); err != nil {
+			return
+		}
+		for _, x := range c.Contexts {
+			if h, err := c.Find(x.Name); err != nil || h == (Host{}) {
+				t.Errorf("%q: %s is %+v, %v", text, x.Name, h, err)
+			}
+		}
+	})
+}

@@ -62,10 +62,10 @@ func (s *screenWriter) next(out []byte, c byte) []byte {
 				s.state, s.seq = inString, s.seq[:0]
 			}
 			return out
-		case c >= 0xa0:
+		case c >= 0xa0 && c < 0xc0:
 			return append(out, 0xc2, c)
 		}
-		return s.text(append(out, 0xc2), c)
+		return s.text(out, c) // the first byte was no character
 	case afterESC:
 		switch {
 		case c == '[':
