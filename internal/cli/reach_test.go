@@ -29,6 +29,7 @@ import (
 type world struct {
 	t   testing.TB
 	dir string
+	env map[string]string // more variables
 }
 
 func newWorld(t testing.TB) *world { return &world{t: t, dir: t.TempDir()} }
@@ -40,7 +41,7 @@ func (w *world) getenv(name string) string {
 	case "XDG_RUNTIME_DIR":
 		return filepath.Join(w.dir, "run")
 	}
-	return ""
+	return w.env[name]
 }
 
 // podtask runs one command line.

@@ -3,6 +3,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -219,7 +220,12 @@ func (r *remoteCall) sendNamed(dir string, text []byte) ([]byte, error) {
 	lines := bytes.SplitAfter(text, []byte("\n"))
 	for d := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var doc yaml.Node
-		if err := d.Decode(&doc); err != nil {
+		err := d.Decode(&doc)
+		if err != nil && !errors.Is(err, io.EOF) && json.Valid(text) {
+			// JSON has escapes that the library does not know, such as that of a slash.
+			return nil, fmt.Errorf("it cannot be searched for files of this machine: write it without escaped slashes: %w", err)
+		}
+		if err != nil {
 			break // the end, or what podtask reports with all its problems
 		}
 		if err := r.sendNode(dir, lines, &doc, nil, 0); err != nil {

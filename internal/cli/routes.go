@@ -40,7 +40,7 @@ const (
 
 // routes has every command. A test fails for one that is missing.
 var routes = map[string]route{
-	"run":      {prepare: sendDefinition(0), input: readsDash, stops: true},
+	"run":      {prepare: runOnHost, input: readsDash, stops: true},
 	"plan":     {prepare: planOnHost, input: readsDash},
 	"validate": {prepare: sendDefinition(anyArgument), input: readsDash},
 	"pull":     {prepare: sendDefinition(anyArgument), input: readsDash},
@@ -147,6 +147,14 @@ func hasFlag(name string) func(*remoteCall) bool {
 
 // readsDash: a definition is on stdin.
 func readsDash(r *remoteCall) bool { return slices.Contains(r.line.args, "-") }
+
+// runOnHost sends the definition of a run. The main process of a service does not run elsewhere.
+func runOnHost(r *remoteCall) error {
+	if len(r.values("notify")) > 0 {
+		return r.refusal("--notify is for the main process of a service, which runs on the machine of its systemd: `podtask unit install` installs a unit there")
+	}
+	return sendDefinition(0)(r)
+}
 
 // refuseFlag returns a prepare that refuses a flag.
 func refuseFlag(name, why string) func(*remoteCall) error {

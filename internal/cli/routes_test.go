@@ -4,6 +4,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -89,6 +90,15 @@ func TestContexts(t *testing.T) {
 	if out := run(command.ExitOwnFailure, "test"); !strings.Contains(out, "does not work on ssh://me@box") {
 		t.Errorf("the current context does not count: %s", out)
 	}
+	w.env = map[string]string{"SYSTEMD_EXEC_PID": strconv.Itoa(os.Getpid())}
+	if out := run(0, "ps"); !strings.HasPrefix(out, "ID ") {
+		t.Errorf("a service: %s", out)
+	}
+	w.env["PODTASK_HOST"] = "box"
+	if out := run(command.ExitOwnFailure, "test"); !strings.Contains(out, "does not work on ssh://me@box") {
+		t.Errorf("PODTASK_HOST does not count: %s", out)
+	}
+	w.env = nil
 	if out := run(0, "--host", "local", "ps"); !strings.HasPrefix(out, "ID ") {
 		t.Errorf("local: %s", out)
 	}

@@ -2,6 +2,8 @@ package command
 
 import (
 	"fmt"
+	"os"
+	"strconv"
 
 	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/urfave/cli/v2"
@@ -25,7 +27,8 @@ type ChosenHost struct {
 // Remote reports whether it is another machine.
 func (h ChosenHost) Remote() bool { return h.Host != sshhost.Host{} }
 
-// FindHost returns the host that --host names; else the variable PODTASK_HOST; else the current context.
+// FindHost returns the host that --host names; else the variable PODTASK_HOST; else the current context,
+// which does not count for the process of a service.
 // Flag is empty if the line has none.
 func (p *Program) FindHost(flag string) (ChosenHost, error) {
 	if p.Caller != nil {
@@ -42,7 +45,7 @@ func (p *Program) FindHost(flag string) (ChosenHost, error) {
 		}
 		return ChosenHost{}, err
 	}
-	if chosen == "" {
+	if chosen == "" && !p.isService() {
 		chosen, origin = contexts.Current, "the current context"
 	}
 	if chosen == "" {
@@ -55,10 +58,9 @@ func (p *Program) FindHost(flag string) (ChosenHost, error) {
 	return ChosenHost{Host: h, Asked: flag != ""}, nil
 }
 
-// DialHost connects to a host. Messages of ssh go to stderr.
-func (p *Program) DialHost(c *cli.Context, h sshhost.Host) (*sshhost.Link, error) {
-	return sshhost.Dial(c.Context, h, p.HostOptions())
-}
+// isService reports whether systemd has started this process as that of a service (systemd.exec(5),
+// SYSTEMD_EXEC_PID). Services work on their own machine, whatever context the user is in.
+func (p *Program) isService() bool { return p.Getenv("SYSTEMD_EXEC_PID") == strconv.Itoa(os.Getpid()) }
 
 // HostOptions are how this process connects to hosts.
 func (p *Program) HostOptions() sshhost.Options {

@@ -1,0 +1,134 @@
+package cli
+
+import (
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/connect/sshhost"
+)
+
+// newCall returns a call whose files are in a directory of the test.
+func newCall(t *testing.T, args ...string) *remoteCall {
+	t.Helper()
+	p := &command.Program{Stdin: strings.NewReader(""), Getenv: func(string) string { return "" }, Environ: func() []string { return []string{"HERE=1", "OTHER=2"} }}
+	app := newApp(p)
+	arranged, err := arrange(app, append([]string{"podtask"}, args...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	line := splitLine(arranged)
+	return &remoteCall{
+		p: p, ctx: t.Context(), host: sshhost.Host{Name: "box"}, route: routes[strings.Join(line.path, " ")], line: line, base: "/base", dir: t.TempDir(),
+		files: make(sshhost.Files), caller: make(map[string]string),
+	}
+}
+
+func (r *remoteCall) write(t *testing.T, name, text string) string {
+	t.Helper()
+	path := filepath.Join(r.dir, name)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+func TestWhatADocumentNamesIsSent(t *testing.T) {
+	t.Parallel()
+	r := newCall(t, "run", "x")
+	key := r.write(t, "key", "hunter2\n")
+	env := r.write(t, "web.env", "A=1\nHERE\nMISSING\n")
+	text := strings.Join([]string{
+		`{"containerDefinitions": [{`,
+		`  "secrets": [{"name": "A", "valueFrom": "file:key"}, {"name": "B", "valueFrom": "file:` + key + `"},`,
+		`    {"name": "C", "valueFrom": "env:OTHER"}, {"name": "D", "valueFrom": "arn:aws:x"}],`,
+		`  "environmentFiles": [{"value": "web.env", "type": "s3"}, {"value": "` + env + `"}, {"value": "arn:aws:s3:::b/k"}],`,
+		`  "x-podtask": {"secretFiles": [{"path": "/k", "valueFrom": "file:key"}]}`,
+		`}]}`,
+	}, "\n")
+	got, err := r.sendNamed(r.dir, []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := strings.NewReplacer(`"A", "valueFrom": "file:key"`, `"A", "valueFrom": "env:PODTASK_SENT_1"`, "file:"+key, "env:PODTASK_SENT_2",
+		`{"value": "`+env, `{"value": "/base`+env, `"/k", "valueFrom": "file:key"`, `"/k", "valueFrom": "env:PODTASK_SENT_5"`).Replace(text)
+	if string(got) != want {
+		t.Errorf("the document became\n%s\nwant\n%s", got, want)
+	}
+	for name, value := range map[string]string{"PODTASK_SENT_1": "hunter2", "PODTASK_SENT_2": "hunter2", "PODTASK_SENT_5": "hunter2\n", "OTHER": "2", "HERE": "1"} {
+		if r.caller[name] != value {
+			t.Errorf("%s is %q", name, r.caller[name])
+		}
+	}
+	if len(r.caller) != 5 {
+		t.Errorf("variables that nobody named are sent: %v", r.caller)
+	}
+	if _, ok := r.files[env]; !ok || len(r.files) != 1 {
+		t.Errorf("the files are %v", r.files)
+	}
+	r = newCall(t, "run", "x")
+	_, err = r.sendNamed(r.dir, []byte("containerDefinitions:\n- secrets:\n  - valueFrom: file:none\n  environmentFiles:\n  - value: none.env\n"))
+	if err == nil || !strings.Contains(err.Error(), "line 3") || !strings.Contains(err.Error(), "line 5") {
+		t.Errorf("what is missing: %v", err)
+	}
+	if got, err := r.sendNamed(r.dir, []byte("{ no document")); err != nil || string(got) != "{ no document" {
+		t.Errorf("no document: %q %v", got, err)
+	}
+	if _, err := r.sendNamed(r.dir, []byte(`{"valueFrom": "file:\/none"}`)); err == nil {
+		t.Error("an escaped name")
+	}
+}
+
+func TestFlagsNameFilesOfThisMachine(t *testing.T) {
+	t.Parallel()
+	r := newCall(t, "run", "--env-file=ENV", "-e", "HERE", "-e", "A=1", "--var", "OTHER", "--map-volume", "v=/srv", "--map-secret", "x=file:KEY", "--map-env-file", "y=ENV", "--locked", "DOC")
+	env, key := r.write(t, "a.env", "A=1\n"), r.write(t, "key", "hunter2")
+	doc := r.write(t, "web.json", "{}")
+	lock := r.write(t, "web.lock", "{}")
+	for i, f := range r.line.local {
+		r.line.local[i].value = strings.NewReplacer("ENV", env, "KEY", key).Replace(f.value)
+	}
+	r.line.args[0] = doc
+	if err := sendDefinition(0)(r); err != nil {
+		t.Fatal(err)
+	}
+	words := r.line.words()
+	for _, want := range []string{"--env-file=/base" + env, "--map-volume=v=/srv", "--map-secret=x=env:PODTASK_SENT_3", "--map-env-file=y=file:/base" + env, "/base" + doc} {
+		if !slices.Contains(words, want) {
+			t.Errorf("%s is missing in %q", want, words)
+		}
+	}
+	for _, path := range []string{env, doc, lock} {
+		if _, ok := r.files[path]; !ok {
+			t.Errorf("%s is not sent: %v", path, r.files)
+		}
+	}
+	if slices.ContainsFunc(words, func(w string) bool { return strings.Contains(w, "hunter2") || strings.Contains(w, "=1=") }) || r.caller["HERE"] != "1" || r.caller["OTHER"] != "2" {
+		t.Errorf("%q %v", words, r.caller)
+	}
+	for _, args := range [][]string{{"run", "--map-volume", "v=./x", doc}, {"run", "--env-file", "/none", doc}, {"run", "--override", r.dir, doc}, {"run", "--notify", "healthy", doc}, {"service", "create", "web", "DOC"}} {
+		r := newCall(t, args...)
+		if args[0] == "service" {
+			r.line.args[1] = r.write(t, "s.json", `{"valueFrom": "file:key"}`)
+		}
+		if err := r.route.prepare(r); err == nil {
+			t.Errorf("%q is accepted", args)
+		}
+	}
+}
+
+func FuzzSentDocument(f *testing.F) {
+	f.Add([]byte(`{"secrets": [{"valueFrom": "env:HERE"}]}`))
+	f.Add([]byte("a: &a [*a]\n"))
+	f.Add([]byte("valueFrom: >\n  file:x\n"))
+	f.Fuzz(func(t *testing.T, text []byte) {
+		r := newCall(t, "run", "x")
+		got, err := r.sendNamed(r.dir, text)
+		if err == nil && len(r.caller) == 0 && string(got) != string(text) {
+			t.Errorf("%q became %q", text, got)
+		}
+	})
+}
