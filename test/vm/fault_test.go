@@ -131,6 +131,26 @@ func TestFaults(t *testing.T) {
 		t.Errorf("after the stop a packet takes %s", after)
 	}
 
+	// The same by the container itself, as software for ECS does.
+	post := func(verb, body string) string {
+		t.Helper()
+		return must(t, "podman", "exec", t1.Containers[0].RuntimeID, "/testbox", "send", "POST", "${ECS_AGENT_URI}/fault/v1/network-latency/"+verb, body)
+	}
+	if got := post("start", `{"DelayMilliseconds":150,"JitterMilliseconds":0,"Sources":["10.0.2.0/24"],"SourcesToFilter":["10.0.2.77"]}`); got != `{"Status":"running"}` {
+		t.Errorf("start: %s", got)
+	}
+	late = echoes(t, port, 20)
+	t.Logf("latency of 150 ms, injected by the container: %s in the middle of %d packets", median(late), len(late))
+	if got := median(late); got < 145*time.Millisecond || got > 150*time.Millisecond+before+100*time.Millisecond {
+		t.Errorf("%v", late)
+	}
+	if got := post("status", "") + post("stop", ""); got != `{"Status":"running"}{"Status":"stopped"}` {
+		t.Errorf("status and stop: %s", got)
+	}
+	if after := median(echoes(t, port, 20)); after > delay/2 {
+		t.Errorf("after the stop by the container a packet takes %s", after)
+	}
+
 	const sent = 1000
 	fault("start", id, "packet-loss", "--loss=20")
 	back := burst(t, port, sent)

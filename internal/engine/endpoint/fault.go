@@ -53,6 +53,9 @@ const (
 	// faultPause is how long a change that failed is not tried again; it doubles up to faultPauseMost.
 	faultPause     = time.Second
 	faultPauseMost = 30 * time.Second
+	// requestLimit bounds a request, and saveLimit how long it waits for the record.
+	requestLimit = time.Minute
+	saveLimit    = 10 * time.Second
 	// faultEnd is how long the end of an owner may take to clear them.
 	faultEnd = 10 * time.Second
 )
@@ -104,15 +107,14 @@ func (f *Faults) Start(ctx context.Context, add fault.Fault, duration time.Durat
 			return err
 		}
 		if err := f.save(ctx, planned, ""); err != nil {
+			f.task.Send(lifecycle.FaultsChanged{Faults: s.Faults}) // it may be saved later
 			return err
 		}
-		if err := f.apply(ctx, f.task.State()); err != nil {
+		if err := f.apply(ctx, s, planned); err != nil {
 			undo, cancel := context.WithTimeout(context.WithoutCancel(ctx), faultLimit)
 			defer cancel()
-			if saved := f.save(undo, s.Faults, ""); saved == nil {
-				if undone := f.apply(undo, f.task.State()); undone != nil {
-					f.factory.Log.Warn("a fault that failed is not removed yet", "task", s.ID, "error", undone)
-				}
+			if undone := errors.Join(f.save(undo, s.Faults, ""), f.apply(undo, s, s.Faults)); undone != nil {
+				f.factory.Log.Warn("a fault that failed is not removed yet", "task", s.ID, "error", undone)
 			}
 			return fault.Refuse(fault.Failed, "%s", reasonOf(err))
 		}
@@ -130,12 +132,13 @@ func (f *Faults) Start(ctx context.Context, add fault.Fault, duration time.Durat
 // no error.
 func (f *Faults) Stop(ctx context.Context, like fault.Fault) error {
 	return f.change(ctx, func(s lifecycle.State) error {
-		if left := fault.Remove(s.Faults, like); len(left) < len(s.Faults) {
+		left := fault.Remove(s.Faults, like)
+		if len(left) < len(s.Faults) {
 			if err := f.save(ctx, left, "stopped"); err != nil {
 				return err
 			}
 		}
-		if err := f.apply(ctx, f.task.State()); err != nil {
+		if err := f.apply(ctx, s, left); err != nil {
 			return fault.Refuse(fault.Failed, "%s", reasonOf(err))
 		}
 		return nil
@@ -147,6 +150,8 @@ func (f *Faults) change(ctx context.Context, do func(lifecycle.State) error) err
 	if err := f.Refused(); err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, requestLimit)
+	defer cancel()
 	select {
 	case <-f.ready:
 	case <-ctx.Done():
@@ -157,22 +162,26 @@ func (f *Faults) change(ctx context.Context, do func(lifecycle.State) error) err
 	if err := f.Refused(); err != nil {
 		return err
 	}
-	err := do(f.task.State())
+	s := f.task.State()
+	s.Faults = fault.Active(s.Faults) // nothing else is starting
+	err := do(s)
 	if refused := (*fault.Error)(nil); err == nil || errors.As(err, &refused) {
 		return err
 	}
 	return fault.Refuse(fault.Failed, "%v", err)
 }
 
-// save returns when the record of the task has these faults.
+// save returns when the record of the task has these faults, without those whose time is over meanwhile.
 func (f *Faults) save(ctx context.Context, faults []fault.Fault, reason string) error {
 	ended := fault.Refuse(fault.Conflict, "the task is stopping or has stopped")
 	if !f.task.Send(lifecycle.FaultsChanged{Faults: faults, Reason: reason}) {
 		return ended
 	}
+	ctx, cancel := context.WithTimeout(ctx, saveLimit)
+	defer cancel()
 	saved := false
 	err := f.task.Watch(ctx, func(s lifecycle.State) bool {
-		saved = sameFaults(s.Faults, faults)
+		saved = sameFaults(f.lasting(s.Faults), f.lasting(faults))
 		return !saved && !s.Settled()
 	})
 	switch {
@@ -182,6 +191,12 @@ func (f *Faults) save(ctx context.Context, faults []fault.Fault, reason string) 
 		return fmt.Errorf("save the faults of the task: %w", err)
 	}
 	return ended
+}
+
+// lasting are the faults whose time is not over.
+func (f *Faults) lasting(faults []fault.Fault) []fault.Fault {
+	now := f.factory.now()
+	return slices.DeleteFunc(slices.Clone(faults), func(x fault.Fault) bool { return !x.Until.IsZero() && !now.Before(x.Until) })
 }
 
 // sameFaults compares the faults of two states of a task.
@@ -287,18 +302,19 @@ func (f *Faults) keepOnce(ctx context.Context, all bool) error {
 			f.known[id] = network{pid: n.pid}
 		}
 	}
-	if len(s.Faults) == 0 && len(f.known) == 0 {
-		return nil
+	faults := fault.Active(s.Faults)
+	if len(faults) < len(s.Faults) { // nothing is starting: who asked for it has given up
+		f.task.Send(lifecycle.FaultsChanged{Faults: faults})
 	}
-	return f.apply(ctx, s)
+	return f.apply(ctx, s, faults)
 }
 
-// apply makes all networks of the task as the state says. The caller holds mu.
-func (f *Faults) apply(ctx context.Context, s lifecycle.State) error {
+// apply gives all networks of the task these faults. The caller holds mu.
+func (f *Faults) apply(ctx context.Context, s lifecycle.State, faults []fault.Fault) error {
 	ctx, cancel := context.WithTimeout(ctx, faultLimit)
 	defer cancel()
 	dirty := slices.ContainsFunc(slices.Collect(maps.Values(f.known)), func(n network) bool { return len(n.faults) > 0 })
-	if len(s.Faults) == 0 && !dirty {
+	if len(faults) == 0 && !dirty {
 		return nil
 	}
 	found, err := f.networks(ctx, s)
@@ -313,10 +329,10 @@ func (f *Faults) apply(ctx context.Context, s lifecycle.State) error {
 	var errs []error
 	for id, n := range found {
 		before := f.known[id].faults
-		if sameRules(before, s.Faults) {
+		if sameRules(before, faults) {
 			continue
 		}
-		now, err := f.set(ctx, n, before, s.Faults)
+		now, err := f.set(ctx, n, before, faults)
 		f.known[id] = network{pid: n.pid, faults: now}
 		errs = append(errs, err)
 	}

@@ -269,6 +269,25 @@ func TestAFaultEndsAfterItsTime(t *testing.T) {
 	p.Stop()
 }
 
+// A fault that was recorded and not begun, because who asked for it has given up, does not come to be.
+func TestAFaultThatNobodyWaitsForIsDropped(t *testing.T) {
+	t.Parallel()
+	host, n := enginehost.New(t), newNetworks()
+	p := faulty(t, host, n, "awsvpc", "app")
+	if err := p.Owner.Faults().Stop(t.Context(), fault.Fault{}); err != nil { // those of an earlier owner are gone
+		t.Fatal(err)
+	}
+	p.Owner.Send(lifecycle.FaultsChanged{Faults: []fault.Fault{latency}})
+	if err := p.Owner.Faults().Start(t.Context(), hole, 0); err != nil {
+		t.Fatal(err)
+	}
+	n.await(t, 1, 0)
+	if got := p.Owner.State().Faults; len(got) != 1 || got[0].Kind != fault.BlackholePort {
+		t.Errorf("%+v", got)
+	}
+	p.Stop()
+}
+
 // The owner is killed: the next one removes the faults, at whatever moment that was, before it takes requests.
 func TestTheNextOwnerRemovesFaults(t *testing.T) {
 	t.Parallel()
