@@ -136,7 +136,7 @@ func TestFaults(t *testing.T) {
 		t.Helper()
 		return must(t, "podman", "exec", t1.Containers[0].RuntimeID, "/testbox", "send", "POST", "${ECS_AGENT_URI}/fault/v1/network-latency/"+verb, body)
 	}
-	if got := post("start", `{"DelayMilliseconds":150,"JitterMilliseconds":0,"Sources":["10.0.2.0/24"],"SourcesToFilter":["10.0.2.77"]}`); got != `{"Status":"running"}` {
+	if got := post("start", `{"DelayMilliseconds":150,"JitterMilliseconds":0,"Sources":["0.0.0.0/0"],"SourcesToFilter":["192.0.2.0/24"]}`); got != `{"Status":"running"}` {
 		t.Errorf("start: %s", got)
 	}
 	late = echoes(t, port, 20)
@@ -150,6 +150,12 @@ func TestFaults(t *testing.T) {
 	if after := median(echoes(t, port, 20)); after > delay/2 {
 		t.Errorf("after the stop by the container a packet takes %s", after)
 	}
+
+	fault("start", id, "latency", "--delay=200ms", "--to=192.0.2.0/24", "--to=2001:db8::1")
+	if others := median(echoes(t, port, 20)); others > delay/2 {
+		t.Errorf("a packet to another network takes %s", others)
+	}
+	fault("stop", id)
 
 	const sent = 1000
 	fault("start", id, "packet-loss", "--loss=20")
