@@ -25,8 +25,10 @@ type Task struct {
 	ExecutionStoppedAt *time.Time  `json:",omitempty"`
 	LaunchType         string
 	ServiceName        string `json:",omitempty"`
-	Containers         []Container
-	Errors             []Error `json:",omitempty"`
+	// FaultInjectionEnabled says that containers may inject faults.
+	FaultInjectionEnabled bool
+	Containers            []Container
+	Errors                []Error `json:",omitempty"`
 	// TaskTags are those of the definition, in the document with tags only.
 	TaskTags map[string]string `json:",omitempty"`
 }
@@ -123,7 +125,8 @@ func TaskOf(s lifecycle.State, n Names, addresses []netip.Addr) Task {
 	t := Task{
 		Cluster: n.Cluster, TaskARN: n.TaskARN, Family: s.Task.Family, Revision: strconv.Itoa(s.Task.Revision),
 		DesiredStatus: desired(s), KnownStatus: s.Status().String(), LaunchType: "EXTERNAL", ServiceName: s.Options.Service,
-		Containers: make([]Container, len(s.Containers)),
+		FaultInjectionEnabled: s.Task.FaultInjection,
+		Containers:            make([]Container, len(s.Containers)),
 	}
 	if q := s.Quota(); q.CPU > 0 || q.Memory > 0 {
 		t.Limits = &TaskLimits{CPU: q.CPU, Memory: q.Memory >> 20}

@@ -114,7 +114,7 @@ func (s *Server) serveFault(w http.ResponseWriter, r *http.Request, what faultRe
 	refuse := func(status int, why string) { s.answer(w, status, faultAnswer{Error: why}) }
 	i, known := s.byID[r.PathValue("id")]
 	if !known {
-		refuse(http.StatusNotFound, "unable to lookup container: "+r.PathValue("id"))
+		refuse(http.StatusNotFound, "unable to get task arn from request: unable to get task Arn from v3 endpoint ID: "+r.PathValue("id"))
 		return
 	}
 	done, ok := s.admit(w, r)

@@ -92,6 +92,16 @@ func TestFaultConversations(t *testing.T) {
 	}
 }
 
+// The document about a task says whether it may have faults.
+func TestTheTaskSaysThatItMayHaveFaults(t *testing.T) {
+	t.Parallel()
+	st := running()
+	st.Task.FaultInjection = true
+	if _, body := ask(t, New(source(st)), "/v4/"+containerID(key, "web")+"/task"); !strings.Contains(body, `"FaultInjectionEnabled":true`) {
+		t.Errorf("%s", body)
+	}
+}
+
 // What the agent of ECS refuses, in its words.
 func TestFaultRequestsThatAreRefused(t *testing.T) {
 	t.Parallel()
@@ -133,7 +143,7 @@ func TestFaultsOfATaskThatCannotHaveThem(t *testing.T) {
 	ask = conversing(t, &injector{failure: fault.Refuse(fault.Failed, "the kernel has no sch_netem")})
 	ask("latency/start", latency, 500, `{"Error":"the kernel has no sch_netem"}`)
 	s := New(source(running()))
-	if code, text := send(s, "POST", "/api/nobody/fault/v1/network-latency/status", ""); code != 404 || text != `{"Error":"unable to lookup container: nobody"}` {
+	if code, text := send(s, "POST", "/api/nobody/fault/v1/network-latency/status", ""); code != 404 || text != `{"Error":"unable to get task arn from request: unable to get task Arn from v3 endpoint ID: nobody"}` {
 		t.Errorf("%d %s", code, text)
 	}
 	if code, text := send(s, "POST", "/api/"+containerID(key, "web")+"/fault/v1/network-latency/status", ""); code != 400 || !strings.Contains(text, "cannot be injected") {

@@ -79,7 +79,7 @@ func TestAnswers(t *testing.T) {
 		other = `{"DockerId":"","Name":"job","DockerName":"podtask-job","Image":"example.com/job:1","Labels":{"k":"v"},"DesiredStatus":"RUNNING","KnownStatus":"NONE",` +
 			`"Limits":{"CPU":2,"Memory":0},"Type":"NORMAL","ContainerARN":"arn:task/job","Networks":[{"NetworkMode":"awsvpc","IPv4Addresses":["10.0.2.100"],"IPv6Addresses":["fd00::1"]}]}`
 		task = `{"Cluster":"podtask","TaskARN":"arn:task","Family":"shop","Revision":"3","DesiredStatus":"RUNNING","KnownStatus":"NONE","Limits":{"CPU":0.5,"Memory":512},` +
-			`"PullStartedAt":"2026-05-01T11:59:57Z","PullStoppedAt":"2026-05-01T11:59:58Z","LaunchType":"EXTERNAL","Containers":[` + container + "," + other + `]}`
+			`"PullStartedAt":"2026-05-01T11:59:57Z","PullStoppedAt":"2026-05-01T11:59:58Z","LaunchType":"EXTERNAL","FaultInjectionEnabled":false,"Containers":[` + container + "," + other + `]}`
 	)
 	for path, want := range map[string]string{
 		"/v4/" + web:                   container,
