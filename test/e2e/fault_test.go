@@ -172,14 +172,26 @@ func TestBlackHole(t *testing.T) {
 	if echoes(t, port) {
 		t.Error("the fault was gone before its owner was back")
 	}
-	b.agent()
+	second := b.agent()
 	eventually(t, "the next owner removes the fault", func() bool { return echoes(t, port) && len(b.faults(b.family)) == 0 })
 	start()
 	b.want(0, "fault", "stop", b.family, "blackhole-port", "--port=7000")
 	if !echoes(t, port) {
 		t.Error("no packet passes after a stop by the command")
 	}
-	if out := b.want(0, "events", "--format=json", "--stream=false", "--since=0").out; strings.Count(out, "FAULT_STARTED") != 4 || strings.Count(out, "FAULT_STOPPED") != 4 {
+
+	// Without an owner there are no new faults, and the command removes those of the last one.
+	start()
+	second.kill()
+	if r := b.want(125, "fault", "start", b.family, "blackhole-port", "--port=7000"); !strings.Contains(r.err, "no process owns task") {
+		t.Errorf("a start without an owner: %s", r.err)
+	}
+	b.want(0, "fault", "stop", b.family)
+	if !echoes(t, port) || len(b.faults(b.family)) > 0 {
+		t.Error("the fault of a dead owner is still there")
+	}
+	b.agent()
+	if out := b.want(0, "events", "--format=json", "--stream=false", "--since=0").out; strings.Count(out, "FAULT_STARTED") != 5 || strings.Count(out, "FAULT_STOPPED") != 5 {
 		t.Errorf("events:\n%s", out)
 	}
 }
