@@ -143,8 +143,10 @@ func (b build) info(format string, contents files.Contents) *nfpm.Info {
 	case "deb":
 		info.Depends = []string{"podman (>= 4.3)"}
 		info.Recommends = []string{"uidmap", "passt | slirp4netns", "catatonit", "dbus-user-session"}
+		info.Suggests = []string{"nftables", "iproute2"} // for podtask fault
 	case "rpm":
 		info.Depends = []string{"podman >= 4.3"}
+		info.Suggests = []string{"nftables", "iproute"} // for podtask fault
 		info.RPM.BuildHost, info.RPM.Summary = "localhost", "run ECS-style tasks on rootless Podman"
 	}
 	return info
