@@ -75,8 +75,11 @@ func isGroup(c *cli.Command) bool { return len(c.Subcommands) > 0 }
 
 // passesFlags reports whether the command executes another program, which parses the flags.
 func (a *arranger) passesFlags() bool {
-	return a.command() != nil && (a.command().Name == "kubelet" || len(a.path) == 2 && a.path[0].Name == "ecs")
+	return a.command() != nil && (a.command().Name == "kubelet" || len(a.path) == 2 && a.path[0].Name == "ecs" && !readsAccount(a.command().Name))
 }
+
+// readsAccount reports whether a command of `podtask ecs` is one of this program.
+func readsAccount(name string) bool { return name == "import" || name == "diff" }
 
 func (a *arranger) parse() error {
 	for len(a.rest) > 0 {

@@ -3,6 +3,8 @@ package cli
 import (
 	"slices"
 	"strings"
+
+	"github.com/podtask/podtask/internal/cli/command"
 )
 
 // place is where a command works if a host is chosen.
@@ -35,6 +37,7 @@ type route struct {
 
 const (
 	serverProcess = "it is a process of the machine that it serves: a unit of systemd starts it there"
+	instance      = "it is about the instance that this machine is: run it on the host itself"
 	ownFiles      = "it reads and writes files of this machine only"
 )
 
@@ -81,7 +84,7 @@ var routes = map[string]route{
 	"top":      {terminal: always},
 	"ui":       {run: runUI},
 
-	"exec":    {prepare: sendVariables, input: hasFlag("interactive"), terminal: hasFlag("tty")},
+	"exec":    {prepare: execOnHost, input: hasFlag("interactive"), terminal: hasFlag("tty")},
 	"cp":      {run: runCopy},
 	"stop":    {},
 	"kill":    {},
@@ -91,6 +94,10 @@ var routes = map[string]route{
 	"update":  {},
 	"rm":      {},
 	"wait":    {},
+
+	"fault start":  {},
+	"fault stop":   {},
+	"fault status": {},
 
 	"image ls":      {},
 	"image prune":   {},
@@ -121,8 +128,24 @@ var routes = map[string]route{
 	"aws profile": {place: refused, why: "the address that it writes is of the host's own loopback: run it there"},
 	"aws key":     {},
 
-	"agent":      {place: here, why: serverProcess},
-	"kubelet":    {place: here, why: serverProcess},
+	"agent":   {place: here, why: serverProcess},
+	"kubelet": {place: here, why: serverProcess},
+
+	"ecs join":     {place: here, why: serverProcess},
+	"ecs activate": {place: here, why: instance},
+	"ecs status":   {place: here, why: instance},
+	"ecs drain":    {place: here, why: instance},
+	"ecs leave":    {place: here, why: instance},
+	"ecs check":    {place: here, why: instance},
+	"ecs import":   {place: here, why: "it reads an account with the aws command of this machine and writes files here"},
+	"ecs diff":     {place: refused, why: "it reads an account with the aws command of one machine and the service of another: run it on the host itself"},
+
+	"ingress serve":  {place: here, why: serverProcess},
+	"ingress status": {},
+	"ingress ls":     {},
+	"ingress logs":   {},
+	"ingress trust":  {place: here, why: "it changes which certificates this machine trusts"},
+
 	"owner":      {place: here, why: serverProcess},
 	"exec-guard": {place: here, why: serverProcess},
 	"session":    {place: here, why: serverProcess},
@@ -147,6 +170,14 @@ func hasFlag(name string) func(*remoteCall) bool {
 
 // readsDash: a definition is on stdin.
 func readsDash(r *remoteCall) bool { return slices.Contains(r.line.args, "-") }
+
+// execOnHost sends the variables of exec. Without a command it is a shell, on the terminal of this machine.
+func execOnHost(r *remoteCall) error {
+	if len(r.line.args) == 1 && command.IsTerminal(r.p.Stdin) && command.IsTerminal(r.p.Stdout) {
+		r.line.local = append(r.line.local, lineFlag{"interactive", "true"}, lineFlag{"tty", "true"})
+	}
+	return sendVariables(r)
+}
 
 // runOnHost sends the definition of a run. The main process of a service does not run elsewhere.
 func runOnHost(r *remoteCall) error {

@@ -179,9 +179,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	wg.Go(func() { failed <- server.Serve(serving, l) })
 	supervise.Notify(a.log, daemon.SdNotifyReady, "STATUS=ready")
 	a.log.Info("the agent is ready", "socket", l.Addr().String(), "pid", v.PID)
-	if reason := a.engine.Preflight.LimitsReason(); reason != "" && a.settings.Tasks.Limits == limits.BestEffort {
-		a.log.Warn("tasks run without limits that this host cannot apply", "reason", reason)
-	}
+	a.warnUnlimited()
 
 	err = a.work(ctx, signals, failed, a.watchdog())
 	supervise.Notify(a.log, daemon.SdNotifyStopping, "STATUS=ending")
@@ -195,6 +193,13 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	wg.Wait()
 	a.log.Info("the agent has ended")
 	return err
+}
+
+// warnUnlimited logs which limits tasks run without.
+func (a *agentRun) warnUnlimited() {
+	if reason := a.engine.Preflight.LimitsReason(); reason != "" && a.settings.Tasks.Limits == limits.BestEffort {
+		a.log.Warn("tasks run without limits that this host cannot apply", "reason", reason)
+	}
 }
 
 // newMetrics returns the metrics of what the agent has.

@@ -90,7 +90,10 @@ func (o eventsOptions) Run(ctx context.Context, c *cli.Context) error {
 		if tail < 0 {
 			return command.Usagef("events", "--tail is a number of events, not %d", tail)
 		}
-		if after, err = o.printLast(ctx, after, c.IsSet("since"), tail, fits, format); err != nil || !stream {
+		if !c.IsSet("since") {
+			after = 0
+		}
+		if after, err = o.printLast(ctx, after, tail, fits, format); err != nil || !stream {
 			return err
 		}
 	}
@@ -106,14 +109,10 @@ func (o eventsOptions) Run(ctx context.Context, c *cli.Context) error {
 	})
 }
 
-// printLast prints the last n past events that fit, of those after a number if since is set, and returns the number of the last past event.
-func (o eventsOptions) printLast(ctx context.Context, after uint64, since bool, n int, fits func(record.Event) bool, format string) (last uint64, err error) {
-	from := after
-	if !since {
-		from = 0
-	}
+// printLast prints the last n past events after a number that fit, and returns the number of the last past event.
+func (o eventsOptions) printLast(ctx context.Context, after uint64, n int, fits func(record.Event) bool, format string) (last uint64, err error) {
 	var events []record.Event
-	err = o.events.Read(ctx, from, false, func(e record.Event) error {
+	err = o.events.Read(ctx, after, false, func(e record.Event) error {
 		last = e.Seq
 		if fits(e) {
 			events = append(events, e)
