@@ -38,7 +38,7 @@ func publisher(t *testing.T, secret func() ([]byte, error)) (l *runner, stateDir
 		ReadSecret: func(context.Context, string) ([]byte, error) { return secret() },
 	}}
 	l = newRunner(all, addressed())
-	l.hearing.targets = map[place]string{{"good", "app", 80}: "127.0.0.1:40001", {"sick", "app", 80}: "127.0.0.1:40002"}
+	l.hearing.targets = map[place]string{{"good", target{container: "app", port: 80}}: "127.0.0.1:40001", {"sick", target{container: "app", port: 80}}: "127.0.0.1:40002"}
 	return l, stateDir
 }
 
