@@ -17,6 +17,9 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
+// files is the directory of internal/testing/teamfiles.
+const files = "../../testing/teamfiles/files"
+
 // request reads the file "args" of a case: the file to read, then FLAG VALUE lines.
 func request(t *testing.T, dir string) foreign.Request {
 	t.Helper()
@@ -115,16 +118,16 @@ func text(t *testing.T, r foreign.Result, err error) string {
 	return b.String()
 }
 
-// TestFiles reads the files below testdata, each case with its arguments and what is expected of it.
+// TestFiles reads the files of internal/testing/teamfiles, each case with its arguments and what is expected of it.
 func TestFiles(t *testing.T) {
 	t.Parallel()
-	cases, err := filepath.Glob(filepath.Join("testdata", "*", "*", "args"))
+	cases, err := filepath.Glob(filepath.Join(files, "*", "*", "args"))
 	if err != nil || len(cases) == 0 {
 		t.Fatal(cases, err)
 	}
 	for _, args := range cases {
 		dir := filepath.Dir(args)
-		t.Run(strings.TrimPrefix(dir, "testdata/"), func(t *testing.T) {
+		t.Run(strings.TrimPrefix(dir, files+"/"), func(t *testing.T) {
 			t.Parallel()
 			r, err := foreign.Read(request(t, dir))
 			got := text(t, r, err)
@@ -248,7 +251,7 @@ func TestServiceDifferences(t *testing.T) {
 func TestLiveIsAFixpoint(t *testing.T) {
 	t.Parallel()
 	service := []byte(`{"services": [{"serviceName": "a", "status": "ACTIVE", "taskDefinition": "a:1"}]}`)
-	cases, err := filepath.Glob(filepath.Join("testdata", "*", "*", "args"))
+	cases, err := filepath.Glob(filepath.Join(files, "*", "*", "args"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -11,14 +11,14 @@ import (
 	"github.com/podtask/podtask/internal/testing/nonsense"
 )
 
-// seeds adds the files of a kind below testdata.
+// seeds adds the files of a kind.
 func seeds(f *testing.F, kind string) {
 	f.Helper()
-	files, err := filepath.Glob(filepath.Join("testdata", kind, "*", "*"))
-	if err != nil || len(files) == 0 {
-		f.Fatal(files, err)
+	found, err := filepath.Glob(filepath.Join(files, kind, "*", "*"))
+	if err != nil || len(found) == 0 {
+		f.Fatal(found, err)
 	}
-	for _, file := range files {
+	for _, file := range found {
 		if name := filepath.Base(file); name == "args" || name == "want" {
 			continue
 		}
@@ -91,16 +91,16 @@ func TestTemplatesAreBounded(t *testing.T) {
 	var nested strings.Builder
 	nested.WriteString("Resources:\n  Task: {Type: AWS::ECS::TaskDefinition, Properties: {ContainerDefinitions: [{Name: a, Image: !GetAtt N0.Outputs.O}]}}\n")
 	nested.WriteString("  N0: {Type: AWS::CloudFormation::Stack, Properties: {TemplateURL: n.yaml}}\n")
-	files := map[string]string{}
+	templates := map[string]string{}
 	for i := range 7 {
 		next := string(rune('a' + i + 1))
 		text := "Resources:\n  N: {Type: AWS::CloudFormation::Stack, Properties: {TemplateURL: " + next + ".yaml}}\nOutputs:\n  O: {Value: !Join [x, [" +
 			strings.Repeat("!GetAtt N.Outputs.O, ", 60) + "y]]}\n"
-		files[string(rune('a'+i))+".yaml"] = text
+		templates[string(rune('a'+i))+".yaml"] = text
 	}
-	files["n.yaml"] = files["a.yaml"]
+	templates["n.yaml"] = templates["a.yaml"]
 	_, err := foreign.Read(foreign.Request{File: "t.yaml", Base: "t.yaml", Source: []byte(nested.String()), Open: func(name string) ([]byte, error) {
-		if text, ok := files[name]; ok {
+		if text, ok := templates[name]; ok {
 			return []byte(text), nil
 		}
 		return []byte("Resources: {}\nOutputs: {O: {Value: " + strings.Repeat("z", 1000) + "}}\n"), nil
