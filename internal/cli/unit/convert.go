@@ -207,7 +207,7 @@ func (i importer) run(c *cli.Context, from string) error {
 
 // onePod reports whether a file is a manifest that podtask runs as it is, so that its text can stay.
 func (i importer) onePod(c *cli.Context, f foreignFile) bool {
-	if f.dir == "" || c.IsSet("service") {
+	if ext := filepath.Ext(f.base); f.dir == "" || c.IsSet("service") || ext != ".yaml" && ext != ".yml" {
 		return false
 	}
 	return foreign.OnePod(f.name, f.source)

@@ -10,7 +10,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
-// OnePod reports whether a file is a Kubernetes manifest with one workload, which podtask runs as it is.
+// OnePod reports whether a file is a Kubernetes manifest with one Pod and no controller, which podtask runs as it is.
 func OnePod(file string, src []byte) bool {
 	r := &reader{files: map[*doctree.Node]string{}}
 	docs, ok := r.parse(file, src)
@@ -19,8 +19,11 @@ func OnePod(file string, src []byte) bool {
 	}
 	n := 0
 	for _, d := range flatten(docs) {
-		if pod.IsWorkload(textOf(d.Member("kind"))) {
+		if kind := textOf(d.Member("kind")); pod.IsWorkload(kind) {
 			n++
+			if kind != "Pod" {
+				return false
+			}
 		}
 	}
 	return n < 2
