@@ -1,6 +1,7 @@
 package foreign
 
 import (
+	"cmp"
 	"fmt"
 	"path"
 	"slices"
@@ -157,8 +158,8 @@ func (r Result) Locate(p taskdef.Problem, text []byte) taskdef.Problem {
 			place = n
 		}
 	}
-	if file := r.files[place]; file != "" {
-		p.File, p.Line, p.Column = file, place.Line, place.Col
+	if place.Line > 0 {
+		p.File, p.Line, p.Column = cmp.Or(r.files[place], r.file), place.Line, place.Col
 	}
 	return p
 }

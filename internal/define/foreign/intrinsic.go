@@ -571,6 +571,9 @@ func (s *stack) importValue(at, arg *doctree.Node, name bool) *doctree.Node {
 		return s.textAt(at, "")
 	}
 	for _, other := range s.stacks {
+		if !s.spend(at, 0) {
+			break
+		}
 		for _, o := range fields(other.root.Member("Outputs")) {
 			export := o.Value.Member("Export").Member("Name")
 			if export == nil || other == s || export.Kind == doctree.Text && export.Text != key || other.quiet(export) != key {

@@ -70,7 +70,7 @@ func (r *reader) liveService(answer []byte) *doctree.Node {
 func Live(q LiveRequest) (Result, error) {
 	r := newLive()
 	r.Name = q.Name
-	res := Result{Kind: "a service of ECS", Live: true, files: r.files}
+	res := Result{Kind: "a service of ECS", Live: true, file: LiveService, files: r.files}
 	service := r.liveService(q.Service)
 	docs, ok := r.parse(LiveDefinition, q.Definition)
 	if !ok || r.err() != nil {

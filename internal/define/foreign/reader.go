@@ -54,6 +54,7 @@ type Result struct {
 	// Lost is what podtask does not take over, in the order of the places.
 	Lost []taskdef.Problem
 
+	file  string // the first one
 	files map[*doctree.Node]string
 }
 
@@ -102,9 +103,9 @@ const (
 
 // limits are what one document may hold.
 func limits(src []byte) doctree.Limits {
-	l := doctree.Limits{Size: maxYAML, Values: 400_000, Depth: 60}
+	l := doctree.Limits{Size: maxYAML, Values: 200_000, Depth: 60}
 	if text := strings.TrimLeft(string(src[:min(len(src), 64)]), "\ufeff \t\r\n"); strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
-		l.Size = maxJSON
+		l.Size, l.Values = maxJSON, 1_000_000
 	}
 	return l
 }
@@ -115,7 +116,7 @@ type reader struct {
 	kind     string
 	problems []taskdef.Problem
 	lost     []taskdef.Problem
-	files    map[*doctree.Node]string // of each value
+	files    map[*doctree.Node]string // of each value that is not of the first file
 	opened   int                      // files that were read
 	used     map[string]bool          // parameters that something asked for
 	known    []string                 // parameters that there are
@@ -148,7 +149,7 @@ type workload struct {
 // Read reads a file. The error is an *Error.
 func Read(req Request) (Result, error) {
 	r := &reader{Request: req, files: map[*doctree.Node]string{}, used: map[string]bool{}, needs: map[string]*need{}}
-	res := Result{files: r.files}
+	res := Result{file: req.File, files: r.files}
 	src := req.Source
 	if isEcspresso(src) {
 		r.kind = "a configuration of ecspresso"
@@ -368,7 +369,9 @@ func (r *reader) parse(file string, src []byte) ([]*doctree.Node, bool) {
 		return nil, false
 	}
 	for _, d := range docs {
-		r.register(d, file)
+		if file != r.File {
+			r.register(d, file)
+		}
 	}
 	return docs, true
 }

@@ -44,7 +44,10 @@ type definitionResource struct {
 	node  *doctree.Node
 }
 
-const maxNesting = 8 // of stacks
+const (
+	maxNesting = 8     // of stacks
+	maxEntries = 5_000 // of a section of a template; CloudFormation allows 500 resources
+)
 
 // cloudformation finds the workloads of a template and its nested stacks.
 func (r *reader) cloudformation(docs []*doctree.Node) []*workload {
@@ -153,6 +156,10 @@ func (a *assembly) add(s *stack) {
 		return
 	}
 	for _, f := range s.root.Fields {
+		if n := len(fields(f.Value)); n > maxEntries {
+			a.wrong(f.Value, fmt.Sprintf("%s has %d entries, and at most %d are read", f.Key, n, maxEntries), "")
+			return
+		}
 		if f.Key == "Transform" {
 			a.lose(f.Value, "Transform: macros are not run, so what they would change or add is not there", "import what CloudFormation has processed: aws cloudformation get-template --template-stage Processed")
 		}

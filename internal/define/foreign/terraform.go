@@ -83,6 +83,12 @@ func (p *plan) stateFile() {
 
 // module adds the resources of a module and of those in it.
 func (p *plan) module(m *doctree.Node, address string, config *doctree.Node) {
+	configs := map[string]*doctree.Node{}
+	for _, c := range items(config.Member("resources")) {
+		if textOf(c.Member("mode")) != "data" {
+			configs[textOf(c.Member("type"))+"."+textOf(c.Member("name"))] = c
+		}
+	}
 	for _, n := range items(m.Member("resources")) {
 		if mode := textOf(n.Member("mode")); mode != "" && mode != "managed" {
 			continue
@@ -95,11 +101,7 @@ func (p *plan) module(m *doctree.Node, address string, config *doctree.Node) {
 		if res.values == nil {
 			res.values = emptyAt(n)
 		}
-		for _, c := range items(config.Member("resources")) {
-			if textOf(c.Member("type")) == res.kind && textOf(c.Member("name")) == res.name && textOf(c.Member("mode")) != "data" {
-				res.config = c
-			}
-		}
+		res.config = configs[res.kind+"."+res.name]
 		p.resources = append(p.resources, res)
 	}
 	for _, child := range items(m.Member("child_modules")) {
@@ -122,13 +124,12 @@ func (p *plan) moduleConfig(parent *doctree.Node, address, parentAddress string)
 
 // changes notes what is known after apply only.
 func (p *plan) changes() {
+	unknown := map[string]*doctree.Node{}
 	for _, n := range items(p.root.Member("resource_changes")) {
-		address := textOf(n.Member("address"))
-		for _, res := range p.resources {
-			if res.address == address {
-				res.unknown = n.Member("change").Member("after_unknown")
-			}
-		}
+		unknown[textOf(n.Member("address"))] = n.Member("change").Member("after_unknown")
+	}
+	for _, res := range p.resources {
+		res.unknown = unknown[res.address]
 	}
 }
 
