@@ -60,7 +60,7 @@ func (b AgentBackend) Task(_ context.Context, ref string) (api.Task, error) {
 	if err != nil {
 		return api.Task{}, ownerapi.Failure(err)
 	}
-	return ownerapi.WithOutage(ownerapi.WithLogs(b.wire(s), b.Engine.Delivery, s, time.Now()), b.Engine.Podman), nil
+	return ownerapi.WithOutage(b.withNames(ownerapi.WithLogs(b.wire(s), b.Engine.Delivery, s, time.Now()), s), b.Engine.Podman), nil
 }
 
 // Stop implements api.Backend.

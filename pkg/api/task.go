@@ -135,6 +135,10 @@ type LogRoute struct {
 // reasons, because the task itself does not wait for it.
 const WhyLogsStalled = "logs-stalled"
 
+// WhyNames is the code of names by which the task does not reach a service now. It comes after the other reasons, because the task itself
+// does not wait for it.
+const WhyNames = "names"
+
 // WhyDiskFull is the code of a task that cannot be saved: until the disk of the state
 // directory has space, nothing of it is started, and what is stopped is not recorded.
 const WhyDiskFull = "disk-full"

@@ -17,6 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/imagestore"
+	"github.com/podtask/podtask/internal/engine/names"
 	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/preflight"
@@ -273,12 +274,25 @@ func (r taskRun) prepare(ctx context.Context) (taskdef.Task, error) {
 		r.warn("%s", w)
 	}
 	command.WarnShortNames(r.warn, task, r.options)
+	r.warnWithoutAgent(ctx, task)
 	for _, l := range command.LogsOf(task, r.Definition.Logs()) {
 		if !r.display.quiet {
 			fmt.Fprintf(r.errOut, "the output of %s goes to %s\n", l.Container, l.Destination)
 		}
 	}
 	return task, nil
+}
+
+// warnWithoutAgent says that a task in a namespace reaches no services if this host has no agent.
+func (r taskRun) warnWithoutAgent(ctx context.Context, task taskdef.Task) {
+	if task.Extensions.Namespace == "" {
+		return
+	}
+	if c := r.owners.DialAgent(ctx); c != nil {
+		c.Close()
+		return
+	}
+	r.warn("the task does not reach the services of the namespace %s: %v", task.Extensions.Namespace, names.ErrNoAgent)
 }
 
 // define reads the definition with the changes of the command line, and prints its problems.

@@ -137,7 +137,7 @@ func explain(t api.Task, now time.Time) explanation {
 		a.Sentence += term.Line(a.Why[0].Text) + duration(a.Why[0], now) + advice(t, a.Why[0].Code)
 	}
 	for i, r := range a.Why {
-		if i > 0 && (r.Code == lifecycle.WhyProtected || r.Code == lifecycle.WhyFault || r.Code == api.WhyLogsStalled) {
+		if i > 0 && (r.Code == lifecycle.WhyProtected || r.Code == lifecycle.WhyFault || r.Code == api.WhyLogsStalled || r.Code == api.WhyNames) {
 			a.Sentence += "; " + term.Line(r.Text) + duration(r, now)
 		}
 	}

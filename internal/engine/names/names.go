@@ -18,6 +18,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/forward"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -59,12 +60,14 @@ const maxConnections = 256
 type task struct {
 	directory     *Directory
 	id, namespace string
+	definition    taskdef.Task
 	wake          chan struct{} // something has changed; has room for one
 	budget        *forward.Budget
 	stop          context.CancelFunc
 
-	mu    sync.Mutex // one change at a time
-	ended bool
+	mu      sync.Mutex // one change at a time
+	ended   bool
+	problem error // of the latest attempt to follow the names
 	ends  map[int]*end // by container; one for all at -1
 }
 
@@ -117,10 +120,7 @@ func (d *Directory) Publish(service string, names map[Name]*forward.Forwarder) {
 	tasks := slices.Collect(maps.Values(d.tasks))
 	d.mu.Unlock()
 	for _, t := range tasks {
-		select {
-		case t.wake <- struct{}{}:
-		default:
-		}
+		t.change()
 	}
 }
 
@@ -181,7 +181,7 @@ func (d *Directory) task(s lifecycle.State) *task {
 		return t
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	t := &task{directory: d, id: s.ID, namespace: s.Options.Namespace, wake: make(chan struct{}, 1), budget: forward.NewBudget(maxConnections), stop: cancel, ends: make(map[int]*end)}
+	t := &task{directory: d, id: s.ID, namespace: s.Options.Namespace, definition: s.Task, wake: make(chan struct{}, 1), budget: forward.NewBudget(maxConnections), stop: cancel, ends: make(map[int]*end)}
 	if d.tasks == nil {
 		d.tasks = make(map[string]*task)
 	}
@@ -190,13 +190,14 @@ func (d *Directory) task(s lifecycle.State) *task {
 	return t
 }
 
-// extend gives the task the names that there are now. The caller holds mu.
+// extend gives the task the names that there are now, but for those that it resolves by itself. The caller holds mu.
 func (t *task) extend() (table, error) {
 	known, err := t.directory.load(t.id)
 	if err != nil {
 		return known, err
 	}
-	if known.add(namesOf(t.directory.of(t.namespace))) {
+	all := slices.DeleteFunc(namesOf(t.directory.of(t.namespace)), func(name string) bool { return service.OwnHost(t.definition, name) != "" })
+	if known.add(all) {
 		err = t.directory.save(t.id, known)
 	}
 	return known, err
@@ -224,7 +225,19 @@ func (d *Directory) Enter(ctx context.Context, s lifecycle.State, key, pid int, 
 		t.ends[key] = &end{pid: pid, open: make(map[Name]listening)}
 	}
 	t.ends[key].hosts = hosts
-	return t.follow(ctx)
+	err := t.follow(ctx)
+	if err != nil {
+		t.change() // to try again
+	}
+	return err
+}
+
+// change has the task follow the names soon.
+func (t *task) change() {
+	select {
+	case t.wake <- struct{}{}:
+	default: // it is about to
+	}
 }
 
 // retryPause is between two attempts to follow a change.
@@ -256,8 +269,26 @@ func (t *task) run(ctx context.Context) {
 	}
 }
 
-// follow opens and closes listeners as the namespace has names. The caller holds mu.
+// follow opens and closes listeners as the namespace has names, and notes what keeps it from that. The caller holds mu.
 func (t *task) follow(ctx context.Context) error {
+	t.problem = t.tryFollow(ctx)
+	return t.problem
+}
+
+// Problem returns why a task of this process does not reach all names of its namespace; nil if it does.
+func (d *Directory) Problem(id string) error {
+	d.mu.Lock()
+	t := d.tasks[id]
+	d.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.problem
+}
+
+func (t *task) tryFollow(ctx context.Context) error {
 	if t.ended || len(t.ends) == 0 {
 		return nil
 	}

@@ -200,6 +200,20 @@ func TestNamesFollowAContainerThatStartsAgain(t *testing.T) {
 	}
 }
 
+// What a task resolves by itself stays its own.
+func TestATaskKeepsItsOwnNames(t *testing.T) {
+	t.Parallel()
+	var n networks
+	d := directory(t, &n)
+	s := state("one", "shop")
+	s.Task.Containers = []taskdef.Container{{Name: "app", Net: taskdef.ContainerNetwork{Hostname: "orders"}}}
+	defer d.Close(s.ID)
+	d.Publish("orders", map[Name]*forward.Forwarder{{"shop", "orders", 80}: serving(t, "orders"), {"shop", "bills", 80}: serving(t, "bills")})
+	if lines, err := d.Hosts(s); err != nil || strings.Join(lines, " ") != "bills:169.254.176.1" {
+		t.Errorf("%v %v", lines, err)
+	}
+}
+
 // Tasks without a namespace, or without a network of their own, get nothing.
 func TestWhoReachesNoNames(t *testing.T) {
 	t.Parallel()

@@ -234,8 +234,8 @@ func (c serviceCopies) Collect(out chan<- prometheus.Metric) {
 type traffic struct{ counted func() []services.Traffic }
 
 var (
-	forwardedDesc = prometheus.NewDesc("podtask_service_connections_total", "Connections to a listener of a service that reached a copy, by the copy's deployment.", []string{"service", "listener", "deployment"}, nil)
-	closedDesc    = prometheus.NewDesc("podtask_service_connections_closed_total", "Connections to a listener of a service that podtask closed: no copy could be reached (no-copy), the copy left and the time to drain was over (drain), or they were quiet and others waited (quiet).", []string{"service", "listener", "reason"}, nil)
+	forwardedDesc = prometheus.NewDesc("podtask_service_connections_total", "Connections to a listener or a name (NAME:PORT) of a service that reached a copy, by the copy's deployment.", []string{"service", "listener", "deployment"}, nil)
+	closedDesc    = prometheus.NewDesc("podtask_service_connections_closed_total", "Connections to a listener or a name (NAME:PORT) of a service that podtask closed: no copy could be reached (no-copy), the copy left and the time to drain was over (drain), or they were quiet and others waited (quiet).", []string{"service", "listener", "reason"}, nil)
 )
 
 // Describe implements prometheus.Collector.
