@@ -67,8 +67,8 @@ type task struct {
 
 	mu      sync.Mutex // one change at a time
 	ended   bool
-	problem error // of the latest attempt to follow the names
-	ends  map[int]*end // by container; one for all at -1
+	problem error        // of the latest attempt to follow the names
+	ends    map[int]*end // by container; one for all at -1
 }
 
 // end is the network of one container, or of those of a whole task.
