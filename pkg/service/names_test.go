@@ -31,6 +31,15 @@ func TestNamesAreResolved(t *testing.T) {
 	if diff := cmp.Diff(want, given.Resolve(shop(taskdef.NetworkAWSVPC))); diff != "" {
 		t.Error(diff)
 	}
+	for _, c := range []struct{ given, extension, want string }{{"", "", DefaultNamespace}, {"", "x", "x"}, {"n", "x", "n"}} {
+		got := Names{Namespace: c.given, Offered: []Name{{Name: "a"}}}.Resolve(taskdef.Task{Extensions: taskdef.TaskExtensions{Namespace: c.extension}})
+		if got.Namespace != c.want {
+			t.Errorf("%+v: %s", c, got.Namespace)
+		}
+	}
+	if got := (Names{}).Resolve(taskdef.Task{}); got.Namespace != "" {
+		t.Errorf("without names: %s", got.Namespace)
+	}
 	one := taskdef.Task{Containers: shop(taskdef.NetworkAWSVPC).Containers[:1]}
 	if got := (Names{Offered: []Name{{Name: "a", Port: 80}}}).Resolve(one).Offered[0]; got.Container != "app" || got.ContainerPort != 8080 || got.Port != 80 {
 		t.Errorf("the only port: %+v", got)

@@ -155,7 +155,7 @@ func (d *Directory) Wanted(s lifecycle.State) bool {
 	return d != nil && d.Open != nil && s.Options.Namespace != "" && s.Task.Network != taskdef.NetworkHost && s.Task.Network != taskdef.NetworkNone
 }
 
-// Hosts returns the lines of /etc/hosts of a task whose containers are about to be created, in the form NAME:ADDRESS.
+// Hosts returns the lines of /etc/hosts that the containers of a task are created with, in the form NAME:ADDRESS. They are the same each time.
 func (d *Directory) Hosts(s lifecycle.State) (lines []string, err error) {
 	if !d.Wanted(s) || !d.serves() {
 		return nil, nil
@@ -164,10 +164,15 @@ func (d *Directory) Hosts(s lifecycle.State) (lines []string, err error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	known, err := t.extend()
+	if err == nil && known.Created == nil {
+		n := len(known.Names)
+		known.Created = &n
+		err = d.save(t.id, known)
+	}
 	if err != nil {
 		return nil, err
 	}
-	for i, n := range known.Names {
+	for i, n := range known.Names[:min(*known.Created, len(known.Names))] {
 		lines = append(lines, n+":"+address(i).String())
 	}
 	return lines, nil

@@ -147,6 +147,10 @@ func TestNamesKeepTheirAddresses(t *testing.T) {
 			t.Errorf("%q, %v, want %q", text, err, want)
 		}
 
+		if lines, err := d.Hosts(s); err != nil || strings.Join(lines, " ") != "orders:169.254.176.1" {
+			t.Errorf("a container that is created again has other lines: %v %v", lines, err)
+		}
+
 		d.Publish("orders", nil)
 		eventually(t, "the name is refused", func() bool { return n.reach(7, "169.254.176.1:80") == "" })
 		d.Publish("later", map[Name]*forward.Forwarder{name("later", 80): serving(t, "later"), name("orders", 80): serving(t, "new orders")})

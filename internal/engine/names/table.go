@@ -22,6 +22,9 @@ const MaxNames = 1000
 type table struct {
 	// Names are in the order of their addresses.
 	Names []string `json:"names"`
+	// Created is how many of them the first container was created with; nil before that. Others are created with as many, so that a creation
+	// that is repeated makes the same container. The rest is added to /etc/hosts before a start.
+	Created *int `json:"created,omitempty"`
 }
 
 // address is that of the name at a place of the table.

@@ -9,6 +9,25 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
+// checkChangedNames is checkNames for a change of a service: other names, or containers with other host names.
+func (a *Services) checkChangedNames(name string, c Change) (service.State, error) {
+	now, err := a.State(name)
+	if err != nil {
+		return now, err
+	}
+	task, config := now.Primary().Task, now.Config
+	if c.Spec != nil {
+		task = c.Spec.Task
+	}
+	if c.Config != nil {
+		config = c.Config(config)
+	}
+	if err := a.checkNames(name, task, config.Names.Resolve(task)); err != nil {
+		return now, &BadServiceError{err}
+	}
+	return now, nil
+}
+
 // checkNames returns what keeps a service from having its names beside the other services of the
 // namespace: a name that another one has, or that tasks of another one resolve by themselves.
 func (a *Services) checkNames(name string, t taskdef.Task, c service.Names) error {

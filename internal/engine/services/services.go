@@ -287,21 +287,19 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 			return service.State{}, &BadServiceError{err}
 		}
 	}
-	if c.Config != nil {
+	if c.Config != nil || c.Spec != nil {
 		a.naming.Lock()
 		defer a.naming.Unlock()
+		if now, err := a.checkChangedNames(name, c); err != nil {
+			return now, err
+		}
+	}
+	if c.Config != nil {
 		now, err := a.State(name)
 		if err != nil {
 			return now, err
 		}
 		if err := a.checkListeners(name, now.Config, c.Config(now.Config)); err != nil {
-			return now, &BadServiceError{err}
-		}
-		task := now.Primary().Task
-		if c.Spec != nil {
-			task = c.Spec.Task
-		}
-		if err := a.checkNames(name, task, c.Config(now.Config).Names); err != nil {
 			return now, &BadServiceError{err}
 		}
 		if err := a.resolve(ctx, now.Config, &c); err != nil {
