@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/test/testbed"
 )
 
@@ -129,6 +130,15 @@ func TestWhoReachesNames(t *testing.T) {
 	if r := b.want(125, "service", "create", b.family+"2", b.define(served("one")), "--name-as=orders", "--namespace="+b.family); !strings.Contains(r.err, "service "+b.family+" has the name orders:8080") {
 		t.Errorf("a name that is taken: %s", r.err)
 	}
+	if s := b.service(); s.Namespace != b.family || len(s.Names) != 1 || s.Names[0] != (api.ServiceName{Name: "orders", Port: 8080, ContainerName: "app", ContainerPort: 8080}) {
+		t.Errorf("inspect: namespace %s, names %+v", s.Namespace, s.Names)
+	}
+	other := b.family + "-other"
+	b.want(0, "service", "create", other, b.define(served("one")), "--name-as=other", "--namespace="+b.family)
+	if r := b.want(125, "service", "update", other, "--name-as=orders"); !strings.Contains(r.err, "service "+b.family+" has the name orders:8080") {
+		t.Errorf("an update to a name that is taken: %s", r.err)
+	}
+	b.want(0, "service", "rm", "--force", other)
 	if r := b.want(125, "run", "-d", "--network=host", "--namespace="+b.family, file); !strings.Contains(r.err, "networkMode") {
 		t.Errorf("the host's network: %s", r.err)
 	}
@@ -159,6 +169,10 @@ func TestWhoReachesNames(t *testing.T) {
 		}
 	}
 	flood.kill()
+	b.want(0, "service", "scale", b.family+"=0", "--wait")
+	if r := b.want(0, "why", second); !strings.Contains(r.out, "connections to orders:8080 find no copy") {
+		t.Errorf("why: %s", r.out)
+	}
 	b.want(0, "rm", "--force", in, out, none, second)
 	b.removeService()
 	agent.end()
