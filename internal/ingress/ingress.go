@@ -11,7 +11,9 @@ const Program = "podtask-ingress"
 
 // SocketPath is where the proxy answers the agent and the commands, below a runtime directory. Nothing else is
 // in the directory of the socket, so that the proxy needs to see no other socket.
-func SocketPath(runtimeDir string) string { return filepath.Join(runtimeDir, "ingress", "ingress.sock") }
+func SocketPath(runtimeDir string) string {
+	return filepath.Join(runtimeDir, "ingress", "ingress.sock")
+}
 
 // OldSocketPath is where a process answers that has left the socket to its successor.
 func OldSocketPath(socket string, pid int) string { return socket + "." + strconv.Itoa(pid) }

@@ -150,5 +150,8 @@ func listenersCell(s api.Service) string {
 	for _, n := range s.Names {
 		words = append(words, fmt.Sprintf("%s:%d (name)", n.Name, n.Port))
 	}
+	for _, i := range s.Ingress {
+		words = append(words, i.URL)
+	}
 	return strings.Join(words, ", ")
 }

@@ -33,7 +33,7 @@ type runner struct {
 	hearing  *listeners
 	tells    loop.Jobs[string] // what is told and tried again about listeners
 	users    users
-	unproven bool              // the latest write may or may not be in the record
+	unproven bool // the latest write may or may not be in the record
 }
 
 func newRunner(a *Services, s service.State) *runner {
