@@ -197,7 +197,7 @@ func namesOf(n svc.Names, s api.ServiceSettings) svc.Names {
 
 func listeners(given []api.Listener) (all []svc.Listener) {
 	for _, l := range given {
-		all = append(all, svc.Listener{Address: l.Address, Container: l.ContainerName, Port: l.ContainerPort})
+		all = append(all, svc.Listener{Address: l.Address, Container: l.ContainerName, Port: l.ContainerPort, ProxyProtocol: l.ProxyProtocol})
 	}
 	return all
 }

@@ -67,6 +67,9 @@ type Listener struct {
 	// ContainerName and ContainerPort are where in a copy connections go.
 	ContainerName string `json:"containerName"`
 	ContainerPort uint16 `json:"containerPort"`
+	// ProxyProtocol: each connection to a copy begins with a header of the PROXY protocol, version 1, which has the
+	// client's address.
+	ProxyProtocol bool `json:"proxyProtocol,omitempty"`
 	// Problem is why the address cannot be opened; it is not read in a request.
 	Problem string `json:"problem,omitempty"`
 }
@@ -364,7 +367,7 @@ func FromService(s service.State, at time.Time) Service {
 }
 
 func fromListener(s service.State, l service.Listener) Listener {
-	return Listener{Address: l.Address, ContainerName: l.Container, ContainerPort: l.Port, Problem: problemOf(s, l.Address)}
+	return Listener{Address: l.Address, ContainerName: l.Container, ContainerPort: l.Port, ProxyProtocol: l.ProxyProtocol, Problem: problemOf(s, l.Address)}
 }
 
 // problemOf is why an address is not open or not served; "" if it is.

@@ -23,6 +23,9 @@ type Listener struct {
 	// Container and Port are where in a copy connections go. The copies publish the port.
 	Container string `json:"container"`
 	Port      uint16 `json:"port"`
+	// ProxyProtocol: each connection begins with a header of the PROXY protocol, version 1, which has the
+	// client's address.
+	ProxyProtocol bool `json:"proxyProtocol,omitempty"`
 }
 
 // Unheard is a listener that could not be opened, or a public address that is not served, and why.

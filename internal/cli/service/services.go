@@ -103,7 +103,7 @@ func SettingsFlags() []cli.Flag {
 		&cli.IntFlag{Name: "max", Usage: "have at most `PERCENT` of the copies while rolling", DefaultText: "one after the other"},
 		&cli.BoolFlag{Name: "no-rollback", Usage: "keep a deployment that fails, for inspection"},
 		&cli.DurationFlag{Name: "health-grace", Usage: "ignore failed health checks for `TIME` after the start of a copy", DefaultText: "0s"},
-		&cli.StringSliceFlag{Name: "listen", Usage: "forward connections to healthy copies: `[IP:]PORT=CONTAINER:PORT`, or none"},
+		&cli.StringSliceFlag{Name: "listen", Usage: "forward connections to healthy copies: `[IP:]PORT=CONTAINER:PORT[,proxy-protocol]`, or none"},
 		&cli.StringSliceFlag{Name: "name-as", Usage: "let tasks of the namespace reach healthy copies as `NAME[:PORT][=CONTAINER:PORT]`, or none"},
 		&cli.StringFlag{Name: "namespace", Usage: "let the copies reach the names of services in the namespace `NAME`, or none", DefaultText: "default with --name-as"},
 		&cli.StringSliceFlag{Name: "ingress", Usage: "serve a public address: `URL=CONTAINER:PORT[,OPTION=VALUE...]`, or none"},
@@ -341,16 +341,17 @@ func parseListeners(words []string) ([]api.Listener, error) {
 		return listeners, nil
 	}
 	for _, w := range words {
+		w, proxied := strings.CutSuffix(w, ",proxy-protocol")
 		address, target, _ := strings.Cut(w, "=")
 		container, text, _ := strings.Cut(target, ":")
 		port, err := strconv.ParseUint(text, 10, 16)
 		if err != nil || port == 0 || container == "" || address == "" {
-			return nil, fmt.Errorf("%q is not [IP:]PORT=CONTAINER:PORT, as in 127.0.0.1:8080=app:80", w)
+			return nil, fmt.Errorf("%q is not [IP:]PORT=CONTAINER:PORT[,proxy-protocol], as in 127.0.0.1:8080=app:80", w)
 		}
 		if !strings.Contains(address, ":") {
 			address = ":" + address
 		}
-		listeners = append(listeners, api.Listener{Address: address, ContainerName: container, ContainerPort: uint16(port)})
+		listeners = append(listeners, api.Listener{Address: address, ContainerName: container, ContainerPort: uint16(port), ProxyProtocol: proxied})
 	}
 	return listeners, nil
 }

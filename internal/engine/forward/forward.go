@@ -75,6 +75,7 @@ type Forwarder struct {
 	changed chan struct{}                   // closed and replaced when a field above changes
 	refused uint64
 	cut     uint64
+	proxied bool // connections begin with the client's address
 }
 
 // door is a listener whose connections are forwarded.
@@ -175,6 +176,20 @@ func (f *Forwarder) Route(sets ...Set) {
 		f.sets = routes
 		f.change()
 	}
+}
+
+// SendAddress has new connections to targets begin with the client's address, in a header of the PROXY protocol,
+// version 1, or not.
+func (f *Forwarder) SendAddress(on bool) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.proxied = on
+}
+
+func (f *Forwarder) sendsAddress() bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.proxied
 }
 
 // Drain returns when a target that was taken away has no connection any more, or with the
@@ -340,6 +355,11 @@ func (f *Forwarder) forward(d *door, client net.Conn) {
 		server.Close()
 	})
 	defer stop()
+	if f.sendsAddress() {
+		if _, err := io.WriteString(server, proxyHeader(client)); err != nil {
+			return
+		}
+	}
 	join(client, server)
 }
 

@@ -102,6 +102,7 @@ func (l *listeners) route(all []service.Listener, groups []service.Group) (not [
 			}
 			l.open[c.Address] = f
 		}
+		f.SendAddress(c.ProxyProtocol)
 		f.Route(l.setsOf(groups, target{container: c.Container, port: c.Port})...)
 	}
 	return not
