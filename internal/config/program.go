@@ -16,7 +16,7 @@ type programTable struct {
 	keys       []string
 }
 
-// The tables of the programs podtask-kubelet and podtask-ecs.
+// The tables of the programs podtask-kubelet, podtask-ecs and podtask-ingress.
 var (
 	kubeletTable = programTable{"kubelet", "docs/kubernetes.md", []string{
 		"allowed-unsafe-sysctls", "client-ca-file", "eviction-hard", "kubeconfig", "max-pods", "node-ip", "node-labels", "node-name", "port",
@@ -25,7 +25,9 @@ var (
 	ecsTable = programTable{"ecs", "docs/ecs-anywhere.md", []string{
 		"attributes", "awslogs", "cluster", "cpu", "endpoint", "memory", "profile", "region", "reserved-memory", "reserved-ports", "reserved-udp-ports", "tags", "task-cleanup-wait",
 	}}
-	programTables = []programTable{kubeletTable, ecsTable}
+	ingressTable = programTable{"ingress", "docs/online.md", []string{"acme-directory", "acme-email", "acme-roots", "drain", "http", "https", "max-connections"}}
+
+	programTables = []programTable{kubeletTable, ecsTable, ingressTable}
 )
 
 // isProgramTable reports whether a table is for another program.
@@ -39,6 +41,9 @@ func KubeletKeys() []string { return slices.Clone(kubeletTable.keys) }
 // ECSKeys returns the keys of the table [ecs], in alphabetical order.
 func ECSKeys() []string { return slices.Clone(ecsTable.keys) }
 
+// IngressKeys returns the keys of the table [ingress], in alphabetical order.
+func IngressKeys() []string { return slices.Clone(ingressTable.keys) }
+
 // ProgramValue is what was configured for a key of the table of a program, and where.
 type ProgramValue struct{ Text, Origin string }
 
@@ -48,6 +53,9 @@ func Kubelet(src Source) (map[string]ProgramValue, error) { return kubeletTable.
 
 // ECS reads the table [ecs] as Kubelet reads its own.
 func ECS(src Source) (map[string]ProgramValue, error) { return ecsTable.read(src) }
+
+// Ingress reads the table [ingress] likewise.
+func Ingress(src Source) (map[string]ProgramValue, error) { return ingressTable.read(src) }
 
 func (t programTable) read(src Source) (map[string]ProgramValue, error) {
 	out := make(map[string]ProgramValue)

@@ -51,3 +51,25 @@ func TestTheTableKubelet(t *testing.T) {
 		}
 	}
 }
+
+func TestTheTableIngress(t *testing.T) {
+	t.Parallel()
+	home := t.TempDir()
+	dir := filepath.Join(home, "podtask")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	write := func(text string) (map[string]ProgramValue, error) {
+		if err := os.WriteFile(filepath.Join(dir, "podtask.toml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return Ingress(Source{Root: home, Getenv: func(key string) string { return map[string]string{"XDG_CONFIG_HOME": home}[key] }})
+	}
+	got, err := write("[kubelet]\nport = 1\n[ingress]\nhttps = \":8443\"\nmax-connections = 10\n")
+	if err != nil || len(got) != 2 || got["https"].Text != ":8443" || got["max-connections"].Text != "10" {
+		t.Errorf("read %v, %v", got, err)
+	}
+	if _, err := write("[ingress]\nhttp2 = \":8443\"\n"); err == nil || !strings.Contains(err.Error(), "ingress.http2: unknown key; did you mean") {
+		t.Errorf("an unknown key: %v", err)
+	}
+}

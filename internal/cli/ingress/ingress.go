@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/accesslog"
 	"github.com/podtask/podtask/internal/ingress/routefile"
@@ -83,18 +84,28 @@ Examples:
 			if err != nil {
 				return err
 			}
-			err = syscall.Exec(path, append([]string{ingress.Program}, serveArguments(c)...), p.Environ())
+			table, err := config.Ingress(config.Source{Getenv: p.Getenv})
+			if err != nil {
+				return err
+			}
+			err = syscall.Exec(path, append([]string{ingress.Program}, serveArguments(c, table)...), p.Environ())
 			return fmt.Errorf("execute %s: %w", path, err)
 		},
 	}
 }
 
-// serveArguments are the flags that were given.
-func serveArguments(c *cli.Context) (args []string) {
-	for _, name := range []string{"http", "https", "acme-email", "acme-directory", "acme-roots", "drain", "max-connections", "debug"} {
+// serveArguments are the flags that were given, and those that the table [ingress] has instead. The program
+// checks their values.
+func serveArguments(c *cli.Context, table map[string]config.ProgramValue) (args []string) {
+	for _, name := range config.IngressKeys() {
 		if c.IsSet(name) {
 			args = append(args, fmt.Sprintf("--%s=%v", name, c.Value(name)))
+		} else if v, has := table[name]; has {
+			args = append(args, "--"+name+"="+v.Text)
 		}
+	}
+	if c.Bool("debug") {
+		args = append(args, "--debug")
 	}
 	return args
 }
