@@ -25,7 +25,7 @@ var (
 	ecsTable = programTable{"ecs", "docs/ecs-anywhere.md", []string{
 		"attributes", "awslogs", "cluster", "cpu", "endpoint", "memory", "profile", "region", "reserved-memory", "reserved-ports", "reserved-udp-ports", "tags", "task-cleanup-wait",
 	}}
-	ingressTable = programTable{"ingress", "docs/online.md", []string{"acme-directory", "acme-email", "acme-roots", "drain", "http", "https", "max-connections"}}
+	ingressTable = programTable{"ingress", "docs/online.md", []string{"acme-directory", "acme-dns-program", "acme-email", "acme-roots", "drain", "http", "https", "max-connections"}}
 
 	programTables = []programTable{kubeletTable, ecsTable, ingressTable}
 )

@@ -62,7 +62,7 @@ const maxIngress = 64
 
 var (
 	// hostName is a name of DNS in lower case, as a certificate may have it.
-	hostName = regexp.MustCompile(`^(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
+	hostName  = regexp.MustCompile(`^(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
 	plainPath = regexp.MustCompile(`^[A-Za-z0-9/_.~+@-]*$`)
 	// privateNames are the ends of names that no public authority certifies.
 	privateNames = []string{"localhost", "test", "example", "invalid", "internal", "local", "home.arpa", "lan"}
@@ -162,8 +162,6 @@ func (i Ingress) Check() (problems []IngressProblem) {
 		refuse("certificateKey", "certificateKey is the file with the key of a certificate from a file: give both or none")
 	case i.CertificateKey != "" && !filepath.IsAbs(i.CertificateKey):
 		refuse("certificateKey", "certificateKey is an absolute path, not %q", i.CertificateKey)
-	case err == nil && a.Secure && i.Issuer(a) == CertificateACME && strings.HasPrefix(a.Host, "*."):
-		refuse("certificate", "a wildcard name gets its certificate from files or from the internal authority: HTTP-01 and TLS-ALPN-01 prove single names only")
 	}
 	if p := i.Protocol; p != "" && p != ProtocolHTTP1 && p != ProtocolH2C {
 		refuse("protocol", "protocol is %s or %s, not %q", ProtocolHTTP1, ProtocolH2C, p)

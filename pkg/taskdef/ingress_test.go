@@ -85,7 +85,6 @@ func TestCheckIngress(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{
 		"https://a.example.org=web:80":                        "",
-		"https://*.example.org=web:80":                        "wildcard",
 		"https://*.example.org=web:80,certificate=internal":   "",
 		"https://*.app.localhost=web:80":                      "",
 		"http://a.example.org=web:80,certificate=internal":    "no certificate",

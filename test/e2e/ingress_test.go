@@ -193,6 +193,22 @@ func (h held) finish() string {
 	return <-h.answer
 }
 
+// status is that of a request with a name and a password.
+func status(t *testing.T, c *http.Client, url, name, password string) int {
+	t.Helper()
+	r, err := http.NewRequest(http.MethodGet, url+"/env/GREETING", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.SetBasicAuth(name, password)
+	a, err := c.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	a.Body.Close()
+	return a.StatusCode
+}
+
 // A service behind the ingress proxy: an update under steady requests loses none, the end of the agent cuts
 // none, another process takes over from the proxy without a cut, and one that is killed comes back.
 func TestIngressServesAService(t *testing.T) {
@@ -286,9 +302,24 @@ func TestIngressServesAService(t *testing.T) {
 	if logs := b.want(0, "ingress", "logs", "--tail=1", b.family).out; !strings.Contains(logs, `"service":"`+b.family+`"`) {
 		t.Errorf("logs printed %s", logs)
 	}
-	b.want(0, "service", "update", b.family, "--ingress=none")
-	if r := b.want(0, "ingress", "ls"); strings.Contains(r.out, "app.localhost") {
-		t.Errorf("ls without an address printed %s", r.out)
+
+	// A canary gets its part of the requests, and users have to log in.
+	end = askSteadily(t, c, url)
+	b.want(0, "service", "update", b.family, b.define(served("three")), "--strategy=canary", "--canary-percent=25", "--canary-bake=3s", "--wait", "--timeout=4m")
+	if answers := end(); answers["two"] == 0 || answers["three"] == 0 || answers["three"] > answers["two"]*20 {
+		t.Errorf("answers by copies: %v, want some of both revisions", answers)
 	}
+	users := b.file("users", "ann:correct horse\n")
+	b.want(0, "service", "update", b.family, "--ingress=https://app.localhost=app:8080,auth=file:"+users)
+	eventually(t, "a user who may", func() bool { return status(t, c, url, "ann", "correct horse") == http.StatusOK })
+	if code := status(t, c, url, "ann", "battery"); code != http.StatusUnauthorized {
+		t.Errorf("with a wrong password: %d", code)
+	}
+	if r := b.want(0, "service", "inspect", b.family); strings.Contains(r.out, "correct horse") {
+		t.Error("the service shows a password")
+	}
+	b.filesWithout("correct horse", b.stateHome())
+	b.want(0, "service", "update", b.family, "--ingress=none")
+	eventually(t, "a list without the address", func() bool { return !strings.Contains(b.want(0, "ingress", "ls").out, "app.localhost") })
 	b.removeService()
 }

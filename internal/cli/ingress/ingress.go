@@ -53,6 +53,7 @@ func serveFlags() []cli.Flag {
 		&cli.StringFlag{Name: "https", Usage: "listen for requests with TLS on `ADDRESS`; none for nowhere", DefaultText: ":443"},
 		&cli.StringFlag{Name: "acme-email", Usage: "`ADDRESS` to which the certificate authority writes"},
 		&cli.StringFlag{Name: "acme-directory", Usage: "`URL` of the directory of the ACME server", DefaultText: "Let's Encrypt"},
+		&cli.StringFlag{Name: "acme-dns-program", Usage: "prove names by DNS records that `PROGRAM`, with arguments, makes"},
 		&cli.StringFlag{Name: "acme-roots", Usage: "`FILE` with the authorities that the ACME server's own certificate may be of", DefaultText: "those of the host"},
 		&cli.DurationFlag{Name: "drain", Usage: "let requests finish for `TIME` after SIGTERM", DefaultText: "30s"},
 		&cli.IntFlag{Name: "max-connections", Usage: "keep at most `NUMBER` connections open", DefaultText: "16384, or a third of the descriptors"},

@@ -31,6 +31,7 @@ import (
 type acmeServer struct {
 	directory string
 	roots     *x509.CertPool // of the server's own certificate
+	names     *challtestsrv.ChallSrv
 	orders    atomic.Int64
 	refuse    atomic.Bool // answers nothing but errors
 }
@@ -53,7 +54,7 @@ func newACME(t *testing.T, plain, secure int, valid time.Duration) *acmeServer {
 	store := db.NewMemoryStore()
 	issuer := ca.New(quiet, store, "", "ecdsa", 0, 1, map[string]ca.Profile{"default": {Description: "default", ValidityPeriod: uint64(valid.Seconds())}})
 	front := wfe.New(quiet, store, va.New(quiet, plain, secure, true, dns, store), issuer, nil, true, false, 0, 0)
-	a := &acmeServer{roots: x509.NewCertPool()}
+	a := &acmeServer{roots: x509.NewCertPool(), names: names}
 	handler := front.Handler()
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.refuse.Load() {
@@ -69,6 +70,58 @@ func newACME(t *testing.T, plain, secure int, valid time.Duration) *acmeServer {
 	a.roots.AddCert(s.Certificate())
 	a.directory = s.URL + wfe.DirectoryPath
 	return a
+}
+
+// asDNSProgram has the test binary be a program that makes records: it asks the URL.
+const asDNSProgram = "PODTASK_TEST_DNS"
+
+func TestMain(m *testing.M) {
+	if url := os.Getenv(asDNSProgram); url != "" {
+		verb, name, value := os.Args[1], os.Args[2], os.Args[3]
+		r, err := http.Get(url + "/" + verb + "?name=" + name + "&value=" + value)
+		if err != nil || r.StatusCode != http.StatusOK {
+			fmt.Fprintln(os.Stderr, "the record cannot be made:", err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(m.Run())
+}
+
+// A program makes the records by which a wildcard is proved, and removes them.
+func TestACMEOverDNS(t *testing.T) {
+	plain, secure := listen(t)
+	a := newACME(t, freePort(t), freePort(t), time.Hour*24*90)
+	var made, removed atomic.Int64
+	records := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/present" {
+			made.Add(1)
+			a.names.AddDNSTXTRecord(r.FormValue("name")+".", r.FormValue("value"))
+		} else {
+			removed.Add(1)
+			a.names.DeleteDNSTXTRecord(r.FormValue("name") + ".")
+		}
+	}))
+	t.Cleanup(records.Close)
+	t.Setenv(asDNSProgram, records.URL)
+	h := newHost(t, t.TempDir(), listeners{plain, secure}, a, os.Args[0])
+	h.Follow(routes(t, taskdef.Ingress{URL: "https://*.example.com"}))
+	h.until(t, "*.example.com", issued)
+	if leaf, err := h.leaf("app.example.com"); err != nil || leaf.VerifyHostname("app.example.com") != nil {
+		t.Errorf("%v, %v", leaf, err)
+	}
+	if made.Load() != 1 || removed.Load() != 1 {
+		t.Errorf("%d records were made, and %d removed", made.Load(), removed.Load())
+	}
+	plain, secure = listen(t)
+	without := newHost(t, t.TempDir(), listeners{plain, secure}, a)
+	without.Follow(routes(t, taskdef.Ingress{URL: "https://*.example.com"}))
+	if all := without.Statuses(); len(all) != 1 || !strings.Contains(all[0].Problem, "acme-dns-program") {
+		t.Errorf("without a program: %+v", all)
+	}
+	if _, err := without.leaf("app.example.com"); err == nil {
+		t.Error("without a program there is a certificate")
+	}
 }
 
 func freePort(t *testing.T) int {
@@ -89,6 +142,9 @@ type host struct {
 	challenges    atomic.Int64
 }
 
+// listeners are those of a host.
+type listeners struct{ plain, secure net.Listener }
+
 // listen returns the listeners, which are there before the ACME server knows their ports.
 func listen(t *testing.T) (plain, secure net.Listener) {
 	t.Helper()
@@ -105,10 +161,11 @@ func listen(t *testing.T) (plain, secure net.Listener) {
 
 func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
-func newHost(t *testing.T, dir string, plain, secure net.Listener, a *acmeServer) *host {
+func newHost(t *testing.T, dir string, on listeners, a *acmeServer, dnsProgram ...string) *host {
 	t.Helper()
+	plain, secure := on.plain, on.secure
 	h := &host{changed: make(chan struct{}, 1), plain: port(plain), secure: port(secure)}
-	cfg := certs.Config{Dir: dir, PlainPort: h.plain, SecurePort: h.secure, CheckEvery: 50 * time.Millisecond, Changed: func() {
+	cfg := certs.Config{Dir: dir, DNSProgram: dnsProgram, PlainPort: h.plain, SecurePort: h.secure, CheckEvery: 50 * time.Millisecond, Changed: func() {
 		select {
 		case h.changed <- struct{}{}:
 		default:
@@ -189,7 +246,7 @@ func TestACMEOverHTTP(t *testing.T) {
 	plain, secure := listen(t)
 	a := newACME(t, port(plain), freePort(t), time.Hour*24*90)
 	dir := t.TempDir()
-	h := newHost(t, dir, plain, secure, a)
+	h := newHost(t, dir, listeners{plain, secure}, a)
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
 	h.until(t, "app.example.com", issued)
 	leaf, err := h.leaf("app.example.com")
@@ -206,7 +263,7 @@ func TestACMEOverHTTP(t *testing.T) {
 	// Another process uses what this one has stored, and asks for nothing.
 	before := a.orders.Load()
 	plain, secure = listen(t)
-	again := newHost(t, dir, plain, secure, a)
+	again := newHost(t, dir, listeners{plain, secure}, a)
 	again.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
 	again.until(t, "app.example.com", issued)
 	if n := a.orders.Load() - before; n != 0 {
@@ -228,7 +285,7 @@ func TestACMEOverHTTP(t *testing.T) {
 func TestACMEOverTLS(t *testing.T) {
 	plain, secure := listen(t)
 	a := newACME(t, freePort(t), port(secure), time.Hour*24*90)
-	h := newHost(t, t.TempDir(), plain, secure, a)
+	h := newHost(t, t.TempDir(), listeners{plain, secure}, a)
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com/a"}, taskdef.Ingress{URL: "https://app.example.com/b"}))
 	h.until(t, "app.example.com", issued)
 	if leaf, err := h.leaf("app.example.com"); err != nil || leaf.VerifyHostname("app.example.com") != nil {
@@ -240,7 +297,7 @@ func TestACMEOverTLS(t *testing.T) {
 func TestACMERenews(t *testing.T) {
 	plain, secure := listen(t)
 	a := newACME(t, port(plain), port(secure), 6*time.Second)
-	h := newHost(t, t.TempDir(), plain, secure, a)
+	h := newHost(t, t.TempDir(), listeners{plain, secure}, a)
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
 	first := h.until(t, "app.example.com", func(s ingress.Certificate) bool { return !s.NotAfter.IsZero() })
 	h.until(t, "app.example.com", func(s ingress.Certificate) bool { return s.NotAfter.After(first.NotAfter) })
@@ -254,7 +311,7 @@ func TestACMEFails(t *testing.T) {
 	plain, secure := listen(t)
 	a := newACME(t, port(plain), port(secure), time.Hour)
 	a.refuse.Store(true)
-	h := newHost(t, t.TempDir(), plain, secure, a)
+	h := newHost(t, t.TempDir(), listeners{plain, secure}, a)
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}, taskdef.Ingress{URL: "https://app.localhost"}))
 	s := h.until(t, "app.example.com", func(s ingress.Certificate) bool {
 		return s.Problem != "" && s.Problem != "it is being obtained"

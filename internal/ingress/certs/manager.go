@@ -35,6 +35,8 @@ type Config struct {
 	Roots     *x509.CertPool
 	// Email is where the authority writes when something is wrong; it may be empty.
 	Email string
+	// DNSProgram, with arguments, makes TXT records; then all names are proved by DNS-01, also wildcards.
+	DNSProgram []string
 	// PlainPort and SecurePort are where this host listens for requests without and with TLS; the authority
 	// comes to 80 and 443.
 	PlainPort, SecurePort int
@@ -107,6 +109,9 @@ func (m *Manager) startACME() {
 	template := certmagic.ACMEIssuer{
 		CA: m.cfg.Directory, Email: m.cfg.Email, Agreed: true, TrustedRoots: m.cfg.Roots, AltHTTPPort: m.cfg.PlainPort, AltTLSALPNPort: m.cfg.SecurePort, Logger: logger,
 	}
+	if len(m.cfg.DNSProgram) > 0 {
+		template.DNS01Solver = dnsProgram(m.cfg.DNSProgram)
+	}
 	if template.CA == "" {
 		template.CA = certmagic.LetsEncryptProductionCA
 	}
@@ -157,7 +162,7 @@ func (m *Manager) Follow(t routefile.Table) {
 		}
 		switch issuer := r.Issuer(r.Address()); issuer {
 		case taskdef.CertificateACME:
-			if host := r.Address().Host; !slices.Contains(wanted, host) {
+			if host := r.Address().Host; !slices.Contains(wanted, host) && m.provable(host) {
 				wanted = append(wanted, host)
 			}
 		case taskdef.CertificateInternal:
@@ -195,6 +200,11 @@ func (m *Manager) Follow(t routefile.Table) {
 			m.failures[name] = failure{short(err), m.cfg.Now()}
 		}
 	}
+}
+
+// provable reports whether a name can be proved: wildcards only by DNS-01.
+func (m *Manager) provable(host string) bool {
+	return len(m.cfg.DNSProgram) > 0 || !strings.HasPrefix(host, "*.")
 }
 
 // watch reads files of certificates again when they change.
@@ -252,6 +262,9 @@ func (m *Manager) Get(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 	switch issuer := route.Issuer(route.Address()); issuer {
 	case taskdef.CertificateACME:
 		m.mu.Unlock()
+		if acme == nil {
+			return nil, errUnknownName // a wildcard that cannot be proved
+		}
 		return acme.GetCertificate(hello)
 	case taskdef.CertificateInternal:
 		issuing, err := m.internal()
@@ -312,7 +325,9 @@ func (m *Manager) Statuses() []ingress.Certificate {
 		switch s.Issuer {
 		case taskdef.CertificateACME:
 			leaf = m.managedLeaf(host)
-			if f, failed := m.failures[host]; failed {
+			if !m.provable(host) {
+				s.Problem = "wildcards need a program that makes DNS records (acme-dns-program), or a certificate from files or of the internal authority"
+			} else if f, failed := m.failures[host]; failed {
 				s.Problem = f.text
 			} else if leaf == nil {
 				s.Problem = "it is being obtained"

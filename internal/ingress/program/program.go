@@ -23,7 +23,7 @@ type options struct {
 	plain, secure       string
 	stateDir, socket    string
 	email, directory    string
-	roots               string
+	roots, dnsProgram   string
 	drain               time.Duration
 	maxConnections      int
 	debug, printVersion bool
@@ -82,6 +82,7 @@ func parse(args []string, stderr io.Writer, getenv func(string) string) (*option
 	f.StringVar(&o.email, "acme-email", "", "`ADDRESS` to which the certificate authority writes")
 	f.StringVar(&o.directory, "acme-directory", "", "`URL` of the directory of the ACME server (Let's Encrypt)")
 	f.StringVar(&o.roots, "acme-roots", "", "`FILE` with the authorities that the ACME server's own certificate may be of (those of the host)")
+	f.StringVar(&o.dnsProgram, "acme-dns-program", "", "prove names by DNS records that `PROGRAM`, with arguments, makes")
 	f.DurationVar(&o.drain, "drain", defaultDrain, "let requests finish for `TIME` after SIGTERM")
 	f.IntVar(&o.maxConnections, "max-connections", defaultConnections(), "keep at most `NUMBER` connections open")
 	f.BoolVar(&o.debug, "debug", false, "log more")

@@ -94,7 +94,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger, signals <-chan os.
 	defer stop()
 	s.proxy = proxy.New(proxy.Config{Log: log, Access: func(r proxy.Record) { access.Write(r) }, SecurePort: s.publicPort()})
 	if s.certs, err = certs.New(running, certs.Config{
-		Log: log, Dir: dir, Directory: o.directory, Roots: roots, Email: o.email,
+		Log: log, Dir: dir, Directory: o.directory, Roots: roots, Email: o.email, DNSProgram: strings.Fields(o.dnsProgram),
 		PlainPort: portOf(s.sockets.plain, 80), SecurePort: portOf(s.sockets.secure, 443), Changed: s.change,
 	}); err != nil {
 		s.sockets.Close()
