@@ -92,7 +92,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger, signals <-chan os.
 	defer access.Close()
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	s.proxy = proxy.New(proxy.Config{Log: log, Access: func(r proxy.Record) { access.Write(r) }, SecurePort: s.publicPort()})
+	s.proxy = proxy.New(proxy.Config{Log: log, Access: func(r proxy.Record) { access.Write(r) }, SecurePort: portOf(s.sockets.secure, 443)})
 	if s.certs, err = certs.New(running, certs.Config{
 		Log: log, Dir: dir, Directory: o.directory, Roots: roots, Email: o.email, DNSProgram: strings.Fields(o.dnsProgram),
 		PlainPort: portOf(s.sockets.plain, 80), SecurePort: portOf(s.sockets.secure, 443), Changed: s.change,
@@ -112,15 +112,6 @@ func serve(ctx context.Context, o *options, log *slog.Logger, signals <-chan os.
 	s.reload()
 	go s.follow(running, watcher)
 	return s.run(running, signals)
-}
-
-// publicPort is the port of the addresses with https: the one that clients see. A redirect of the host
-// from 443 is assumed for the usual other port.
-func (s *server) publicPort() int {
-	if port := portOf(s.sockets.secure, 443); port != 8443 {
-		return port
-	}
-	return 443
 }
 
 // run serves until a signal ends it, and then drains.

@@ -113,6 +113,13 @@ func (w *recorder) WriteHeader(status int) {
 	w.ResponseWriter.WriteHeader(status)
 }
 
+// done takes the time limit away from the connection, which may serve other requests.
+func (w *recorder) done() {
+	if w.idle > 0 && w.status != http.StatusSwitchingProtocols {
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Time{})
+	}
+}
+
 func (w *recorder) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK

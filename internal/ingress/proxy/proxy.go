@@ -28,7 +28,8 @@ type Config struct {
 	Log *slog.Logger
 	// Access gets a record of each request that has ended; nil: nobody does. It is called concurrently.
 	Access func(Record)
-	// SecurePort is that of the addresses to which requests without TLS are redirected (443).
+	// SecurePort is where a client that has named another port than 80 is redirected to (443). One that has named
+	// none came by 80, perhaps by a redirect of the host, and is sent to 443.
 	SecurePort int
 	// Patience is how long a request waits while no copy can be dialed (10 s), DialTimeout limits an
 	// attempt (2 s).
@@ -40,6 +41,9 @@ const (
 	defaultDialTimeout = 2 * time.Second
 	// redial is the pause before a copy is dialed again that could not be.
 	redial = 100 * time.Millisecond
+	// idleCopy is how long a connection to a copy is kept without a request. Some servers close theirs after 5 s: a request
+	// that is sent just then is lost.
+	idleCopy = 4 * time.Second
 	// retryAfter is what a client is told to wait while there is no copy, in seconds.
 	retryAfter = "2"
 )
@@ -84,6 +88,10 @@ func New(cfg Config) *Proxy {
 	cfg.Patience, cfg.DialTimeout = cmp.Or(cfg.Patience, defaultPatience), cmp.Or(cfg.DialTimeout, defaultDialTimeout)
 	p := &Proxy{cfg: cfg, routes: map[string]*upstream{}, open: map[string]int{}, changed: make(chan struct{}), requests: map[requestKey]uint64{}}
 	p.reverse = &httputil.ReverseProxy{
+		ModifyResponse: func(r *http.Response) error {
+			r.Header.Del("X-Request-Id") // there is one already
+			return nil
+		},
 		Rewrite: rewrite, Transport: roundTripper{p}, ErrorHandler: p.failed, BufferPool: buffers{},
 		ErrorLog: log.New(io.Discard, "", 0), // the access log has what went wrong
 	}
@@ -231,6 +239,7 @@ func (p *Proxy) Handler(secure bool) http.Handler {
 		out := &recorder{ResponseWriter: w}
 		out.Header().Set("X-Request-Id", x.id)
 		defer func() {
+			out.done()
 			p.release(x.target)
 			p.record(x, r, out, begun)
 		}()
@@ -313,7 +322,7 @@ func (p *Proxy) redirect(w http.ResponseWriter, r *http.Request, host string) {
 	if strings.Contains(host, ":") {
 		host = "[" + host + "]"
 	}
-	if p.cfg.SecurePort != 443 {
+	if _, _, err := net.SplitHostPort(r.Host); err == nil && p.cfg.SecurePort != 443 {
 		host += ":" + strconv.Itoa(p.cfg.SecurePort)
 	}
 	code := http.StatusPermanentRedirect
@@ -464,7 +473,7 @@ func newTransport(address, protocol string, idle, dialTimeout time.Duration) *ht
 		DisableCompression:     true,
 		MaxIdleConns:           256,
 		MaxIdleConnsPerHost:    256,
-		IdleConnTimeout:        90 * time.Second,
+		IdleConnTimeout:        idleCopy,
 		ExpectContinueTimeout:  time.Second,
 		MaxResponseHeaderBytes: 256 << 10,
 	}

@@ -174,10 +174,32 @@ func TestRoutesByHostAndPath(t *testing.T) {
 	}
 }
 
+// A client that came by another port than 80 is redirected to the port of this proxy, others to 443.
+func TestRedirectToAPort(t *testing.T) {
+	t.Parallel()
+	p := proxy.New(proxy.Config{SecurePort: 8443})
+	p.Load(table(t, to("https://a.test"), to("https://[2001:db8::1]")))
+	for host, want := range map[string]string{"a.test": "https://a.test/x?y", "A.TEST:8080": "https://a.test:8443/x?y", "[2001:db8::1]:8080": "https://[2001:db8::1]:8443/x?y"} {
+		for method, status := range map[string]int{http.MethodGet: http.StatusMovedPermanently, http.MethodPost: http.StatusPermanentRedirect} {
+			w, r := httptest.NewRecorder(), httptest.NewRequest(method, "/x?y", nil)
+			r.Host = host
+			p.Handler(false).ServeHTTP(w, r)
+			if got := w.Header().Get("Location"); got != want || w.Code != status {
+				t.Errorf("%s of %s: %d to %s, want %d to %s", method, host, w.Code, got, status, want)
+			}
+		}
+	}
+}
+
 func TestHeadersAreRebuilt(t *testing.T) {
 	t.Parallel()
 	var got *http.Request
-	f := newFront(t, to("http://a.test", server(t, func(_ http.ResponseWriter, r *http.Request) { got = r })))
+	f := newFront(t)
+	answers := func(w http.ResponseWriter, r *http.Request) {
+		got = r
+		w.Header().Set("X-Request-Id", "the copy's")
+	}
+	f.Load(table(t, to("http://a.test", server(t, answers))))
 	_, _, answer := f.get(t, "a.test:8080", "/p%2fq?x=a;b=%zz", func(r *http.Request) {
 		for _, name := range []string{"X-Forwarded-For", "X-Forwarded-Port", "X_Forwarded_For", "X-Real-IP", "Forwarded", "X-Request-Id", "X-Original-URL", "True-Client-IP", "Proxy-Authorization", "Keep-Alive", "X-Hop"} {
 			r.Header.Set(name, "evil")
@@ -198,7 +220,7 @@ func TestHeadersAreRebuilt(t *testing.T) {
 			t.Errorf("%s: %q, want %q", name, got.Header.Get(name), value)
 		}
 	}
-	if id := got.Header.Get("X-Request-Id"); len(id) != 32 || id != answer.Get("X-Request-Id") {
+	if id := got.Header.Get("X-Request-Id"); len(id) != 32 || len(answer.Values("X-Request-Id")) != 1 || id != answer.Get("X-Request-Id") {
 		t.Errorf("request ids %q and %q", id, answer.Get("X-Request-Id"))
 	}
 	for name, values := range got.Header {
