@@ -633,7 +633,9 @@ func TestRotation(t *testing.T) {
 
 func TestListenersThatCannotBe(t *testing.T) {
 	t.Parallel()
-	at := func(address, container string, port uint16) []Listener { return []Listener{{Address: address, Container: container, Port: port}} }
+	at := func(address, container string, port uint16) []Listener {
+		return []Listener{{Address: address, Container: container, Port: port}}
+	}
 	for _, tt := range []struct {
 		want      string
 		listeners []Listener

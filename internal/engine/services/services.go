@@ -107,7 +107,7 @@ func Open(ctx context.Context, cfg Config) (*Services, error) {
 		all.loops[s.Name] = l
 		all.waiting = append(all.waiting, l)
 	}
-	if cfg.Routes != nil {
+	if cfg.Routes != nil && len(errs) == 0 { // a service whose record is damaged keeps its routes
 		errs = append(errs, cfg.Routes.Keep(slices.Collect(maps.Keys(all.loops))))
 	}
 	return all, errors.Join(errs...)

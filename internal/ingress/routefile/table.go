@@ -23,7 +23,10 @@ const maxFile = 16 << 20
 
 // Table is the content of the file.
 type Table struct {
-	Format int     `json:"format"`
+	Format int `json:"format"`
+	// Boot is the id of the boot of the host in which the copies run: after another one, their ports belong to
+	// others.
+	Boot   string  `json:"boot"`
 	Routes []Route `json:"routes"`
 }
 
@@ -71,7 +74,16 @@ func (r Route) Key() string { return r.address.String() }
 // Path returns where the file is below a state directory.
 func Path(stateDir string) string { return filepath.Join(stateDir, "ingress", "routes.json") }
 
-// Read reads a file. A file that is missing is an empty table.
+// bootID returns the id of the present boot; "" if it cannot be read.
+func bootID() string {
+	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		return ""
+	}
+	return strings.TrimSpace(string(id))
+}
+
+// Read reads a file. A file that is missing is an empty table. Routes of an earlier boot have no copies.
 func Read(path string) (Table, error) {
 	info, err := os.Stat(path)
 	if errors.Is(err, os.ErrNotExist) {
@@ -90,6 +102,11 @@ func Read(path string) (Table, error) {
 	t, err := Parse(data)
 	if err != nil {
 		return t, fmt.Errorf("%s: %w", path, err)
+	}
+	if t.Boot != bootID() {
+		for i := range t.Routes {
+			t.Routes[i].Groups = nil
+		}
 	}
 	return t, nil
 }
@@ -137,7 +154,7 @@ func (t *Table) check() error {
 
 // Write replaces the file at path durably. Its directory exists.
 func Write(path string, t Table) error {
-	t.Format = Format
+	t.Format, t.Boot = Format, bootID()
 	data, err := json.MarshalIndent(t, "", "\t")
 	if err != nil {
 		return err

@@ -32,6 +32,17 @@ func TestWriteAndRead(t *testing.T) {
 	if err != nil || len(got.Routes) != 1 || got.Routes[0].Key() != "https://app.example.org/x" {
 		t.Fatalf("%+v, %v", got, err)
 	}
+	data, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	earlier := strings.Replace(string(data), got.Boot, "11111111-2222-3333-4444-555555555555", 1)
+	if err := os.WriteFile(path, []byte(earlier), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if after, err := routefile.Read(path); err != nil || len(after.Routes) != 1 || len(after.Routes[0].Groups) != 0 {
+		t.Errorf("after a boot the ports of copies are others': %+v, %v", after, err)
+	}
 	if left, err := filepath.Glob(filepath.Join(filepath.Dir(path), ".*")); err != nil || len(left) != 0 {
 		t.Errorf("left: %v, %v", left, err)
 	}
