@@ -34,8 +34,8 @@ type Ingress struct {
 	Protocol string `json:"protocol,omitempty"`
 	// MaxBody is the greatest number of bytes of a request's body; 0 for any.
 	MaxBody int64 `json:"maxBody,omitempty"`
-	// ReadTimeout limits the time in which a client sends nothing of a body that it has begun, IdleTimeout the
-	// one in which neither side sends anything. 0 stands for DefaultReadTimeout and DefaultIdleTimeout.
+	// ReadTimeout limits the time in which a client sends nothing of a body that it has begun, or takes nothing of
+	// an answer, IdleTimeout the one in which neither side sends anything. 0 stands for DefaultReadTimeout and DefaultIdleTimeout.
 	ReadTimeout time.Duration `json:"readTimeout,omitempty"`
 	IdleTimeout time.Duration `json:"idleTimeout,omitempty"`
 	// Auth is the source of a secret with a line USER:PASSWORD for each who may send requests; empty: everybody.

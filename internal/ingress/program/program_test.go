@@ -302,10 +302,11 @@ func TestIdleConnections(t *testing.T) {
 	}
 	r, s := start(t, hello(t), most)
 	var all sync.WaitGroup
-	for range 8 {
+	for n := range 8 {
 		all.Go(func() {
+			from := net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 1, byte(n+1))}} // eight clients
 			for range idle / 8 {
-				c, err := net.Dial("tcp", s.Secure[0])
+				c, err := from.Dial("tcp", s.Secure[0])
 				if err != nil {
 					t.Errorf("a connection is refused: %v", err)
 					return

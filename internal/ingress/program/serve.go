@@ -41,6 +41,8 @@ const (
 	maxStreams = 128
 	// mostConnections is the most connections, if there are descriptors for them.
 	mostConnections = 16384
+	// clientPart of the connections may be one client's.
+	clientPart = 2
 	// descriptorsOf is how many descriptors a connection may need: its own, that to the copy, and some in reserve.
 	descriptorsOf = 3
 	// successorTime is how long a successor may take until it serves.
@@ -60,6 +62,7 @@ type server struct {
 	proxy   *proxy.Proxy
 	certs   *certs.Manager
 	limit   *connlimit.Limit
+	clients *clients
 	routes  string // path of the file
 
 	reloading sync.Mutex
@@ -80,7 +83,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger, signals <-chan os.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	s := &server{o: o, log: log, since: time.Now(), routes: routefile.Path(o.stateDir), limit: connlimit.New(o.maxConnections, nil), changed: make(chan struct{})}
+	s := &server{o: o, log: log, since: time.Now(), routes: routefile.Path(o.stateDir), limit: connlimit.New(o.maxConnections, nil), clients: newClients(max(1, o.maxConnections/clientPart)), changed: make(chan struct{})}
 	if s.sockets, err = open(o); err != nil {
 		return err
 	}
@@ -128,10 +131,10 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 		}()
 	}
 	for _, l := range s.sockets.plain {
-		start(func() error { return plainServer.Serve(s.limit.Listener(l)) })
+		start(func() error { return plainServer.Serve(s.limit.Listener(s.clients.listener(l))) })
 	}
 	for _, l := range s.sockets.secure {
-		start(func() error { return secureServer.ServeTLS(s.limit.Listener(l), "", "") })
+		start(func() error { return secureServer.ServeTLS(s.limit.Listener(s.clients.listener(l)), "", "") })
 	}
 	start(func() error { return control.Serve(s.sockets.control) })
 	s.log.Info("the ingress proxy serves", "http", addresses(s.sockets.plain), "https", addresses(s.sockets.secure), "version", s.o.version)

@@ -91,7 +91,7 @@ type recorder struct {
 	http.ResponseWriter
 	status int
 	bytes  int64
-	idle   time.Duration
+	pause  time.Duration
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -115,7 +115,7 @@ func (w *recorder) WriteHeader(status int) {
 
 // done takes the time limit away from the connection, which may serve other requests.
 func (w *recorder) done() {
-	if w.idle > 0 && w.status != http.StatusSwitchingProtocols {
+	if w.pause > 0 && w.status != http.StatusSwitchingProtocols {
 		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Time{})
 	}
 }
@@ -124,8 +124,8 @@ func (w *recorder) Write(b []byte) (int, error) {
 	if w.status == 0 {
 		w.status = http.StatusOK
 	}
-	if w.idle > 0 {
-		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.idle))
+	if w.pause > 0 {
+		_ = http.NewResponseController(w.ResponseWriter).SetWriteDeadline(time.Now().Add(w.pause))
 	}
 	n, err := w.ResponseWriter.Write(b)
 	w.bytes += int64(n)

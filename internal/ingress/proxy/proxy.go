@@ -297,7 +297,7 @@ func (p *Proxy) serve(w *recorder, r *http.Request, x *exchange) {
 		refuse(w, x, http.StatusRequestEntityTooLarge, "the body is larger than "+strconv.FormatInt(most, 10)+" bytes")
 		return
 	}
-	w.idle = route.Idle()
+	w.pause = route.BodyPause()
 	limitBody(w, r, x)
 	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
 }

@@ -597,6 +597,32 @@ func TestSmuggling(t *testing.T) {
 	}
 }
 
+// A client that takes nothing of an answer is cut, and its request to the copy with it.
+func TestClientsThatDoNotRead(t *testing.T) {
+	t.Parallel()
+	ended := make(chan struct{})
+	route := to("http://a.test", server(t, func(w http.ResponseWriter, _ *http.Request) {
+		defer close(ended)
+		for {
+			if _, err := w.Write(make([]byte, 64<<10)); err != nil {
+				return
+			}
+		}
+	}))
+	route.ReadTimeout = time.Second
+	f := newFront(t, route)
+	c, err := net.Dial("tcp", strings.TrimPrefix(f.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: a.test\r\n\r\n")
+	<-ended
+	if err := f.Drain(t.Context(), "web/1-0"); err != nil {
+		t.Error(err)
+	}
+}
+
 func TestSlowBodies(t *testing.T) {
 	t.Parallel()
 	route := to("http://a.test", server(t, func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
