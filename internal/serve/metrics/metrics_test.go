@@ -110,6 +110,9 @@ func TestContribNamesMetricsThatExist(t *testing.T) {
 	m.Usage(func() []lifecycle.State { return []lifecycle.State{runningTask("a", "web")} },
 		func(lifecycle.State) (cgroups.Usage, bool) { return wholeUsage, true })
 	m.Logs(func() []logdelivery.Status { return []logdelivery.Status{{Driver: "gelf"}} })
+	m.Ingress(func(context.Context) (*ingress.Status, error) {
+		return &ingress.Status{Certificates: []ingress.Certificate{{Name: "app.example.org", Issuer: "acme"}}}, nil
+	})
 	have := scrape(t, m)
 	names := regexp.MustCompile(`\bpodtask_[a-z_]+`)
 	for _, file := range []string{"prometheus/podtask.rules.yml", "grafana/podtask.json"} {
