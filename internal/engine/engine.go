@@ -251,7 +251,7 @@ func (a *Engine) assemble(records imagestore.Records) {
 	a.Orphans = &cleanup.Orphans{Log: a.log, StateDir: cfg.StateDir, RuntimeDir: cfg.RuntimeDir, Podman: conn.As[cleanup.Podman](a.Podman), Tasks: a.Tasks, Runtime: a.Runtime, Leftover: left}
 	a.Delivery = &logdelivery.Deliverer{
 		Log: a.log, Fail: a.fail, Settings: cfg.Settings.Delivery, Files: logfiles.In(cfg.StateDir), Locks: a.logLocks, Podman: conn.As[logdelivery.Podman](a.Podman),
-		Events: a.Events, Senders: &logdelivery.Servers{Settings: cfg.Settings.Delivery, Getenv: cfg.Getenv, Podman: conn.As[logdelivery.Describer](a.Podman), Secret: a.Secrets.LogOption, Processes: conn.As[logdelivery.Podman](a.Podman), NetnsHelper: cfg.NetnsHelper, Files: logfiles.In(cfg.StateDir)},
+		Events: a.Events, Senders: &logdelivery.Servers{Settings: cfg.Settings.Delivery, Getenv: cfg.Getenv, Podman: conn.As[logdelivery.Describer](a.Podman), Secret: a.Secrets.LogOption, Role: a.Secrets.ExecutionCredentials, Processes: conn.As[logdelivery.Podman](a.Podman), NetnsHelper: cfg.NetnsHelper, Files: logfiles.In(cfg.StateDir)},
 	}
 	a.Owners = &owner.Owners{
 		Log: a.log, Fail: a.fail, Tasks: a.Tasks, Events: a.Events, Ledger: a.Ledger, Slices: a.Slices,

@@ -124,9 +124,11 @@ func (p *parser) document(root *doctree.Node) Task {
 		t.Identity.Tags = decodeTags(top.at("tags"))
 	}
 	p.override(&t)
-	lookUpRole(def, &t)
+	lookUpRoles(def, &t)
 	t = t.WithEnv(p.settings.Env)
-	for _, f := range findingsOf(t, p.settings.Logs) {
+	logs := p.settings.Logs
+	logs.AWSLogs = logs.AWSLogs || t.Identity.ExecutionRoleSource != ""
+	for _, f := range findingsOf(t, logs) {
 		p.addFinding(def, f)
 	}
 	p.answerTargets(def, t)

@@ -63,20 +63,25 @@ func lookUp(c cursor, kind refs.Kind, r refs.Reference) (refs.Answer, bool) {
 	return found, ok
 }
 
-// lookUpRole finds the credentials of the task's role. What no rule answers is no reference:
-// credentials-helper may answer it.
-func lookUpRole(def cursor, t *Task) {
-	role := t.Identity.TaskRoleARN
-	if _, ok := def.p.settings.Refs.Find(refs.OfRole(role)); !ok || role == "" {
-		return
+// lookUpRoles finds the credentials of the task's roles. What no rule answers is no reference: a
+// credentials helper may answer it.
+func lookUpRoles(def cursor, t *Task) {
+	who := &t.Identity
+	who.TaskRoleSource = lookUpRole(def, "taskRoleArn", who.TaskRoleARN, refs.OfRole(who.TaskRoleARN))
+	who.ExecutionRoleSource = lookUpRole(def, "executionRoleArn", who.ExecutionRoleARN, refs.OfExecutionRole(who.ExecutionRoleARN))
+}
+
+// lookUpRole returns the source of the credentials of the role that a member names; empty for none.
+func lookUpRole(def cursor, member, role string, r refs.Reference) (source string) {
+	if _, ok := def.p.settings.Refs.Find(r); !ok || role == "" {
+		return ""
 	}
-	at := def.at("taskRoleArn")
+	at := def.at(member)
 	if at.node == nil {
 		at = def // it comes from an override
 	}
-	if found, ok := lookUp(at, refs.Role, refs.OfRole(role)); ok {
-		t.Identity.TaskRoleSource = found.Source
-	}
+	found, _ := lookUp(at, refs.Role, r)
+	return found.Source
 }
 
 // orList is "a, b or c".

@@ -30,6 +30,14 @@ func TestTheSourceOfARole(t *testing.T) {
 			t.Errorf("%+v: %q, %v, %v", tt, task.Identity.TaskRoleSource, report.References, err)
 		}
 	}
+	// The execution role has patterns of its own.
+	const definition = `"taskRoleArn": "` + shop + `", "executionRoleArn": "` + shop + `",`
+	for pattern, want := range map[string]string{"execution-role:*": "env:EXEC", "role:*/nobody": ""} {
+		task, _, err := Settings{Refs: append(refs.Table{{Match: pattern, Source: "env:EXEC"}}, table...)}.Parse("f", []byte(minimal(definition, "")))
+		if err != nil || task.Identity.ExecutionRoleSource != want || task.Identity.TaskRoleSource != "env:SHOP_hop" {
+			t.Errorf("%s: %+v, %v", pattern, task.Identity, err)
+		}
+	}
 	_, _, err := Settings{Refs: table}.Parse("f", []byte(minimal(`"taskRoleArn": "arn:aws:iam::1:role/bad",`, "")))
 	if err == nil || !strings.Contains(err.Error(), "cannot be a role") {
 		t.Errorf("%v", err)

@@ -56,9 +56,11 @@ type Identity struct {
 	// for what happens before they run; empty for none.
 	TaskRoleARN string `json:"taskRoleArn,omitempty"`
 	// TaskRoleSource is where this host has these credentials, if a reference says so.
-	TaskRoleSource   string            `json:"taskRoleSource,omitempty"`
-	ExecutionRoleARN string            `json:"executionRoleArn,omitempty"`
-	Tags             map[string]string `json:"tags,omitempty"`
+	TaskRoleSource   string `json:"taskRoleSource,omitempty"`
+	ExecutionRoleARN string `json:"executionRoleArn,omitempty"`
+	// ExecutionRoleSource is the same for the execution role. Lines for CloudWatch Logs are sent with it.
+	ExecutionRoleSource string            `json:"executionRoleSource,omitempty"`
+	Tags                map[string]string `json:"tags,omitempty"`
 }
 
 // NetworkMode is the ECS network mode.

@@ -134,9 +134,12 @@ func (e *valueError) Unwrap() error { return e.err }
 func (w *taskWorker) references(ctx context.Context, needs []payload.Need) (out []api.Reference, err error) {
 	for i, n := range needs {
 		name := fmt.Sprintf("value-%02d", i)
-		if n.Kind == payload.Role {
+		switch n.Kind {
+		case payload.Role:
 			name = roleFiles[wire.RoleApplication]
-		} else {
+		case payload.LogRole:
+			name = roleFiles[wire.RoleExecution]
+		default:
 			value, err := w.fetch(ctx, n)
 			if err != nil {
 				return nil, &valueError{n, err}

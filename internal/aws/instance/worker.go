@@ -273,7 +273,7 @@ func (w *taskWorker) tryCreate(ctx context.Context, rec record) (t api.Task, wai
 		return t, nil, refusalOf(problems)
 	}
 	_, has, changed := w.roles.get(wire.RoleExecution)
-	if !has && slices.ContainsFunc(plan.Needs, func(n payload.Need) bool { return n.Kind != payload.Role && !n.Instance }) {
+	if !has && slices.ContainsFunc(plan.Needs, func(n payload.Need) bool { return n.Kind != payload.Role && n.Kind != payload.LogRole && !n.Instance }) {
 		if rec.Task.ExecutionRole == nil {
 			return t, nil, &refusal{reason: "ResourceInitializationError: the task needs secrets, but has no execution role"}
 		}

@@ -346,6 +346,7 @@ type LogRoute struct {
 
 // LogsOf returns the containers whose output is sent to a server.
 func LogsOf(t taskdef.Task, s taskdef.LogSettings) (sent []LogRoute) {
+	s.AWSLogs = s.AWSLogs || t.Identity.ExecutionRoleSource != ""
 	for _, c := range t.Containers {
 		if d := c.Log.Destination(c.Name, s); d != "" {
 			sent = append(sent, LogRoute{c.Name, d})

@@ -35,6 +35,8 @@ type Servers struct {
 	Files logfiles.Dir
 	// Secret reads the value of a secret option of container i.
 	Secret func(ctx context.Context, s lifecycle.State, i int, option string) ([]byte, error)
+	// Role reads the source of a task's execution role (Identity.ExecutionRoleSource).
+	Role func(ctx context.Context, s lifecycle.State) ([]byte, error)
 
 	mu      sync.Mutex
 	helpers map[string]func(context.Context) (awslogs.Credentials, error) // by role
@@ -43,7 +45,7 @@ type Servers struct {
 // Sends implements Senders.
 func (v *Servers) Sends(s lifecycle.State, i int) bool {
 	l := s.Task.Containers[i].Log
-	if !l.Sent(taskdef.LogSettings{Mode: s.Options.Logs, AWSLogs: v.Settings.AWSLogs()}) || len(l.Problems()) > 0 {
+	if !l.Sent(taskdef.LogSettings{Mode: s.Options.Logs, AWSLogs: v.Settings.AWSLogs() || s.Task.Identity.ExecutionRoleSource != ""}) || len(l.Problems()) > 0 {
 		return false
 	}
 	return l.Driver != logdriver.FireLens || taskdef.RoutedBy(s.Task, taskdef.RouterOf(s.Task, s.Options.Logs), i)
@@ -92,7 +94,7 @@ func (v *Servers) awslogs(s lifecycle.State, i int, o logdriver.Origin) *awslogs
 	c := s.Task.Containers[i]
 	options, _ := logdriver.ParseAWSLogs(c.Log.Options)
 	return awslogs.New(awslogs.Config{
-		Options: options, Credentials: v.credentials(s.Task.Identity.ExecutionRoleARN), Stream: options.StreamName(c.Name, s.ID, o),
+		Options: options, Credentials: v.credentials(s), Stream: options.StreamName(c.Name, s.ID, o),
 		Endpoint: cmp.Or(options.Endpoint, v.Settings.AWSLogsEndpoint, v.Getenv("AWS_ENDPOINT_URL_CLOUDWATCH_LOGS")),
 	})
 }
@@ -111,8 +113,13 @@ func (v *Servers) splunk(ctx context.Context, s lifecycle.State, i int, o logdri
 	return splunk.New(splunk.Config{Options: options, Origin: o, Host: host, Token: token})
 }
 
-// credentials returns the credentials of a role. Senders share them.
-func (v *Servers) credentials(role string) func(context.Context) (awslogs.Credentials, error) {
+// credentials returns the credentials of a task's execution role. Senders share those of the helper; a
+// source is the task's own.
+func (v *Servers) credentials(s lifecycle.State) func(context.Context) (awslogs.Credentials, error) {
+	if s.Task.Identity.ExecutionRoleSource != "" {
+		return credentialsFrom(&metadata.Helper{Read: func(ctx context.Context) ([]byte, error) { return v.Role(ctx, s) }})
+	}
+	role := s.Task.Identity.ExecutionRoleARN
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if v.helpers == nil {
@@ -139,7 +146,10 @@ func credentialsOf(command []string, role string) func(context.Context) (awslogs
 	if role != "" {
 		env = append(env, "PODTASK_ROLE_ARN="+role)
 	}
-	helper := &metadata.Helper{Command: command, Env: env}
+	return credentialsFrom(&metadata.Helper{Command: command, Env: env})
+}
+
+func credentialsFrom(helper *metadata.Helper) func(context.Context) (awslogs.Credentials, error) {
 	return func(ctx context.Context) (awslogs.Credentials, error) {
 		c, err := helper.Credentials(ctx)
 		return awslogs.Credentials{AccessKeyID: c.AccessKeyID, SecretAccessKey: c.SecretAccessKey, Token: c.Token, Expires: c.Expiration}, err

@@ -134,3 +134,24 @@ func TestWhatIsLeftOfARemovedTaskIsLost(t *testing.T) {
 		t.Errorf("counted are %+v", got)
 	}
 }
+
+// A task whose execution role has a source sends with it, and needs no setting of the host.
+func TestTheSourceOfAnExecutionRole(t *testing.T) {
+	t.Parallel()
+	var s lifecycle.State
+	s.Options.Logs = taskdef.LogsAuto
+	s.Task.Containers = []taskdef.Container{{Name: "main", Log: &taskdef.LogConfiguration{Driver: logdriver.AWSLogs, Options: map[string]string{"awslogs-group": "g", "awslogs-region": "r"}}}}
+	v := &Servers{Role: func(_ context.Context, s lifecycle.State) ([]byte, error) {
+		return []byte(`{"Version":1,"AccessKeyId":"` + s.Task.Identity.ExecutionRoleSource + `","SecretAccessKey":"s","SessionToken":"t","Expiration":"2100-01-01T00:00:00Z"}`), nil
+	}}
+	if v.Sends(s, 0) {
+		t.Error("lines leave a host that is not set up for it")
+	}
+	s.Task.Identity.ExecutionRoleSource = "file:/a"
+	if !v.Sends(s, 0) {
+		t.Error("lines stay here")
+	}
+	if got, err := v.credentials(s)(t.Context()); err != nil || got.AccessKeyID != "file:/a" || got.Token != "t" {
+		t.Errorf("%v, %v", got, err)
+	}
+}

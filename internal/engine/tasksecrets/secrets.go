@@ -213,14 +213,24 @@ func asked(s lifecycle.State, from taskdef.SecretValue) secretsource.Asked {
 
 // RoleCredentials returns what the source of the task's role holds.
 func (k *Store) RoleCredentials(ctx context.Context, s lifecycle.State) ([]byte, error) {
+	who := s.Task.Identity
+	return k.credentials(ctx, s, taskdef.SecretValue{ID: who.TaskRoleARN, Source: who.TaskRoleSource})
+}
+
+// ExecutionCredentials returns what the source of the execution role holds.
+func (k *Store) ExecutionCredentials(ctx context.Context, s lifecycle.State) ([]byte, error) {
+	who := s.Task.Identity
+	return k.credentials(ctx, s, taskdef.SecretValue{ID: who.ExecutionRoleARN, Source: who.ExecutionRoleSource})
+}
+
+func (k *Store) credentials(ctx context.Context, s lifecycle.State, role taskdef.SecretValue) ([]byte, error) {
 	podman, err := k.Podman(ctx)
 	if err != nil {
 		return nil, err
 	}
-	who := s.Task.Identity
-	_, value, err := k.reading(s, podman).value(ctx, taskdef.SecretValue{ID: who.TaskRoleARN, Source: who.TaskRoleSource})
+	_, value, err := k.reading(s, podman).value(ctx, role)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", who.TaskRoleARN, err)
+		return nil, fmt.Errorf("%s: %w", role.ID, err)
 	}
 	return value.Bytes(), nil
 }

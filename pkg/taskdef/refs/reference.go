@@ -66,6 +66,14 @@ func OfRole(id string) Reference {
 
 const rolePrefix = "role:"
 
+// OfExecutionRole returns the reference to the credentials with which what happens outside of the
+// containers is done, by the ARN of the role. Only a pattern that begins with execution-role: matches.
+func OfExecutionRole(id string) Reference {
+	return Reference{Names: []string{executionRolePrefix + id}, Place: placeOf(id), only: executionRolePrefix}
+}
+
+const executionRolePrefix = "execution-role:"
+
 // OfFunction returns the reference to a Lambda function by its ARN, which a hook of a service
 // names. Only a pattern that begins with arn:aws:lambda: (or that of another partition) matches: an
 // entry for all that is on AWS is for values, and its program is not called as a hook.

@@ -45,6 +45,8 @@ const (
 	RegistryECR Kind = "registry-ecr"
 	// Role is the role of the task's containers.
 	Role Kind = "role"
+	// LogRole is the execution role, for containers whose lines go to CloudWatch Logs.
+	LogRole Kind = "log-role"
 )
 
 // Need is a value that the definition refers to and that AWS has.
@@ -149,10 +151,18 @@ func (b *builder) task(t wire.Task) object {
 	if len(volumes) > 0 {
 		d["volumes"] = volumes
 	}
+	if t.ExecutionRole != nil && t.ExecutionRole.RoleARN != "" && slices.ContainsFunc(list, isAWSLogs) {
+		b.need(Need{Kind: LogRole, Match: "execution-role:" + t.ExecutionRole.RoleARN})
+	}
 	for _, a := range t.Associations {
 		b.associate(a, list)
 	}
 	return d
+}
+
+func isAWSLogs(c object) bool {
+	logs, _ := c["logConfiguration"].(object)
+	return logs["logDriver"] == "awslogs"
 }
 
 // associate gives containers a GPU. Which one podtask decides.

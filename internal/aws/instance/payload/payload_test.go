@@ -108,6 +108,17 @@ func TestSettingsThatAreNotKnownAreRefused(t *testing.T) {
 	}
 }
 
+func TestLogsGoWithTheExecutionRole(t *testing.T) {
+	t.Parallel()
+	task := `{"arn":"a","executionRoleCredentials":{"roleArn":"arn:aws:iam::1:role/exec"},"containers":[{"name":"main","image":"i","dockerConfig":{"hostConfig":"{\"LogConfig\":{\"Type\":\"DRIVER\",\"Config\":{\"awslogs-group\":\"g\",\"awslogs-region\":\"r\"}}}"}}]}`
+	for driver, want := range map[string]int{"awslogs": 1, "json-file": 0} {
+		plan, problems := Of(read(t, strings.Replace(task, "DRIVER", driver, 1)), "")
+		if len(problems) > 0 || len(plan.Needs) != want || want > 0 && plan.Needs[0] != (Need{Kind: LogRole, Match: "execution-role:arn:aws:iam::1:role/exec"}) {
+			t.Errorf("%s: %+v, %v", driver, plan.Needs, problems)
+		}
+	}
+}
+
 func FuzzPayload(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte(`{"arn":"a","containers":[{"name":"m","dockerConfig":{"config":"{}","hostConfig":"{\"Tmpfs\":{\"/a\":\"size=9999999999g\"}}"}}]}`))

@@ -74,7 +74,7 @@ func newOptions(c command, stderr io.Writer, getenv func(string) string, version
 	f.Int64Var(&o.reservedMemory, "reserved-memory", 0, "the `MIB` of memory that are kept from ECS")
 	f.StringVar(&o.ports, "reserved-ports", "", "`PORT,...`, TCP ports that ECS must not use (default: \""+defaultPorts+"\" and well-known ones that this user may not open)")
 	f.StringVar(&o.udpPorts, "reserved-udp-ports", "", "`PORT,...`, UDP ports that ECS must not use")
-	f.BoolVar(&o.awslogs, "awslogs", false, "announce the log driver awslogs: the agent sends logs with the execution roles of tasks")
+	f.BoolVar(&o.awslogs, "awslogs", true, "announce the log driver awslogs: the agent sends lines with the execution roles of tasks")
 	f.DurationVar(&o.cleanup, "task-cleanup-wait", 3*time.Hour, "how long tasks are kept after their end")
 	switch c.name {
 	case "status":
