@@ -130,7 +130,7 @@ func TestAnInstanceOfECS(t *testing.T) {
 	role := obj{"credentialsId": "app", "roleArn": "arn:aws:iam::111122223333:role/app", "accessKeyId": "ASIAEXAMPLE", "secretAccessKey": "role-secret", "sessionToken": "T", "expiration": "2100-01-01T00:00:00Z"}
 	execution := obj{"credentialsId": "exec", "roleArn": "arn:aws:iam::111122223333:role/exec", "accessKeyId": ecsplane.KeyID, "secretAccessKey": ecsplane.Secret, "expiration": "2100-01-01T00:00:00Z"}
 	i.plane.SetValue("/shop/token", "hush-from-ssm")
-	main := ecsContainer("main", image, words("env TOKEN -- await http://169.254.170.2${AWS_CONTAINER_CREDENTIALS_RELATIVE_URI} -- print ready -- wait /go -- exit 7"), obj{
+	main := ecsContainer("main", image, words("env TOKEN -- await http://169.254.170.2${AWS_CONTAINER_CREDENTIALS_RELATIVE_URI} -- get ${ECS_CONTAINER_METADATA_URI_V4}/task -- print ready -- wait /go -- exit 7"), obj{
 		"environment":  obj{"A": "b"},
 		"secrets":      []obj{{"name": "TOKEN", "valueFrom": "/shop/token", "provider": "ssm", "region": ecsplane.Region, "type": "ENVIRONMENT_VARIABLE", "target": "CONTAINER"}},
 		"portMappings": []obj{{"containerPort": 8080, "hostPort": 0, "protocol": "tcp"}},
@@ -152,7 +152,7 @@ func TestAnInstanceOfECS(t *testing.T) {
 
 	eventually(t, "the secret and the role in the container", func() bool {
 		lines := i.lines(name, "main")
-		return strings.Contains(lines, "hush-from-ssm") && strings.Contains(lines, "role-secret") && strings.Contains(lines, "ready")
+		return strings.Contains(lines, "hush-from-ssm") && strings.Contains(lines, "role-secret") && strings.Contains(lines, `"TaskARN":"`+ecsplane.TaskARN(1)) && strings.Contains(lines, `"Cluster":"lab"`) && strings.Contains(lines, "ready")
 	})
 
 	// The task ends while nobody is there to see it.

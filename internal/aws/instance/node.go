@@ -10,8 +10,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
-	"github.com/podtask/podtask/internal/aws/instance/payload"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
+	"github.com/podtask/podtask/internal/engine/arn"
 	"github.com/podtask/podtask/internal/state"
 )
 
@@ -192,8 +192,8 @@ func (n *node) warnOfOthers(ctx context.Context) {
 		return
 	}
 	for _, t := range tasks {
-		if arn := t.Tags[payload.TagTask]; arn != "" && n.worker(arn) == nil {
-			n.Log.Warn("a task came from ECS, but this instance does not know it: stop it with `podtask rm -f`", "task", t.ID, "arn", arn, "instance", t.Tags[payload.TagInstance])
+		if name := t.Tags[arn.TagTask]; name != "" && n.worker(name) == nil {
+			n.Log.Warn("a task came from ECS, but this instance does not know it: stop it with `podtask rm -f`", "task", t.ID, "arn", name, "instance", t.Tags[arn.TagInstance])
 		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
 	"github.com/podtask/podtask/internal/aws/instance/payload"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
+	"github.com/podtask/podtask/internal/engine/arn"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -318,7 +319,7 @@ func (w *taskWorker) find(ctx context.Context, rec record) (t api.Task, found bo
 	case err != nil:
 		return t, false, err
 	}
-	return t, t.Tags[payload.TagTask] == rec.Task.ARN, nil
+	return t, t.Tags[arn.TagTask] == rec.Task.ARN, nil
 }
 
 // follow watches the task to its end, and stops it when ECS wants that.

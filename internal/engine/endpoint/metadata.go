@@ -54,7 +54,7 @@ func (m *Factory) now() time.Time {
 // metadataNames are how the parts of a task are called.
 func metadataNames(s lifecycle.State) metadata.Names {
 	return metadata.Names{
-		Cluster: taskspec.Cluster(s), TaskARN: taskspec.TaskARN(s),
+		Cluster: taskspec.Cluster(s), TaskARN: taskspec.TaskARN(s), Revision: taskspec.Revision(s),
 		Container: func(i int) (string, map[string]string) { return taskspec.ContainerName(s, i), taskspec.Labels(s, i) },
 		Volume:    func(n int) string { return taskspec.VolumeName(s, n) },
 	}

@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"cmp"
 	"net/netip"
 	"slices"
 	"strconv"
@@ -114,6 +115,8 @@ type Error struct {
 // Names returns the names of the parts of a task outside of its state.
 type Names struct {
 	Cluster, TaskARN string
+	// Revision is that of the definition; empty for the task's own.
+	Revision string
 	// Container is the name of a container in Podman and its labels.
 	Container func(i int) (name string, labels map[string]string)
 	// Volume is the name of a volume of the task in Podman.
@@ -123,7 +126,7 @@ type Names struct {
 // TaskOf returns the document about a task. addresses are as for ContainerOf.
 func TaskOf(s lifecycle.State, n Names, addresses []netip.Addr) Task {
 	t := Task{
-		Cluster: n.Cluster, TaskARN: n.TaskARN, Family: s.Task.Family, Revision: strconv.Itoa(s.Task.Revision),
+		Cluster: n.Cluster, TaskARN: n.TaskARN, Family: s.Task.Family, Revision: cmp.Or(n.Revision, strconv.Itoa(s.Task.Revision)),
 		DesiredStatus: desired(s), KnownStatus: s.Status().String(), LaunchType: "EXTERNAL", ServiceName: s.Options.Service,
 		FaultInjectionEnabled: s.Task.FaultInjection,
 		Containers:            make([]Container, len(s.Containers)),

@@ -1,6 +1,7 @@
 package metadata
 
 import (
+	"cmp"
 	"net/netip"
 	"path"
 	"strconv"
@@ -52,7 +53,7 @@ type FilePort struct {
 func FileOf(s lifecycle.State, i int, n Names, addresses []netip.Addr) File {
 	c := ContainerOf(s, i, n, addresses)
 	f := File{
-		Cluster: n.Cluster, TaskARN: n.TaskARN, TaskDefinitionFamily: s.Task.Family, TaskDefinitionRevision: strconv.Itoa(s.Task.Revision),
+		Cluster: n.Cluster, TaskARN: n.TaskARN, TaskDefinitionFamily: s.Task.Family, TaskDefinitionRevision: cmp.Or(n.Revision, strconv.Itoa(s.Task.Revision)),
 		ContainerName: c.Name, DockerContainerName: c.DockerName,
 	}
 	if c.DockerID == "" {

@@ -2,7 +2,6 @@ package taskspec
 
 import (
 	"maps"
-	"strconv"
 
 	"github.com/podtask/podtask/internal/logs/firelens"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -47,7 +46,7 @@ func RouterConfig(s lifecycle.State) []byte {
 	}
 	if c.FireLens.Metadata() {
 		f.Metadata = map[string]string{
-			"ecs_cluster": Cluster(s), "ecs_task_arn": TaskARN(s), "ecs_task_definition": s.Task.Family + ":" + strconv.Itoa(s.Task.Revision),
+			"ecs_cluster": Cluster(s), "ecs_task_arn": TaskARN(s), "ecs_task_definition": s.Task.Family + ":" + Revision(s),
 		}
 	}
 	for i, c := range s.Task.Containers {

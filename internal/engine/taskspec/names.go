@@ -40,10 +40,28 @@ func OwnsNetwork(s lifecycle.State) bool {
 }
 
 // Cluster is the name of the ECS cluster that a task is in.
-func Cluster(s lifecycle.State) string { return cmp.Or(s.Options.Cluster, arn.DefaultCluster) }
+func Cluster(s lifecycle.State) string {
+	if _, cluster, ok := arn.OfECS(s.Task.Identity.Tags); ok {
+		return cluster
+	}
+	return cmp.Or(s.Options.Cluster, arn.DefaultCluster)
+}
 
-// TaskARN is what the task is called for AWS.
-func TaskARN(s lifecycle.State) string { return arn.Task(Cluster(s), s.ID) }
+// TaskARN is what the task is called for AWS. A task that ECS placed here has that of ECS.
+func TaskARN(s lifecycle.State) string {
+	if task, _, ok := arn.OfECS(s.Task.Identity.Tags); ok {
+		return task
+	}
+	return arn.Task(Cluster(s), s.ID)
+}
+
+// Revision is that of the task's definition, ECS's if ECS placed the task here.
+func Revision(s lifecycle.State) string {
+	if _, _, ok := arn.OfECS(s.Task.Identity.Tags); ok && s.Task.Identity.Tags[arn.TagRevision] != "" {
+		return s.Task.Identity.Tags[arn.TagRevision]
+	}
+	return strconv.Itoa(s.Task.Revision)
+}
 
 // tagLabel comes before the key of a tag.
 const tagLabel = "podtask.tag."
@@ -60,7 +78,7 @@ func Labels(s lifecycle.State, i int) map[string]string {
 		"com.amazonaws.ecs.cluster":                 Cluster(s),
 		"com.amazonaws.ecs.task-arn":                TaskARN(s),
 		"com.amazonaws.ecs.task-definition-family":  s.Task.Family,
-		"com.amazonaws.ecs.task-definition-version": revision,
+		"com.amazonaws.ecs.task-definition-version": Revision(s),
 	}
 	for k, v := range s.Task.Identity.Tags {
 		m[tagLabel+k] = v

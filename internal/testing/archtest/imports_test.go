@@ -57,9 +57,9 @@ var direction = []rule{
 	{pkg: "internal/serve/", may: []string{"pkg/", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress", "internal/state/"}},
 	{pkg: "internal/aws/adapter", may: []string{"pkg/", "internal/aws/", "internal/define/", "internal/engine/", "internal/host/libpod", "internal/serve", "internal/serve/ownerapi", "internal/state/"}, also: []string{"internal/config", "internal/host/ulimit"}},
 	{pkg: "internal/aws/instance/wire"},
-	{pkg: "internal/aws/instance/payload", may: []string{"internal/aws/instance/wire"}, also: []string{"pkg/taskdef"}},
+	{pkg: "internal/aws/instance/payload", may: []string{"internal/aws/instance/wire", "internal/engine/arn"}, also: []string{"pkg/taskdef"}},
 	{pkg: "internal/aws/instance/program", may: []string{"pkg/", "internal/aws/instance/", "internal/config", "internal/state/"}, also: []string{"internal/testing/ecsplane"}},
-	{pkg: "internal/aws/instance/", may: []string{"pkg/", "internal/engine/observe", "internal/state/"}, also: []string{"internal/testing/ecsplane"}}, // a client of the agent
+	{pkg: "internal/aws/instance/", may: []string{"pkg/", "internal/engine/arn", "internal/state/"}, also: []string{"internal/testing/ecsplane"}}, // a client of the agent
 	{pkg: "internal/aws/datachannel"},
 	{pkg: "internal/aws/sigv4"},
 	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/arn", "internal/state/"}}, // over interfaces that it declares

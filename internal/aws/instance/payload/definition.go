@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/aws/instance/wire"
+	"github.com/podtask/podtask/internal/engine/arn"
 )
 
 // Problem is why a task cannot run. Container is empty for the task as a whole.
@@ -60,12 +61,6 @@ type Need struct {
 	Instance bool
 }
 
-// Tags of tasks that came from ECS.
-const (
-	TagTask     = "ecs.task"
-	TagInstance = "ecs.instance"
-)
-
 // Plan is a task that an agent can be asked to run.
 type Plan struct {
 	Definition json.RawMessage
@@ -76,7 +71,7 @@ type Plan struct {
 func Of(t wire.Task, instance string) (Plan, []Problem) {
 	b := &builder{}
 	d := b.task(t)
-	d["tags"] = []map[string]string{{"key": TagTask, "value": t.ARN}, {"key": TagInstance, "value": instance}}
+	d["tags"] = []map[string]string{{"key": arn.TagTask, "value": t.ARN}, {"key": arn.TagInstance, "value": instance}, {"key": arn.TagRevision, "value": t.Version}}
 	if len(b.problems) > 0 {
 		return Plan{}, b.problems
 	}

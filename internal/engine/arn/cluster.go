@@ -1,0 +1,22 @@
+package arn
+
+import "regexp"
+
+// Tags of a task that came from an ECS cluster, whose ARN is then ECS's.
+const (
+	TagTask     = "ecs.task"
+	TagInstance = "ecs.instance"
+	TagRevision = "ecs.revision"
+)
+
+var taskOfECS = regexp.MustCompile(`^arn:aws[a-z-]*:ecs:[a-z0-9-]+:[0-9]{12}:task/([a-zA-Z0-9_-]{1,255})/[a-zA-Z0-9-]{1,64}$`)
+
+// OfECS returns the ARN and the cluster of a task that came from ECS, from its tags; ok is false for
+// others.
+func OfECS(tags map[string]string) (task, cluster string, ok bool) {
+	m := taskOfECS.FindStringSubmatch(tags[TagTask])
+	if m == nil {
+		return "", "", false
+	}
+	return m[0], m[1], true
+}
