@@ -57,6 +57,7 @@ var direction = []rule{
 	{pkg: "internal/serve/", may: []string{"pkg/", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress", "internal/state/"}},
 	{pkg: "internal/aws/adapter", may: []string{"pkg/", "internal/aws/", "internal/define/", "internal/engine/", "internal/host/libpod", "internal/serve", "internal/serve/ownerapi", "internal/state/"}, also: []string{"internal/config", "internal/host/ulimit"}},
 	{pkg: "internal/aws/instance/wire"},
+	{pkg: "internal/aws/instance/awscall", may: []string{"internal/aws/instance/wire"}, also: []string{"internal/aws/sigv4"}},
 	{pkg: "internal/aws/instance/payload", may: []string{"internal/aws/instance/wire", "internal/engine/arn"}, also: []string{"pkg/taskdef"}},
 	{pkg: "internal/aws/instance/program", may: []string{"pkg/", "internal/aws/instance/", "internal/config", "internal/state/"}, also: []string{"internal/testing/ecsplane"}},
 	{pkg: "internal/aws/instance/", may: []string{"pkg/", "internal/engine/arn", "internal/state/"}, also: []string{"internal/testing/ecsplane"}}, // a client of the agent
@@ -205,7 +206,7 @@ var wrappers = []struct {
 	},
 	{
 		library: "github.com/aws/aws-sdk-go-v2/",
-		only:    []string{"internal/host/secretsource/awsvalues", "internal/logs/logsend/awslogs", "pkg/taskdef", "internal/aws/instance/awscall", "internal/aws/awsapi", "internal/aws/sigv4", "test/"}, // the last three in tests
+		only:    []string{"internal/host/secretsource/awsvalues", "internal/logs/logsend/awslogs", "pkg/taskdef", "internal/aws/instance/awscall", "internal/aws/instance/wire", "internal/aws/awsapi", "internal/aws/sigv4", "test/"}, // the last four in tests
 		why:     "what calls AWS is known in one place",
 	},
 	{

@@ -1,0 +1,134 @@
+package awscall
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/gorilla/websocket"
+
+	"github.com/podtask/podtask/internal/aws/sigv4"
+)
+
+func TestAnswersOfAService(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		status          int
+		body            string
+		code            string
+		passing, refuse bool
+		message         string
+	}{
+		{200, `{"a":1}`, "", false, false, ""},
+		{400, `{"__type":"com.amazonaws.ecs#ClientException","message":"no"}`, "ClientException", false, true, "Do: ClientException: no"},
+		{400, `{"__type":"ThrottlingException","Message":"slow"}`, "ThrottlingException", true, false, "Do: ThrottlingException: slow"},
+		{503, ``, "", true, false, "Do: Service Unavailable"},
+		{403, `<html>`, "", false, true, "Do: Forbidden"},
+		{200, `{"a":`, "", false, false, "the answer is not what ECS sends"},
+	} {
+		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			signed, err := sigv4.ParseRequest(r, sigv4.Key{ID: "A", Secret: "B"}, time.Now())
+			body, _ := io.ReadAll(r.Body)
+			if err != nil || signed.Verify(body) != nil || signed.Service != "ecs" || r.Header.Get("X-Amz-Target") != ECS.Target+".Do" || r.Header.Get("User-Agent") != "agent" {
+				t.Errorf("the request: %v, %v", err, r.Header)
+			}
+			w.WriteHeader(tt.status)
+			_, _ = io.WriteString(w, tt.body)
+		}))
+		var out struct{ A int }
+		err := clientOf(server).Call(t.Context(), ECS, "Do", map[string]int{"b": 2}, &out)
+		server.Close()
+		var refused *Error
+		if CodeOf(err) != tt.code || Refused(err) != tt.refuse || errors.As(err, &refused) && refused.Passing() != tt.passing || (err == nil) != (tt.message == "") || err != nil && !strings.Contains(err.Error(), tt.message) {
+			t.Errorf("%d %s: %v", tt.status, tt.body, err)
+		}
+		if tt.message == "" && out.A != 1 {
+			t.Error("the answer was not read")
+		}
+	}
+}
+
+func clientOf(s *httptest.Server) *Client {
+	return &Client{HTTP: &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}, Region: "eu-central-1", UserAgent: "agent",
+		Endpoints: map[string]string{"ecs": s.URL, "s3": s.URL},
+		Credentials: func(context.Context) (Credentials, error) {
+			return Credentials{AccessKeyID: "A", SecretAccessKey: "B"}, nil
+		}}
+}
+
+func TestEndpoints(t *testing.T) {
+	t.Parallel()
+	for region, want := range map[string]string{"eu-central-1": "https://ecs.eu-central-1.amazonaws.com", "cn-north-1": "https://ecs.cn-north-1.amazonaws.com.cn"} {
+		if got := (&Client{Region: region}).Endpoint("ecs"); got != want {
+			t.Errorf("%s: %s", region, got)
+		}
+	}
+	if got := (&Client{Region: "us-east-1"}).Endpoint("ecr"); got != "https://api.ecr.us-east-1.amazonaws.com" {
+		t.Error(got)
+	}
+}
+
+func TestObjects(t *testing.T) {
+	t.Parallel()
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/bucket/env/a b.env" || r.Header.Get("X-Amz-Content-Sha256") == "" || !strings.Contains(r.Header.Get("Authorization"), "/s3/aws4_request") {
+			t.Errorf("%s, %v", r.URL.Path, r.Header)
+		}
+		_, _ = io.WriteString(w, "A=b\n")
+	}))
+	defer server.Close()
+	if got, err := clientOf(server).Get(t.Context(), "bucket", "env/a b.env"); err != nil || string(got) != "A=b\n" {
+		t.Errorf("%s, %v", got, err)
+	}
+}
+
+func TestHandshakes(t *testing.T) {
+	t.Parallel()
+	var status int
+	var body string
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if signed, err := sigv4.ParseRequest(r, sigv4.Key{ID: "A", Secret: "B"}, time.Now()); err != nil || signed.Verify(nil) != nil {
+			t.Errorf("the handshake is signed: %v", err)
+		}
+		if status != 0 {
+			w.WriteHeader(status)
+			_, _ = io.WriteString(w, body)
+			return
+		}
+		ws, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		_ = ws.WriteMessage(websocket.TextMessage, []byte("hello"))
+		_ = ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(1000, "bye"), time.Now().Add(time.Second))
+		_ = ws.Close()
+	}))
+	defer server.Close()
+	c, err := clientOf(server).Dial(t.Context(), server.URL+"/ws?b=2&a=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text, err := c.Read(); err != nil || string(text) != "hello" {
+		t.Errorf("%s, %v", text, err)
+	}
+	var closed *CloseError
+	if _, err := c.Read(); !errors.As(err, &closed) || closed.Code != 1000 || !closed.Expected() {
+		t.Errorf("the end: %v", err)
+	}
+	c.Close("")
+	status, body = 400, `{"type":"InactiveInstanceException","message":{"message":"gone"}}`
+	var refused *HandshakeError
+	if _, err := clientOf(server).Dial(t.Context(), server.URL+"/ws"); !errors.As(err, &refused) || refused.Type != "InactiveInstanceException" || !strings.Contains(err.Error(), "gone") {
+		t.Errorf("refused: %v", err)
+	}
+	status, body = 403, "<html>"
+	if _, err := clientOf(server).Dial(t.Context(), server.URL+"/ws"); !errors.As(err, &refused) || refused.Status != 403 {
+		t.Errorf("refused: %v", err)
+	}
+}
