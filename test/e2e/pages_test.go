@@ -63,7 +63,8 @@ var pages = map[string]page{
 			return map[string]func(string){"podtask doctor": func(line string) { u.typed(line).wait() }} // this host may lack something
 		},
 	},
-	"faults.md": {special: elsewhere("faults.md")}, // TestBlackHole, and TestFaults in the virtual machine, whose kernel has sch_netem
+	"faults.md":       {special: elsewhere("faults.md")},       // TestBlackHole, and TestFaults in the virtual machine, whose kernel has sch_netem
+	"ecs-anywhere.md": {special: elsewhere("ecs-anywhere.md")}, // TestAnInstanceOfECS
 	"images.md": {
 		special: func(*tutorial) map[string]func(string) {
 			return map[string]func(string){"podtask image resolve docker.io/library/alpine:3.20": func(string) {}} // a public registry

@@ -83,6 +83,12 @@ func (d *disk) Create(name string) (state.File, error) {
 	return quickFile{f}, err
 }
 
+func (d *disk) count() int {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.writes
+}
+
 func (d *disk) setFull(full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -202,6 +202,30 @@ func TestATaskThatIsQuicklyOver(t *testing.T) {
 	})
 }
 
+// Where ECS describes definitions, they are asked for once, and go before the translation.
+func TestDefinitionsThatECSDescribes(t *testing.T) {
+	withLab(t, func(l *lab) {
+		l.join()
+		l.plane.Describe(`{"family":"fam","revision":3,"status":"ACTIVE","containerDefinitions":[{"name":"main","image":"described:1","memory":1,"workingDirectory":"/described"}]}`)
+		l.payload("payload-1", 1, simple(1), simple(2))
+		if n := len(l.plane.Of("http", "DescribeTaskDefinition")); n != 1 || len(l.agent.made) != 2 {
+			t.Fatalf("%d calls, %d tasks", n, len(l.agent.made))
+		}
+		for _, m := range l.agent.made {
+			if d := string(m.Definition); !strings.Contains(d, `"/described"`) || !strings.Contains(d, `"memory":64`) || !strings.Contains(d, `"sleep"`) {
+				t.Errorf("%s", d)
+			}
+		}
+	})
+	withLab(t, func(l *lab) {
+		l.join()
+		l.payload("payload-1", 1, simple(1), simple(2, func(t map[string]any) { t["version"] = "4" }))
+		if n := len(l.plane.Of("http", "DescribeTaskDefinition")); n != 1 || len(l.agent.made) != 2 {
+			t.Errorf("without permission: %d calls, %d tasks", n, len(l.agent.made))
+		}
+	})
+}
+
 func TestPayloadsAgain(t *testing.T) {
 	withLab(t, func(l *lab) {
 		l.join()

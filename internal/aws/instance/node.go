@@ -27,6 +27,8 @@ type node struct {
 	Config
 	records *Records
 	status  *statusFile
+	// definitions are those that ECS has described.
+	definitions definitions
 
 	ctx     context.Context // of the workers
 	workers sync.WaitGroup

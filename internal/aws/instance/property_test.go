@@ -206,6 +206,17 @@ func TestAThousandTasks(t *testing.T) {
 		}
 		synctest.Wait()
 		l.restart()
+		// At rest, nothing is asked of ECS, and nothing is written.
+		calls, writes := len(l.plane.Events()), l.disk.count()
+		l.pass(30 * time.Second)
+		for _, e := range l.plane.Events()[calls:] {
+			if e.On == "http" {
+				t.Errorf("at rest, ECS is asked for %s", e.Op)
+			}
+		}
+		if n := l.disk.count(); n != writes {
+			t.Errorf("at rest, %d records are written", n-writes)
+		}
 		for n := 1; n <= tasks; n++ {
 			l.agent.end(name(n), 0)
 		}

@@ -23,6 +23,7 @@ import (
 type taskWorker struct {
 	node  *node
 	roles *roles
+	name  string // the ARN, which never changes
 
 	mu   sync.Mutex
 	rec  record
@@ -32,7 +33,7 @@ type taskWorker struct {
 }
 
 func newTaskWorker(n *node, rec record) *taskWorker {
-	return &taskWorker{node: n, rec: rec, wake: make(chan struct{}), roles: newRoles(n.valueDir(rec.Task.ARN))}
+	return &taskWorker{node: n, name: rec.Task.ARN, rec: rec, wake: make(chan struct{}), roles: newRoles(n.valueDir(rec.Task.ARN))}
 }
 
 // get returns the record, and a channel that is closed when it changes.
@@ -79,7 +80,7 @@ func (w *taskWorker) persist(ctx context.Context, change func(*record)) bool {
 	}
 }
 
-func (w *taskWorker) arn() string { return w.rec.Task.ARN } // it never changes
+func (w *taskWorker) arn() string { return w.name }
 
 // stop notes that ECS wants the task to have stopped.
 func (w *taskWorker) stop() error {
@@ -269,7 +270,7 @@ func (w *taskWorker) await(ctx context.Context, events any, wake <-chan struct{}
 // tryCreate makes the task. If it must wait for credentials, it returns a channel that is closed when
 // there are new ones.
 func (w *taskWorker) tryCreate(ctx context.Context, rec record) (t api.Task, wait <-chan struct{}, err error) {
-	plan, problems := payload.Of(rec.Task, w.node.arn())
+	plan, problems := w.node.plan(ctx, rec.Task)
 	if len(problems) > 0 {
 		return t, nil, refusalOf(problems)
 	}

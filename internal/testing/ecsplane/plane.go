@@ -70,6 +70,7 @@ type Plane struct {
 	replaced   bool
 	problems   []string
 	values     map[string]string
+	definition string
 }
 
 // New returns a plane.
@@ -105,6 +106,13 @@ func (p *Plane) SetValue(name, value string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.values[name] = value
+}
+
+// Describe permits DescribeTaskDefinition, which has this definition then.
+func (p *Plane) Describe(definition string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.definition = definition
 }
 
 // Omit has the next registration answered with these attributes alone.
@@ -286,6 +294,16 @@ func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 		answer(w, map[string]any{"containerInstances": []any{map[string]any{"containerInstanceArn": p.instance(), "status": "ACTIVE", "agentConnected": true}}})
 	case "DescribeClusters":
 		answer(w, map[string]any{"clusters": []any{map[string]string{"status": "ACTIVE"}}})
+	case "DescribeTaskDefinition":
+		p.mu.Lock()
+		definition := p.definition
+		p.mu.Unlock()
+		if definition == "" {
+			w.WriteHeader(http.StatusBadRequest)
+			answer(w, map[string]string{"__type": "AccessDeniedException", "message": "not authorized"})
+			return
+		}
+		answer(w, map[string]json.RawMessage{"taskDefinition": json.RawMessage(definition)})
 	case "GetParameter", "GetSecretValue":
 		p.value(w, body)
 	case "GetAuthorizationToken":

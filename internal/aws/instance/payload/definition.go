@@ -11,7 +11,6 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/aws/instance/wire"
-	"github.com/podtask/podtask/internal/engine/arn"
 )
 
 // Problem is why a task cannot run. Container is empty for the task as a whole.
@@ -71,7 +70,7 @@ type Plan struct {
 func Of(t wire.Task, instance string) (Plan, []Problem) {
 	b := &builder{}
 	d := b.task(t)
-	d["tags"] = []map[string]string{{"key": arn.TagTask, "value": t.ARN}, {"key": arn.TagInstance, "value": instance}, {"key": arn.TagRevision, "value": t.Version}}
+	d["tags"] = tagsOf(t, instance)
 	if len(b.problems) > 0 {
 		return Plan{}, b.problems
 	}
@@ -146,8 +145,8 @@ func (b *builder) task(t wire.Task) object {
 	if len(volumes) > 0 {
 		d["volumes"] = volumes
 	}
-	if t.ExecutionRole != nil && t.ExecutionRole.RoleARN != "" && slices.ContainsFunc(list, isAWSLogs) {
-		b.need(Need{Kind: LogRole, Match: "execution-role:" + t.ExecutionRole.RoleARN})
+	if slices.ContainsFunc(t.Containers, usesAWSLogs) {
+		b.logRole(t)
 	}
 	for _, a := range t.Associations {
 		b.associate(a, list)
@@ -155,9 +154,11 @@ func (b *builder) task(t wire.Task) object {
 	return d
 }
 
-func isAWSLogs(c object) bool {
-	logs, _ := c["logConfiguration"].(object)
-	return logs["logDriver"] == "awslogs"
+// logRole notes that lines are sent with the execution role.
+func (b *builder) logRole(t wire.Task) {
+	if t.ExecutionRole != nil && t.ExecutionRole.RoleARN != "" {
+		b.need(Need{Kind: LogRole, Match: "execution-role:" + t.ExecutionRole.RoleARN})
+	}
 }
 
 // associate gives containers a GPU. Which one podtask decides.

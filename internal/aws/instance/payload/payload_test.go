@@ -2,6 +2,9 @@ package payload
 
 import (
 	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -106,6 +109,85 @@ func TestSettingsThatAreNotKnownAreRefused(t *testing.T) {
 	if _, problems := Of(read(t, container(`"dockerConfig":{"hostConfig":"{\"UsernsMode\":\"\",\"Binds\":null,\"Privileged\":false,\"CpuPeriod\":0}"}`)), ""); len(problems) > 0 {
 		t.Error(problems)
 	}
+}
+
+// Both ways give the same task: the payload alone, and the definition with what the payload overrides.
+func TestADescribedDefinitionGivesTheSameTask(t *testing.T) {
+	t.Parallel()
+	for name, task := range recorded(t) {
+		translated, problems := Of(task, "arn:instance")
+		if len(problems) > 0 {
+			continue // it cannot run either way
+		}
+		var d map[string]any
+		if err := json.Unmarshal(translated.Definition, &d); err != nil {
+			t.Fatal(err)
+		}
+		// The definition was registered before its task was launched, so it has other values of what is overridden.
+		for _, c := range d["containerDefinitions"].([]any) {
+			c := c.(map[string]any)
+			c["environment"] = []any{map[string]string{"name": "OLD", "value": "1"}}
+			c["memory"] = 7
+		}
+		d["tags"], d["taskRoleArn"], d["status"] = nil, "arn:aws:iam::1:role/old", "ACTIVE"
+		text, err := json.Marshal(d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		described, problems := Described(text, task, "arn:instance")
+		if len(problems) > 0 {
+			t.Errorf("%s: %v", name, problems)
+			continue
+		}
+		a, _, errA := taskdef.Parse("task", translated.Definition)
+		b, _, errB := taskdef.Parse("task", described.Definition)
+		if errA == nil && (errB != nil || !reflect.DeepEqual(a, b)) {
+			t.Errorf("%s: %+v\n%+v\n%v", name, a, b, errB)
+		}
+		if len(described.Needs) != len(translated.Needs) {
+			t.Errorf("%s needs %v and %v", name, described.Needs, translated.Needs)
+		}
+	}
+	if _, problems := Described([]byte(`{"containerDefinitions":[{"name":"other"}]}`), wire.Task{Containers: []wire.Container{{Name: "main"}}}, ""); len(problems) != 2 {
+		t.Errorf("another definition: %v", problems)
+	}
+	if _, problems := Described([]byte(`[]`), wire.Task{}, ""); len(problems) != 1 {
+		t.Errorf("no definition: %v", problems)
+	}
+}
+
+// recorded are the tasks of all recorded payloads, and the one with each setting.
+func recorded(t *testing.T) map[string]wire.Task {
+	t.Helper()
+	out := map[string]wire.Task{"whole": read(t, whole)}
+	files, err := filepath.Glob("../testdata/recordings/*.jsonl")
+	if err != nil || len(files) == 0 {
+		t.Fatal("no recordings")
+	}
+	for _, f := range files {
+		text, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for l := range strings.Lines(string(text)) {
+			var line struct {
+				Op   string
+				Body struct {
+					Message struct{ Tasks []json.RawMessage }
+				}
+			}
+			if json.Unmarshal([]byte(l), &line) != nil || line.Op != "PayloadMessage" {
+				continue
+			}
+			for _, raw := range line.Body.Message.Tasks {
+				var task wire.Task
+				if json.Unmarshal(raw, &task) == nil && task.DesiredStatus == "RUNNING" {
+					out[filepath.Base(f)+" "+task.ARN] = task
+				}
+			}
+		}
+	}
+	return out
 }
 
 func TestLogsGoWithTheExecutionRole(t *testing.T) {
