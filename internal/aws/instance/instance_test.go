@@ -635,6 +635,25 @@ func TestAnInstanceThatWasDeregistered(t *testing.T) {
 	})
 }
 
+func TestADamagedRecordKeepsNoOtherTask(t *testing.T) {
+	withLab(t, func(l *lab) {
+		l.join()
+		l.payload("payload-1", 1, simple(1), simple(2))
+		l.kill()
+		files, err := filepath.Glob(filepath.Join(l.config.Dir, "tasks", keyOf(ecsplane.TaskARN(1))+"*"))
+		if err != nil || len(files) != 1 {
+			t.Fatal(files, err)
+		}
+		if err := os.WriteFile(files[0], []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		l.start()
+		l.wait("acs", "open", 2)
+		l.life(2, 0)
+		l.expect(2, "PENDING", "RUNNING", "STOPPED")
+	})
+}
+
 func TestOneProcessIsAnInstance(t *testing.T) {
 	withLab(t, func(l *lab) {
 		l.join()

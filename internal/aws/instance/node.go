@@ -116,9 +116,12 @@ func (n *node) valueDir(arn string) string { return filepath.Join(n.Runtime, "ta
 
 // load starts the workers of recorded tasks.
 func (n *node) load() error {
-	all, err := n.records.all()
+	all, damaged, err := n.records.all()
 	if err != nil {
 		return err
+	}
+	for _, err := range damaged {
+		n.Log.Error("a task of ECS is left alone, as its record cannot be read", "error", err)
 	}
 	for _, rec := range all {
 		w := newTaskWorker(n, rec)

@@ -144,7 +144,7 @@ type Task struct {
 
 // Tasks returns the tasks of the instance.
 func (r *Records) Tasks() ([]Task, error) {
-	all, err := r.all()
+	all, _, err := r.all() // podtask-ecs tells of those that are damaged
 	if err != nil {
 		return nil, err
 	}
@@ -167,26 +167,32 @@ func (r *Records) Tasks() ([]Task, error) {
 	return out, nil
 }
 
-func (r *Records) all() (out []record, err error) {
+// all returns the records of tasks. One that is damaged or of a newer version keeps no other from being
+// read: it stays where it is, and damaged says what is wrong with it.
+func (r *Records) all() (out []record, damaged []error, err error) {
 	keys, err := r.tasks.Keys()
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	for _, key := range keys {
 		text, err := r.tasks.Get(key)
-		if errors.Is(err, fs.ErrNotExist) {
+		switch {
+		case errors.Is(err, fs.ErrNotExist):
 			continue // removed meanwhile
-		}
-		if err != nil {
-			return nil, err
+		case errors.Is(err, state.ErrCorrupt), errors.Is(err, state.ErrFuture):
+			damaged = append(damaged, err)
+			continue
+		case err != nil:
+			return nil, nil, err
 		}
 		var rec record
-		if err := json.Unmarshal(text, &rec); err != nil {
-			return nil, fmt.Errorf("the record of a task, %s: %w", key, err)
+		if err := json.Unmarshal(text, &rec); err != nil || rec.Task.ARN == "" {
+			damaged = append(damaged, fmt.Errorf("the record %s is not one of a task", key))
+			continue
 		}
 		out = append(out, rec)
 	}
-	return out, nil
+	return out, damaged, nil
 }
 
 func (r *Records) put(rec record) error { return put(r.tasks, keyOf(rec.Task.ARN), rec) }
