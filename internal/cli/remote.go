@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect/sshhost"
+	"golang.org/x/sys/unix"
 	xterm "golang.org/x/term"
 )
 
@@ -164,7 +165,7 @@ func (r *remoteCall) onHost(ctx context.Context) (int, error) {
 	signals := make(chan os.Signal, 16)
 	// SIGPIPE is caught so that a closed output is an error of the write, which is passed on.
 	r.p.Notify(signals, append([]os.Signal{syscall.SIGWINCH, syscall.SIGPIPE}, sshhost.PassedSignals...)...)
-	s.Signals = signals
+	s.Signals, s.OutClosed = signals, closedOutput(out)
 	if mode != sshhost.Pipes {
 		req.Size = r.size()
 	}
@@ -180,6 +181,33 @@ func (r *remoteCall) onHost(ctx context.Context) (int, error) {
 		err = errors.Join(err, c.Close())
 	}
 	return code, err
+}
+
+// closedOutput returns a channel that is closed when the reader of a pipe is gone; nil for what is no pipe.
+func closedOutput(w io.Writer) <-chan struct{} {
+	f, ok := w.(*os.File)
+	if !ok {
+		return nil
+	}
+	if info, err := f.Stat(); err != nil || info.Mode()&os.ModeNamedPipe == 0 {
+		return nil
+	}
+	closed := make(chan struct{})
+	go func() { // ends with the reader, or with the process
+		for {
+			fds := []unix.PollFd{{Fd: int32(f.Fd())}}
+			_, err := unix.Poll(fds, -1)
+			switch {
+			case errors.Is(err, unix.EINTR):
+			case err == nil && fds[0].Revents&unix.POLLERR != 0:
+				close(closed)
+				return
+			default:
+				return
+			}
+		}
+	}()
+	return closed
 }
 
 // mode returns what the outputs of the command are.

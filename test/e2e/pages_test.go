@@ -119,7 +119,7 @@ var pages = map[string]page{
 			s := startSSHD(u.t, u.t.TempDir())
 			u.t.Cleanup(s.stop)
 			u.env = append(u.env, "PATH="+filepath.Dir(bed.podtask)+":"+s.path(), "XDG_CONFIG_HOME="+u.t.TempDir())
-			u.box.file("web.json", fmt.Sprintf(`{"family": "web", "containerDefinitions": [{"name": "app", "image": %q, "command": ["/testbox", "write", "/etc/hostname", "--", "sleep", "forever"], "portMappings": [{"containerPort": 80}]}]}`, u.image))
+			u.box.file("web.json", fmt.Sprintf(`{"family": "web", "containerDefinitions": [{"name": "app", "image": %q, "command": ["/testbox", "sleep", "forever"], "portMappings": [{"containerPort": 80}]}]}`, u.image))
 		},
 		special: func(u *tutorial) map[string]func(string) {
 			return map[string]func(string){

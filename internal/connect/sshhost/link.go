@@ -144,6 +144,8 @@ type Streams struct {
 	// Signals are passed on; SIGWINCH sends the Size instead.
 	Signals <-chan os.Signal
 	Size    func() Size
+	// OutClosed is closed when nobody reads Out any more; nil: that is found by the next write.
+	OutClosed <-chan struct{}
 }
 
 // Run runs a command on the other host and returns its exit code. A *LostError means that the
@@ -274,6 +276,11 @@ func passControls(w io.Writer, s Streams, closed <-chan part, done <-chan struct
 				c = control{Size: &size}
 			}
 			if err := writeJSON(w, c); err != nil {
+				return
+			}
+		case <-s.OutClosed:
+			s.OutClosed = nil
+			if err := writeJSON(w, control{Closed: partOutput}); err != nil {
 				return
 			}
 		case p := <-closed:
