@@ -461,7 +461,16 @@ func (p *remoteProcess) resize(s Size) {
 	if p.pty == nil || s.Rows == 0 || s.Columns == 0 {
 		return
 	}
-	if err := pty.Setsize(p.pty, &pty.Winsize{Rows: s.Rows, Cols: s.Columns}); err != nil {
+	// Control keeps the descriptor open meanwhile: the terminal may be closed at the same time.
+	raw, err := p.pty.SyscallConn()
+	if err == nil {
+		var failed error
+		err = raw.Control(func(fd uintptr) {
+			failed = unix.IoctlSetWinsize(int(fd), unix.TIOCSWINSZ, &unix.Winsize{Row: s.Rows, Col: s.Columns})
+		})
+		err = errors.Join(err, failed)
+	}
+	if err != nil {
 		p.log.Debug("set the size of the terminal", "error", err)
 	}
 }
