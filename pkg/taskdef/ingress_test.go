@@ -1,6 +1,7 @@
 package taskdef_test
 
 import (
+	"errors"
 	"strings"
 	"testing"
 	"time"
@@ -144,4 +145,33 @@ func FuzzParseIngress(f *testing.F) {
 			t.Errorf("%s is read back as %v, %v", a, again, err)
 		}
 	})
+}
+
+// A definition has addresses, and each problem of them has its place.
+func TestIngressOfADefinition(t *testing.T) {
+	t.Parallel()
+	doc := func(ingress string) []byte {
+		return []byte(`{"family": "web", "containerDefinitions": [{"name": "app", "image": "localhost/app", "memory": 64, "portMappings": [{"containerPort": 80}]}], "x-podtask": {"ingress": ` + ingress + `}}`)
+	}
+	task, _, err := taskdef.Parse("web.json", doc(`[{"url": "https://app.example.org", "containerName": "app", "containerPort": 80, "maxBody": "10m", "readTimeout": 30}]`))
+	want := taskdef.Ingress{URL: "https://app.example.org", Container: "app", Port: 80, MaxBody: 10 << 20, ReadTimeout: 30 * time.Second}
+	if err != nil || len(task.Extensions.Ingress) != 1 || task.Extensions.Ingress[0] != want {
+		t.Errorf("%+v, %v", task.Extensions.Ingress, err)
+	}
+	for text, place := range map[string]string{
+		`{}`: "/x-podtask/ingress",
+		`[{"url": "https://a.example.org:8443", "containerName": "app", "containerPort": 80}]`:                    "/x-podtask/ingress/0/url",
+		`[{"url": "https://a.example.org", "containerName": "app", "containerPort": 70000}]`:                      "/x-podtask/ingress/0/containerPort",
+		`[{"url": "https://a.example.org", "containerName": "db", "containerPort": 80}]`:                          "/x-podtask/ingress/0",
+		`[{"url": "https://a.example.org", "containerName": "app", "containerPort": 80, "maxBody": "ten"}]`:       "/x-podtask/ingress/0/maxBody",
+		`[{"url": "https://a.example.org", "containerName": "app", "containerPort": 80, "auth": "arn:aws:x"}]`:    "/x-podtask/ingress/0/auth",
+		`[{"url": "https://a.example.org", "containerName": "app", "containerPort": 80, "certificat": "acme"}]`:   "/x-podtask/ingress/0/certificat",
+		`[{"url": "https://a.example.org", "containerName": "app", "containerPort": 80, "readTimeout": 1000000}]`: "/x-podtask/ingress/0/readTimeout",
+	} {
+		_, _, err := taskdef.Parse("web.json", doc(text))
+		var invalid *taskdef.InvalidError
+		if !errors.As(err, &invalid) || invalid.Problems[0].Pointer != place {
+			t.Errorf("%s: %v, want a problem at %s", text, err, place)
+		}
+	}
 }
