@@ -208,3 +208,21 @@ func TestUsers(t *testing.T) {
 		}
 	}
 }
+
+func FuzzUsers(f *testing.F) {
+	f.Add([]byte("# who\nann:secret\r\nbob:x:y\n"))
+	f.Fuzz(func(t *testing.T, secret []byte) {
+		if len(secret) > 100 {
+			return // each user costs time
+		}
+		users, err := routes.Users(secret)
+		if (err == nil) != (len(users) > 0) {
+			t.Errorf("%d users, %v", len(users), err)
+		}
+		for _, u := range users {
+			if u.Name == "" || len(u.Hash) == 0 {
+				t.Errorf("a user %+v", u)
+			}
+		}
+	})
+}
