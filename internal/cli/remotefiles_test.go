@@ -120,6 +120,33 @@ func TestFlagsNameFilesOfThisMachine(t *testing.T) {
 	}
 }
 
+func TestAUnitIsSentWithWhatBelongsToIt(t *testing.T) {
+	t.Parallel()
+	r := newCall(t, "unit", "install", "UNIT")
+	if err := os.Mkdir(filepath.Join(r.dir, "web.task.d"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		r.write(t, "web.task", "[Task]\nDefinition=./web.json\nEnvironmentFile=/etc/there.env\n"), r.write(t, "web.json", "{}"), r.write(t, "web.task.d/a.conf", "[Task]\nTaskName=w\n"),
+	}
+	r.write(t, "other.json", "{}")
+	r.line.args[0] = want[0]
+	if err := sendUnits(r); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range want {
+		if _, ok := r.files[path]; !ok {
+			t.Errorf("%s is not sent", path)
+		}
+	}
+	if len(r.files) != len(want) || r.line.args[0] != "/base"+want[0] {
+		t.Errorf("%v %q", r.files, r.line.args)
+	}
+	if r.line.args[0] = "none.task"; sendUnits(r) == nil {
+		t.Error("a unit that is missing")
+	}
+}
+
 func FuzzSentDocument(f *testing.F) {
 	f.Add([]byte(`{"secrets": [{"valueFrom": "env:HERE"}]}`))
 	f.Add([]byte("a: &a [*a]\n"))
