@@ -120,6 +120,9 @@ func (r *run) Finish(ctx context.Context, d driver.TaskDecision, end driver.End)
 		}
 	}
 	r.removeLeftovers(ctx, d.State, true)
+	if err := r.removeSecrets(ctx, d.State); err != nil {
+		return fmt.Errorf("remove the secrets of task %s: %w", r.owner.id, err)
+	}
 	r.all.Fail.At(failpoint.BeforeErase)
 	if err := r.all.Tasks.Store.Delete(r.owner.id); err != nil {
 		return fmt.Errorf("delete the record of task %s: %w", r.owner.id, err)

@@ -135,6 +135,17 @@ func (r *run) tidyBefore(ctx context.Context, s lifecycle.State, e lifecycle.Eff
 	}
 }
 
+// removeSecrets removes the secrets that the creation of a task has made. Where a pod was made, its removal has removed
+// them.
+func (r *run) removeSecrets(ctx context.Context, s lifecycle.State) error {
+	if s.Sandbox.PodID != "" {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, leftoverLimit)
+	defer cancel()
+	return r.all.Runtime.Secrets.Remove(ctx, s)
+}
+
 // removeLeftovers removes what calls that were cut off have left. What is still there is
 // left to the next sweep.
 func (r *run) removeLeftovers(ctx context.Context, s lifecycle.State, forget bool) {

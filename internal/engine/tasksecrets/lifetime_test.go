@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/testing/enginehost"
+	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
 func TestSecretsLiveAsLongAsAContainerMayStart(t *testing.T) {
@@ -69,5 +70,26 @@ func TestTaskWhoseSecretCannotBeReadIsRefusedWithAllReasons(t *testing.T) {
 	}
 	if strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("the secret is in the error: %v", err)
+	}
+}
+
+// The secrets of a task are made when it is created, so that any process can become its owner; they go with the task
+// also if no pod was made for it.
+func TestSecretsOfATaskWithoutPodGoWithIt(t *testing.T) {
+	t.Parallel()
+	host := enginehost.New(t)
+	e := host.Open()
+	host.Setenv("TOKEN", "from the environment")
+	task := host.Task(nil, enginehost.Fields{"name": "app", "command": "exit 0", "secrets": []any{enginehost.Fields{"name": "TOKEN", "valueFrom": "env:TOKEN"}}})
+	s, err := e.Creator.Create(t.Context(), task, "", enginehost.Unlimited)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if left := host.Podman.Left(s.ID); len(left) == 0 {
+		t.Fatal("the creation makes no secret")
+	}
+	enginehost.Finish(t, e, s.ID, lifecycle.RemoveRequested{By: "test"})
+	if left := host.Podman.Left(s.ID); len(left) > 0 {
+		t.Errorf("after the removal there is %q", left)
 	}
 }
