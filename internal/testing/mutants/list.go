@@ -13,6 +13,8 @@ var (
 	pulls   = check{pkg: "internal/engine/imagestore", tests: "^Test"}
 	cached  = check{pkg: "internal/engine/record", tests: "^(TestTheCacheHasWhatIsRecorded|TestTheCacheReadsWhatIsNewOnly)$"}
 	store   = check{pkg: "internal/state", tests: "Record|Sync|Doubt"}
+
+	instances = check{pkg: "internal/aws/instance", tests: "^TestStatesAreToldInOrderWhateverHappens$"}
 )
 
 // noFiles keeps rapid from writing failures into the source tree.
@@ -271,4 +273,6 @@ var mutants = []mutant{
 	{"a Pod runs with all that protects it or not at all", "internal/kube/kubenode unknownMembers", never, "protective", "", node("TestMembersThatMayProtectAPod")},
 	{"unsafe sysctls are forbidden", "internal/kube/kubenode forbiddenSysctl", never, "safeSysctls allowed", "", node("TestUnsafeSysctlsAreForbidden")},
 	{"a host without limits keeps no Pod away", "internal/kube/kubenode pressures", always, "ConditionNoLimits", "", node("TestNodeSaysThatLimitsCannotBeApplied")},
+	{"a payload is acknowledged before it is recorded", "internal/aws/instance node.add", omit, "records put", "", instances},
+	{"a refused state is dropped", "internal/aws/instance taskWorker.send", always, "code err \"InvalidParameterException\"", "", instances},
 }
