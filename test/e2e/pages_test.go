@@ -97,6 +97,7 @@ var pages = map[string]page{
 					u.web(`"stopTimeout": 3, `)
 					u.typed(line).want(0)
 				},
+				"podtask service create orders orders.json --count 2 --name-as orders:8080": func(string) {}, // TestServiceIsReachedByName
 				// TestServiceLinearPausesAndContinues, TestServiceBlueGreen
 				"podtask service update web --image registry.example.com/web:2 --wait":                                       func(string) {},
 				"podtask service update web web.json --hook smoke@post-test:2m=/usr/local/bin/smoke-test --wait":             func(string) {},
