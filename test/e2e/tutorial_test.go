@@ -98,7 +98,7 @@ func (u *tutorial) special() map[string]func(line string) {
 		"podman login registry.example.com":                     elsewhere,
 		"podtask image resolve registry.example.com/team/app:1": elsewhere,
 		"podtask run --memory 512m --cpus 0.5 hello.yaml":       func(line string) { u.untilCtrlC(line, "HEALTHY") },
-		"podtask init --unit site":                              func(line string) { u.typed(line).want(0); u.written("site.task") },
+		"podtask init --unit site":                              func(line string) { u.typed(line).want(0); u.written("site.task"); u.written("site.yaml") },
 		"podtask unit install site.task": func(line string) {
 			u.typed(line).want(0)
 			u.t.Cleanup(func() {

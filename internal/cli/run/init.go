@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"strings"
 
@@ -25,15 +24,15 @@ func InitCommand(p *command.Program) *cli.Command {
 		Name:      "init",
 		Usage:     "write a commented task definition to start from",
 		ArgsUsage: "[NAME]",
-		Description: `Writes NAME.yaml, or with --unit NAME.task, a unit of systemd that holds the definition. NAME
-is "web" if it is not given. The file works as it is, with a public image.
+		Description: `Writes NAME.yaml, and with --unit also NAME.task, a unit of systemd for it. NAME
+is "web" if it is not given. The files work as they are, with a public image.
 
 Examples:
   podtask init
   podtask init shop && podtask run shop.yaml
   podtask init --unit shop && podtask unit install shop.task`,
 		Flags: []cli.Flag{
-			&cli.BoolFlag{Name: "unit", Usage: "write a .task unit with the definition in it"},
+			&cli.BoolFlag{Name: "unit", Usage: "write a .task unit for the definition, too"},
 			&cli.BoolFlag{Name: "replace", Usage: "replace a file that is there"},
 		},
 		Action: func(c *cli.Context) error { return writeStarter(p.Stdout, p.Stderr, c) },
@@ -51,51 +50,58 @@ func writeStarter(out, errOut io.Writer, c *cli.Context) error {
 	if strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_") != "" || name[0] == '-' || len(name) > 255 {
 		return command.Usagef("init", "%q: a name has letters, digits, - and _", name)
 	}
-	file, text, next := name+".yaml", strings.ReplaceAll(starter, "NAME", name), "podtask run "+name+".yaml"
+	files, next := []starterFile{{name + ".yaml", strings.ReplaceAll(starter, "NAME", name)}}, "podtask run "+name+".yaml"
 	if c.Bool("unit") {
-		file, text, next = name+taskunit.Extension, starterUnit(text), "podtask unit install "+name+taskunit.Extension
+		files = append(files, starterFile{name + taskunit.Extension, fmt.Sprintf(starterUnit, name)})
+		next = "podtask unit install " + name + taskunit.Extension
 	}
-	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
-	if c.Bool("replace") {
-		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	}
-	f, err := os.OpenFile(file, flags, 0o644)
-	if errors.Is(err, fs.ErrExist) {
-		return fmt.Errorf("%s is there already: --replace replaces it", file)
-	}
-	if err != nil {
+	if err := writeAll(files, c.Bool("replace")); err != nil {
 		return err
 	}
-	_, err = f.WriteString(text)
-	if err = errors.Join(err, f.Close()); err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	if _, err := fmt.Fprintln(out, file); err != nil {
-		return err
+	for _, f := range files {
+		if _, err := fmt.Fprintln(out, f.name); err != nil {
+			return err
+		}
 	}
 	fmt.Fprintln(errOut, "next: "+next)
 	return nil
 }
 
-// starterUnit returns a unit that contains a definition. Comments stay; each other line except the last ends
-// with a backslash.
-func starterUnit(definition string) string {
-	lines := strings.Split(strings.TrimRight(definition, "\n"), "\n")
-	var out strings.Builder
-	out.WriteString("# A task as a service of systemd, see podtask.task(5).\n[Task]\nDefinitionText=\\\n")
-	last := len(lines) - 1
-	for strings.HasPrefix(strings.TrimSpace(lines[last]), "#") {
-		last--
-	}
-	for i, line := range lines[:last+1] {
-		switch {
-		case strings.TrimSpace(line) == "":
-			out.WriteString("#\n")
-		case strings.HasPrefix(strings.TrimSpace(line), "#") || i == last:
-			out.WriteString(line + "\n")
-		default:
-			out.WriteString(line + " \\\n")
+// starterFile is a file that init writes.
+type starterFile struct{ name, text string }
+
+// starterUnit is the unit; %s stands for the name of the task.
+const starterUnit = `# A task as a service of systemd, see podtask.task(5).
+[Task]
+Definition=./%s.yaml
+
+[Service]
+Restart=on-failure
+
+[Install]
+WantedBy=default.target
+`
+
+// writeAll writes files. Without replace it writes none if one of them exists.
+func writeAll(files []starterFile, replace bool) error {
+	for _, f := range files {
+		if _, err := os.Lstat(f.name); err == nil && !replace {
+			return fmt.Errorf("%s is there already: --replace replaces it", f.name)
 		}
 	}
-	return out.String() + "\n[Service]\nRestart=on-failure\n\n[Install]\nWantedBy=default.target\n"
+	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL
+	if replace {
+		flags = os.O_WRONLY | os.O_CREATE | os.O_TRUNC
+	}
+	for _, f := range files {
+		file, err := os.OpenFile(f.name, flags, 0o644)
+		if err != nil {
+			return err
+		}
+		_, err = file.WriteString(f.text)
+		if err = errors.Join(err, file.Close()); err != nil {
+			return fmt.Errorf("write %s: %w", f.name, err)
+		}
+	}
+	return nil
 }
