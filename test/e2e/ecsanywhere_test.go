@@ -195,3 +195,51 @@ func podtaskECS(cmd *exec.Cmd) {
 	cmd.Path = os.Getenv("PODTASK_ECS")
 	cmd.Args[0] = cmd.Path
 }
+
+// ECS learns the health of containers and what they use; a service with a health check depends on it.
+func TestTelemetryOfAnInstanceOfECS(t *testing.T) {
+	t.Parallel()
+	i := newECSInstance(t)
+	main := ecsContainer("main", i.testbox(), words("wait /never"), obj{"healthCheckType": "docker", "dockerConfig": obj{
+		"config":     `{"HealthCheck":{"Test":["CMD","/testbox","exists","/well"],"Interval":5000000000,"Timeout":5000000000,"Retries":1,"StartPeriod":0}}`,
+		"hostConfig": `{"NetworkMode":"bridge"}`,
+	}})
+	i.payload("payload-1", 1, obj{"arn": ecsplane.TaskARN(3), "desiredStatus": "RUNNING", "containers": []obj{main}})
+	i.state(3, "RUNNING")
+	i.health(3, "UNHEALTHY")
+	i.tell("ecs-"+filepath.Base(ecsplane.TaskARN(3)), "main", "/well")
+	i.health(3, "HEALTHY")
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := i.plane.Wait(ctx, func([]ecsplane.Event) bool {
+		for _, body := range i.plane.Of("tcs", wire.TypeMetrics) {
+			var m wire.Metrics
+			if err := json.Unmarshal(body, &m); err == nil && len(m.Tasks) == 1 && m.Tasks[0].ARN == ecsplane.TaskARN(3) && m.Tasks[0].Containers[0].CPU != nil {
+				return true
+			}
+		}
+		return false
+	})
+	if err != nil {
+		t.Errorf("no metrics of the task in %s", i.plane.Of("tcs", wire.TypeMetrics))
+	}
+}
+
+// health waits until ECS was told of a status of the container of a task.
+func (i *ecsInstance) health(task int, status string) {
+	i.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	err := i.plane.Wait(ctx, func([]ecsplane.Event) bool {
+		for _, body := range i.plane.Of("tcs", wire.TypeHealth) {
+			var h wire.Health
+			if err := json.Unmarshal(body, &h); err == nil && len(h.Tasks) == 1 && h.Tasks[0].ARN == ecsplane.TaskARN(task) && h.Tasks[0].Containers[0].Status == status {
+				return true
+			}
+		}
+		return false
+	})
+	if err != nil {
+		i.t.Fatalf("task %d is never %s: %s", task, status, i.plane.Of("tcs", wire.TypeHealth))
+	}
+}
