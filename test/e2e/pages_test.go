@@ -25,6 +25,9 @@ var pages = map[string]page{
 		special: func(u *tutorial) map[string]func(string) {
 			return map[string]func(string){
 				"podtask init": func(line string) { u.typed(line).want(0); u.written("web.yaml") },
+				// The demo has these tasks.
+				"podtask run -d --wait=healthy --name shop task.json": func(string) {},
+				"podtask why batch": func(string) {},
 			}
 		},
 	},
@@ -52,6 +55,7 @@ var pages = map[string]page{
 		},
 	},
 	"aws.md":    {special: elsewhere("aws.md")},    // TestAWSCLIReadsTheLinesOfATask
+	"names.md":  {special: elsewhere("names.md")},  // TestServiceIsReachedByName, TestServiceConnect
 	"online.md": {special: elsewhere("online.md")}, // TestIngressServesAService
 	"ci.md":     {given: (*tutorial).pipeline},
 	"coming-from.md": {
