@@ -20,6 +20,18 @@ func Dirs(getenv func(string) string) (stateDir, runtimeDir string, err error) {
 	return stateDir, runtimeDir, errors.Join(stateErr, runtimeErr)
 }
 
+// AgentSocket returns the path of the socket of this user's agent.
+func AgentSocket(getenv func(string) string) (string, error) {
+	stateDir, runtimeDir, err := Dirs(getenv)
+	switch {
+	case runtimeDir != "":
+		return filepath.Join(runtimeDir, "podtask.sock"), nil
+	case stateDir != "":
+		return filepath.Join(stateDir, "run", "podtask.sock"), nil
+	}
+	return "", err
+}
+
 func stateHome(getenv func(string) string) (string, error) {
 	if base := getenv("XDG_STATE_HOME"); filepath.IsAbs(base) {
 		return filepath.Join(base, "podtask"), nil

@@ -22,12 +22,28 @@ type page struct {
 // pages are all pages with commands but the tutorial, and those whose commands other tests run.
 var pages = map[string]page{
 	"../README.md": {
+		given: func(u *tutorial) { u.env = append(u.env, "PODTASK_BUDGET_CPU=1") },
 		special: func(u *tutorial) map[string]func(string) {
 			return map[string]func(string){
 				"podtask init": func(line string) { u.typed(line).want(0); u.written("web.yaml") },
-				// The demo has these tasks.
-				"podtask run -d --wait=healthy --name shop task.json": func(string) {},
-				"podtask why batch": func(string) {},
+				"podtask run -d --wait=healthy --name shop task.json": func(line string) {
+					u.box.file("task.json", fmt.Sprintf(`{"family": "shop", "cpu": "1024", "containerDefinitions": [
+						{"name": "migrate", "image": %[1]q, "command": ["/testbox", "print", "done"], "essential": false},
+						{"name": "server", "image": %[1]q, "portMappings": [{"containerPort": 80}], "dependsOn": [{"containerName": "migrate", "condition": "SUCCESS"}],
+							"healthCheck": {"command": ["CMD", "/testbox", "get", "http://localhost/"], "interval": 5}},
+						{"name": "client", "image": %[1]q, "command": ["/testbox", "sleep", "forever"], "stopTimeout": 2, "dependsOn": [{"containerName": "server", "condition": "HEALTHY"}]}]}`, u.image))
+					u.typed(line).want(0)
+					u.box.file("batch.json", fmt.Sprintf(`{"family": "batch", "cpu": "1024", "containerDefinitions": [{"name": "app", "image": %q}]}`, u.image))
+					u.want(0, "run", "-d", "--name", "batch", "batch.json")
+					u.untilQueued("batch")
+				},
+				"podtask why batch": func(line string) {
+					out := u.typed(line).want(0).out
+					if !strings.Contains(out, " is queued: it waits for 1 vCPU (0 vCPU of 1 vCPU free), which shop (") {
+						u.t.Errorf("it printed %q", out)
+					}
+					u.want(0, "rm", "-f", "batch", "shop")
+				},
 			}
 		},
 	},

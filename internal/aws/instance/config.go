@@ -9,7 +9,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 )
 
-// Config is what an instance is made of.
+// Config has the settings of an instance, and the clients that it calls ECS and the agent with.
 type Config struct {
 	// Cluster is the name of the cluster; empty for the cluster "default", which is then created
 	// where it is missing.

@@ -434,7 +434,7 @@ func (w *taskWorker) see(ctx context.Context, t api.Task, gathered bool) (waitin
 	})
 }
 
-// vanished records the end of a task that somebody has removed.
+// vanished records the end of a task that was removed on this host, with podtask rm for instance.
 func (w *taskWorker) vanished(ctx context.Context) bool {
 	reasons := make(map[string]string)
 	rec, _ := w.get()

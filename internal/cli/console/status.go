@@ -53,9 +53,9 @@ func TaskState(t api.Task, queuedFor string) string {
 }
 
 // TaskHealth returns healthy, unhealthy, or checking while no check has decided; "-" for a task that has no health
-// check or has stopped.
+// check, has stopped, or has no owner, which would run the checks.
 func TaskHealth(t api.Task) string {
-	if t.Status == lifecycle.StatusStopped.String() {
+	if t.Status == lifecycle.StatusStopped.String() || !t.Settled && !t.Owner.Alive {
 		return "-"
 	}
 	switch t.Health {

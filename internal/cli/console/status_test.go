@@ -36,18 +36,22 @@ func TestStateOfATaskInEverydayWords(t *testing.T) {
 
 func TestHealthOfATaskInEverydayWords(t *testing.T) {
 	t.Parallel()
+	alive := api.Owner{PID: 1, Alive: true}
 	checked := []api.Container{{Essential: true, Health: &api.Health{Status: "UNKNOWN"}}}
 	for want, task := range map[string]api.Task{
-		"healthy":   {Status: "RUNNING", Health: "HEALTHY"},
-		"unhealthy": {Status: "RUNNING", Health: "UNHEALTHY"},
-		"checking":  {Status: "RUNNING", Health: "UNKNOWN", Containers: checked},
+		"healthy":   {Status: "RUNNING", Health: "HEALTHY", Owner: alive},
+		"unhealthy": {Status: "RUNNING", Health: "UNHEALTHY", Owner: alive},
+		"checking":  {Status: "RUNNING", Health: "UNKNOWN", Containers: checked, Owner: alive},
 		"-":         {Status: "STOPPED", Health: "HEALTHY", Containers: checked},
 	} {
 		if got := TaskHealth(task); got != want {
 			t.Errorf("%+v: %q, want %q", task, got, want)
 		}
 	}
-	if got := TaskHealth(api.Task{Status: "RUNNING", Health: "UNKNOWN"}); got != "-" {
+	if got := TaskHealth(api.Task{Status: "RUNNING", Health: "UNKNOWN", Owner: alive}); got != "-" {
 		t.Errorf("without a health check: %q", got)
+	}
+	if got := TaskHealth(api.Task{Status: "RUNNING", Health: "HEALTHY"}); got != "-" {
+		t.Errorf("without an owner: %q", got)
 	}
 }

@@ -228,7 +228,7 @@ func (s *setup) ask() error {
 		return nil
 	}
 	if !s.asks {
-		return command.Usagef("host setup", "nobody can be asked here: --yes does all of this without asking")
+		return command.Usagef("host setup", "there is no terminal to ask on: --yes does all of this without asking")
 	}
 	fmt.Fprint(s.out, "Continue? [y/N] ")
 	answer, err := bufio.NewReader(s.in).ReadString('\n')

@@ -68,8 +68,8 @@ func serveCommand(p *command.Program) *cli.Command {
 		Description: `Executes the program podtask-ingress, which is installed beside podtask. It follows the routes
 that the agent writes, and needs no agent to start. Sockets may be passed by systemd.
 
-SIGTERM and SIGINT end it when its requests have finished. SIGHUP starts the program anew,
-perhaps a new version, hands the listeners over, and lets what is under way finish.
+SIGTERM and SIGINT end it when its requests have finished. SIGHUP replaces it with a new process, of
+the installed version, which takes over the listeners; the old process finishes its requests.
 Certificates of public names are obtained from Let's Encrypt: to use it is to agree to its
 terms.
 

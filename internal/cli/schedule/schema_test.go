@@ -3,7 +3,6 @@ package schedule
 import (
 	"bytes"
 	"encoding/json"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +11,7 @@ import (
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
 	"github.com/podtask/podtask/internal/engine/schedule"
+	"github.com/podtask/podtask/internal/testing/schemafile"
 )
 
 // compiled returns the schema of what commands print, or of one of its definitions.
@@ -80,18 +80,5 @@ func TestTheSchemaFitsWhatIsPrinted(t *testing.T) {
 // The schema is a file of the documentation, which editors fetch.
 func TestTheDocumentationHasTheSchema(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join("..", "..", "..", "docs", filepath.Base(schedule.SchemaID))
-	want, err := json.MarshalIndent(schedule.Schema(), "", "    ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, '\n')
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not the schema: %v; UPDATE_GOLDEN=1 writes it", file, err)
-	}
+	schemafile.Check(t, filepath.Join("..", "..", "..", "docs"), schedule.SchemaID, schedule.Schema())
 }

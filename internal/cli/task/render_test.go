@@ -161,7 +161,7 @@ func TestTableOfTasks(t *testing.T) {
 	}
 	const want = `
 NAME                                    STATUS       HEALTH    PORTS                                    IMAGE   AGE
-shop ffffffffffff                       no owner     healthy   0.0.0.0:8080->80/tcp, [::1]:53->53/udp   web:1   2h
+shop ffffffffffff                       no owner     -         0.0.0.0:8080->80/tcp, [::1]:53->53/udp   web:1   2h
 shop eeeeeeeeeeeeeeeeeeeeeeeeeeeeeeee   running      healthy   0.0.0.0:8080->80/tcp, [::1]:53->53/udp   web:1   2h
 shop                                    exited (3)   -                                                  web:1   2h
 `

@@ -25,7 +25,9 @@ type sampleMsg struct {
 	tasks    []Task
 	services []api.Service
 	err      error
-	warning  string
+	// unseen is why services are not known.
+	unseen  error
+	warning string
 	// again: the next sample is taken after Options.Pace.
 	again bool
 }
@@ -53,11 +55,16 @@ type logMsg struct {
 // tickMsg is sent when the next sample is due.
 type tickMsg struct{}
 
+// servicesTimeout is how long a sample waits for the agent, which may hang, while the tasks are there.
+const servicesTimeout = 2 * time.Second
+
 func (w commands) sample(again bool) tea.Cmd {
 	return func() tea.Msg {
 		tasks, err := w.source.Tasks(w.ctx)
-		services, failed := w.source.Services(w.ctx)
-		s := sampleMsg{at: w.options.Now(), tasks: tasks, services: services, err: errors.Join(err, failed), again: again}
+		ctx, cancel := context.WithTimeout(w.ctx, servicesTimeout)
+		services, unseen := w.source.Services(ctx)
+		cancel()
+		s := sampleMsg{at: w.options.Now(), tasks: tasks, services: services, err: err, unseen: unseen, again: again}
 		if w.options.Warning != nil {
 			s.warning = w.options.Warning()
 		}

@@ -66,9 +66,11 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tea.Batch(m.sample(true), m.explain())
 	case sampleMsg:
 		m.now = msg.at
-		m.say(msg.warning, msg.err)
+		m.say(msg.warning, errors.Join(msg.err, msg.unseen))
 		if msg.err == nil {
 			m.list.setTasks(msg.tasks)
+		}
+		if msg.unseen == nil {
 			m.services.set(msg.services)
 		}
 		if msg.again {

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"context"
 	"slices"
 	"strings"
 	"testing"
@@ -126,5 +127,19 @@ func TestHostileServicesDoNotSteerTheTerminal(t *testing.T) {
 		if r := hostile.Steers(text); r != 0 {
 			t.Errorf("%s has %U:\n%q", name, r, text)
 		}
+	}
+}
+
+// An agent that does not answer hides neither the tasks nor the services that were there.
+func TestTasksAreShownWhileTheAgentHangs(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, false)
+	s.Update(sampleMsg{at: noon, tasks: fleet()[:1], unseen: context.DeadlineExceeded})
+	if text := s.text(); !strings.Contains(text, "1 task,") || !strings.Contains(text, "error: ") {
+		t.Errorf("the tasks:\n%s", text)
+	}
+	s.press("tab")
+	if text := s.text(); !strings.Contains(text, "2 services") {
+		t.Errorf("the services:\n%s", text)
 	}
 }

@@ -3,7 +3,6 @@
 package unit
 
 import (
-	"bufio"
 	"bytes"
 	"os"
 	"os/exec"
@@ -12,34 +11,8 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/testing/mototest"
 )
-
-// startMoto starts moto's server and returns its address.
-func startMoto(t *testing.T) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "moto_server", "-H", "127.0.0.1", "-p", "0")
-	out, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Wait() }) // it was killed
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if _, url, ok := strings.Cut(lines.Text(), "Running on "); ok {
-			go func() {
-				for lines.Scan() { // what it says of each request
-				}
-			}()
-			return strings.TrimSpace(url)
-		}
-	}
-	t.Fatal("moto_server does not start")
-	return ""
-}
 
 // A service of moto, read with the real command line of AWS, is imported, registered and imported again without a change.
 func TestMotoServicesAreImported(t *testing.T) {
@@ -48,7 +21,7 @@ func TestMotoServicesAreImported(t *testing.T) {
 			t.Skip(err)
 		}
 	}
-	url, dir := startMoto(t), t.TempDir()
+	url, dir := mototest.Start(t), t.TempDir()
 	environ := func() []string {
 		return append(os.Environ(), "AWS_ACCESS_KEY_ID=a", "AWS_SECRET_ACCESS_KEY=b", "HOME="+dir)
 	}

@@ -388,7 +388,7 @@ func (s *stack) buildService(res *Result, f doctree.Field) *doctree.Node {
 	return def
 }
 
-// onlyPorts leaves of load balancers what podtask has a use for, so that nobody is asked for their ARNs.
+// onlyPorts removes everything but the ports from load balancers, so that import does not ask for their ARNs.
 func (s *stack) onlyPorts(n *doctree.Node) *doctree.Node {
 	if n.Kind != doctree.List {
 		return n

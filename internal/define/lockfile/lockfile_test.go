@@ -1,10 +1,7 @@
 package lockfile_test
 
 import (
-	"bytes"
-	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,6 +9,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/define/lockfile"
+	"github.com/podtask/podtask/internal/testing/schemafile"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -101,20 +99,7 @@ func TestDifferencesOfTwoLocks(t *testing.T) {
 // The schema is a file of the documentation, which editors fetch.
 func TestTheDocumentationHasTheSchema(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join("..", "..", "..", "docs", filepath.Base(lockfile.SchemaID))
-	want, err := json.MarshalIndent(lockfile.Schema(), "", "    ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, '\n')
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not the schema: %v; UPDATE_GOLDEN=1 writes it", file, err)
-	}
+	schemafile.Check(t, filepath.Join("..", "..", "..", "docs"), lockfile.SchemaID, lockfile.Schema())
 }
 
 func FuzzParse(f *testing.F) {

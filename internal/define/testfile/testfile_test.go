@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/define/strictdoc"
 	"github.com/podtask/podtask/internal/define/testfile"
+	"github.com/podtask/podtask/internal/testing/schemafile"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"go.yaml.in/yaml/v3"
 )
@@ -169,20 +169,7 @@ func TestTheSchemaIsThatOfTheParser(t *testing.T) {
 // The schema is a file of the documentation, which editors fetch.
 func TestTheDocumentationHasTheSchema(t *testing.T) {
 	t.Parallel()
-	file := filepath.Join("..", "..", "..", "docs", filepath.Base(testfile.SchemaID))
-	want, err := json.MarshalIndent(testfile.Schema(), "", "    ")
-	if err != nil {
-		t.Fatal(err)
-	}
-	want = append(want, '\n')
-	if os.Getenv("UPDATE_GOLDEN") != "" {
-		if err := os.WriteFile(file, want, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	if got, err := os.ReadFile(file); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("%s is not the schema: %v; UPDATE_GOLDEN=1 writes it", file, err)
-	}
+	schemafile.Check(t, filepath.Join("..", "..", "..", "docs"), testfile.SchemaID, testfile.Schema())
 }
 
 func TestText(t *testing.T) {

@@ -26,7 +26,7 @@ import (
 // Config is how a Proxy works. Zero values stand for the defaults.
 type Config struct {
 	Log *slog.Logger
-	// Access gets a record of each request that has ended; nil: nobody does. It is called concurrently.
+	// Access, if not nil, gets a record of each request that has ended. It is called concurrently.
 	Access func(Record)
 	// SecurePort is where a client that has named another port than 80 is redirected to (443). One that has named
 	// none came by 80, perhaps by a redirect of the host, and is sent to 443.

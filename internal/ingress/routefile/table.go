@@ -34,7 +34,8 @@ type Table struct {
 type Route struct {
 	Service string `json:"service"`
 	taskdef.Ingress
-	// Users may send requests; none: everybody may, unless the ingress has Auth: then nobody may.
+	// Users are the accounts of basic auth. Without any, all requests are served, unless the ingress has Auth: then
+	// none is.
 	Users []User `json:"users,omitempty"`
 	// Groups are the revisions that have healthy copies.
 	Groups []Group `json:"groups,omitempty"`

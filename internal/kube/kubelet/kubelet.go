@@ -305,14 +305,7 @@ func (o *options) agentSocket() (string, error) {
 	if o.socket != "" {
 		return o.socket, nil
 	}
-	stateDir, runtimeDir, err := state.Dirs(o.getenv)
-	switch {
-	case runtimeDir != "":
-		return filepath.Join(runtimeDir, "podtask.sock"), nil
-	case stateDir != "":
-		return filepath.Join(stateDir, "run", "podtask.sock"), nil
-	}
-	return "", err
+	return state.AgentSocket(o.getenv)
 }
 
 // hostAddress returns --node-ip, else the address from which this host reaches others.

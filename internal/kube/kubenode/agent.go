@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 
@@ -41,69 +40,21 @@ type Host interface {
 	Budget(ctx context.Context) (api.Budget, error)
 }
 
-// Socket is the agent behind a socket. It is dialed at the first call, and again while
-// there is no agent. It is safe for concurrent use.
-type Socket struct {
-	path string
-
-	mu     sync.Mutex
-	client *api.Client
-}
+// Socket is the agent behind a socket.
+type Socket struct{ *api.Socket }
 
 // NewSocket returns the agent that serves the socket at path, now or later.
-func NewSocket(path string) *Socket { return &Socket{path: path} }
+func NewSocket(path string) Socket { return Socket{api.NewSocket(path)} }
 
-// Who asks for the end of tasks, as their stopped reasons have it.
+// These stand in the stopped reasons of tasks: "stopped by Kubernetes".
 const (
 	byKubernetes = "Kubernetes"
 	byShutdown   = "the shutdown of the node"
 )
 
-// dial connects once: the client connects again by itself when the agent has restarted.
-func (s *Socket) dial(ctx context.Context) (*api.Client, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.client != nil {
-		return s.client, nil
-	}
-	c, err := api.Dial(ctx, s.path)
-	if err != nil {
-		return nil, err
-	}
-	s.client = c
-	return c, nil
-}
-
-// Tasks implements Agent.
-func (s *Socket) Tasks(ctx context.Context) ([]api.Task, error) {
-	c, err := s.dial(ctx)
-	if err != nil {
-		return nil, err
-	}
-	return c.Tasks(ctx)
-}
-
-// Create implements Agent.
-func (s *Socket) Create(ctx context.Context, t api.NewTask) (api.Task, error) {
-	c, err := s.dial(ctx)
-	if err != nil {
-		return api.Task{}, err
-	}
-	return c.Create(ctx, t)
-}
-
-// Watch implements Agent.
-func (s *Socket) Watch(ctx context.Context, id string, fn func(api.Task) bool) error {
-	c, err := s.dial(ctx)
-	if err != nil {
-		return err
-	}
-	return c.Watch(ctx, id, fn)
-}
-
 // Pod implements Agent.
-func (s *Socket) Pod(ctx context.Context, id string) (*corev1.Pod, error) {
-	c, err := s.dial(ctx)
+func (s Socket) Pod(ctx context.Context, id string) (*corev1.Pod, error) {
+	c, err := s.Client(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -119,8 +70,8 @@ func (s *Socket) Pod(ctx context.Context, id string) (*corev1.Pod, error) {
 }
 
 // Ask implements Agent.
-func (s *Socket) Ask(ctx context.Context, id string, what Request) error {
-	c, err := s.dial(ctx)
+func (s Socket) Ask(ctx context.Context, id string, what Request) error {
+	c, err := s.Client(ctx)
 	if err != nil {
 		return err
 	}
@@ -133,18 +84,9 @@ func (s *Socket) Ask(ctx context.Context, id string, what Request) error {
 	return c.Stop(ctx, id, byKubernetes, what == Kill)
 }
 
-// Version implements Host.
-func (s *Socket) Version(ctx context.Context) (api.Version, error) {
-	c, err := s.dial(ctx)
-	if err != nil {
-		return api.Version{}, err
-	}
-	return c.Version(ctx)
-}
-
 // Budget implements Host.
-func (s *Socket) Budget(ctx context.Context) (api.Budget, error) {
-	c, err := s.dial(ctx)
+func (s Socket) Budget(ctx context.Context) (api.Budget, error) {
+	c, err := s.Client(ctx)
 	if err != nil {
 		return api.Budget{}, err
 	}

@@ -19,7 +19,7 @@ import (
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
 )
 
-// Credentials are those of AWS, valid until Expires; zero: they do not end.
+// Credentials sign calls to AWS. They are valid until Expires, or for ever if it is zero.
 type Credentials struct {
 	AccessKeyID, SecretAccessKey, SessionToken string
 	Expires                                    time.Time
@@ -51,14 +51,14 @@ var (
 // maxAnswer is the most an answer may have, in bytes.
 const maxAnswer = 8 << 20
 
-// limit is how long one call may take.
-const limit = 30 * time.Second
+// callTimeout ends a call that AWS does not answer.
+const callTimeout = 30 * time.Second
 
 // Client makes calls. It is safe for concurrent use.
 type Client struct {
 	// HTTP makes the requests.
 	HTTP *http.Client
-	// Credentials are those of the caller; nil: calls are not signed.
+	// Credentials sign the calls; nil for calls that need no signature.
 	Credentials Provider
 	Region      string
 	// Endpoints are URLs by the names of services; those that are missing are Amazon's.
@@ -165,7 +165,7 @@ type request struct {
 }
 
 func (c *Client) send(ctx context.Context, s Service, operation string, q request) ([]byte, error) {
-	ctx, cancel := context.WithTimeout(ctx, limit)
+	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, q.method, q.address, bytes.NewReader(q.body))
 	if err != nil {

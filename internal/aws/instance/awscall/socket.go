@@ -21,9 +21,9 @@ import (
 const (
 	handshake = 30 * time.Second
 	sending   = 30 * time.Second
-	// silent is how long a web socket may be without a byte.
+	// silent is the time without a byte after which a web socket counts as broken.
 	silent = 3 * time.Minute
-	// maxRefusal is how much of a refused handshake is read.
+	// maxRefusal bounds the error text, in bytes, that is read when a handshake is refused.
 	maxRefusal = 64 << 10
 )
 
@@ -125,7 +125,7 @@ func refusedHandshake(resp *http.Response) error {
 }
 
 // SignFrame puts the signature of a frame of TCS in front of it: header lines and an empty line.
-// Address is that of the web socket, with its query.
+// The address is the URL of the web socket, with its query: the signature covers it.
 func (c *Client) SignFrame(ctx context.Context, address string, frame []byte) ([]byte, error) {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {

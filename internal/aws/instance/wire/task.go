@@ -1,6 +1,6 @@
 package wire
 
-// Task is a task of a Payload. Members that nobody knows are ignored.
+// Task is a task of a Payload. Unknown members are ignored.
 type Task struct {
 	ARN                  string           `json:"arn"`
 	ClusterARN           string           `json:"taskClusterArn,omitempty"`

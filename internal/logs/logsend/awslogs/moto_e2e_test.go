@@ -3,7 +3,6 @@
 package awslogs
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -17,35 +16,9 @@ import (
 
 	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/internal/testing/logstest"
+	"github.com/podtask/podtask/internal/testing/mototest"
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
-
-// moto starts moto's server and returns its address.
-func moto(t *testing.T) string {
-	t.Helper()
-	cmd := exec.CommandContext(t.Context(), "moto_server", "-H", "127.0.0.1", "-p", "0")
-	out, err := cmd.StderrPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = cmd.Wait() }) // it was killed
-	t.Cleanup(func() { _ = cmd.Process.Kill() })
-	lines := bufio.NewScanner(out)
-	for lines.Scan() {
-		if _, url, ok := strings.Cut(lines.Text(), "Running on "); ok {
-			go func() {
-				for lines.Scan() { // what it says of each request
-				}
-			}()
-			return strings.TrimSpace(url)
-		}
-	}
-	t.Fatal("moto_server does not start")
-	return ""
-}
 
 // stored are the texts of a stream, as `aws logs get-log-events` reads them.
 func stored(t *testing.T, url, token string) (texts []string, next string) {
@@ -80,7 +53,7 @@ func stored(t *testing.T, url, token string) (texts []string, next string) {
 // Both have the same events in the end; those of moto are read by `aws logs get-log-events`.
 func TestMotoStoresTheSame(t *testing.T) {
 	t.Parallel()
-	url, own := moto(t), logstest.New()
+	url, own := mototest.Start(t), logstest.New()
 	web := httptest.NewServer(own)
 	t.Cleanup(web.Close)
 	lines := []string{"one", "", "two\r", "a\xffb", "ümläut €", strings.Repeat("x", EventBytes+5), strings.Repeat("y", EventBytes)}
