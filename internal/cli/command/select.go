@@ -113,7 +113,11 @@ func (s Selection) Concurrently(states []lifecycle.State, do func(lifecycle.Stat
 	})}
 	for _, st := range states {
 		wg.Go(func() {
-			id, err := do(st, console.NewProgress(stderr, console.ColorsFor(s.Err, s.Getenv), time.Now(), LastSeq(st)))
+			show := console.NewProgress(stderr, console.ColorsFor(s.Err, s.Getenv), time.Now(), LastSeq(st))
+			if len(states) > 1 {
+				show = show.Of(st.DisplayName())
+			}
+			id, err := do(st, show)
 			mu.Lock()
 			defer mu.Unlock()
 			if err != nil {

@@ -34,6 +34,14 @@ type Progress struct {
 	diskFull bool
 	// short: only transitions of containers are shown, in everyday words.
 	short bool
+	// task stands before the names of containers where the lines of several tasks mix; empty for one task.
+	task string
+}
+
+// Of has each line begin with the name of a task, because lines of other tasks come in between.
+func (p *Progress) Of(task string) *Progress {
+	p.task = task + " "
+	return p
 }
 
 // NewProgress returns a view that begins after the transition numbered after.
@@ -160,8 +168,8 @@ func (p *Progress) line(r row) {
 		since = fmt.Sprintf("%.1fs", max(0, r.at.Sub(p.start)).Seconds())
 	}
 	line := fmt.Sprintf("%*s  %s  %s  %s", timeWidth, since,
-		p.colors.Paint(containerInk(r.container), Pad(r.name, r.width)),
-		p.colors.Paint(r.color, Pad(r.state, p.stateWidth())), p.wrapDetail(r.detail, timeWidth+r.width+p.stateWidth()+3*len("  ")))
+		p.task+p.colors.Paint(containerInk(r.container), Pad(r.name, r.width)),
+		p.colors.Paint(r.color, Pad(r.state, p.stateWidth())), p.wrapDetail(r.detail, timeWidth+len(p.task)+r.width+p.stateWidth()+3*len("  ")))
 	fmt.Fprintln(p.out, strings.TrimRight(line, " "))
 }
 

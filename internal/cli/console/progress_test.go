@@ -26,3 +26,13 @@ func TestProgressShowsWhyARemovalFails(t *testing.T) {
 		t.Errorf("it shows:\n%s", got)
 	}
 }
+
+func TestLinesOfSeveralTasksHaveTheirNames(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	p := NewProgress(&out, false, time.Unix(100, 0), 0).Of("web")
+	p.Show(api.Task{Containers: []api.Container{{Name: "app"}}, History: []api.Transition{{Seq: 1, At: time.Unix(101, 0), Container: "app", Status: "STOPPED"}}})
+	if got := out.String(); got != "    1.0s  web app     STOPPED\n" {
+		t.Errorf("%q", got)
+	}
+}
