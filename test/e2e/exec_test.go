@@ -19,7 +19,7 @@ func TestExecShellOnATerminal(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
 	b.shell()
-	sh := b.onTerminal("exec", "-it", b.family, "--", "sh")
+	sh := b.onTerminal("exec", b.family) // a shell
 	before := sh.settings()
 	sh.see("#")
 	sh.keysIn("stty size\n")

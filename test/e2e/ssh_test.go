@@ -303,6 +303,9 @@ func TestHostBySSHLinkThatBreaks(t *testing.T) {
 			t.Fatal(err)
 		}
 		r := p.wait()
+		if c.terminal { // what it has printed is still on its way to the screen
+			eventually(t, c.name+" to say why it ended", func() bool { return strings.Contains(printed(), "broke") })
+		}
 		if r.code != 125 || !strings.Contains(printed(), "broke") {
 			t.Errorf("%s ended with %d and printed %s", c.name, r.code, printed())
 		}
@@ -331,7 +334,7 @@ func TestHostBySSHCtrlC(t *testing.T) {
 	near.want(0, "rm", far.family)
 
 	far.shell()
-	sh := far.onTerminal("exec", "-it", far.family, "--", "sh")
+	sh := far.onTerminal("exec", far.family) // a shell
 	before := sh.settings()
 	sh.see("#")
 	sh.resize(50, 132)
