@@ -606,6 +606,8 @@ func (n *node) strangers() {
 
 // kills ends each part of the node and of the control plane in turn; the containers continue.
 func (n *node) kills() {
+	// Of two Pods that became ready within seconds of each other a ReplicaSet removes either one: this one stays.
+	n.kubectl("annotate", "pod/"+n.pod(), "controller.kubernetes.io/pod-deletion-cost=100")
 	before := n.containers()
 	same := func(what string) {
 		n.t.Helper()
@@ -658,7 +660,7 @@ func (n *node) beat() {
 		out, _ := n.plane.Kubectl(context.Background(), "", "get", "deployment/web", "-o", "jsonpath={.status.readyReplicas}")
 		return out == "2"
 	})
-	// The newest one goes: the Deployment prefers it.
+	// The new one goes: removing it costs less.
 	n.kubectl("scale", "deployment/web", "--replicas=1")
 	n.untilPods("app=web", 1)
 	eventually(n.t, "one container", func() bool { return len(strings.Fields(n.containers())) == 2 }) // and its infra container
