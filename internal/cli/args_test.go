@@ -35,7 +35,7 @@ func TestArrangePutsFlagsBeforeArguments(t *testing.T) {
 		{"one name for each flag", "run -e A=1 --env B=2 f", "run --env=A=1 --env=B=2 -- f"},
 		{"commas stay", "run -e A=1,2 f", "run --env=A=1,2 -- f"},
 		{"an empty value", "run --name= f", "run --name= -- f"},
-		{"an optional value left out", "run -d --wait f", "run --detach=true --wait=running -- f"},
+		{"an optional value left out", "run -d --wait f", "run --detach=true --wait=steady -- f"},
 		{"an optional value given", "run -d --wait=healthy f", "run --detach=true --wait=healthy -- f"},
 		{"the program's flags anywhere", "ps --log-level debug -a", "--log-level=debug ps --all=true --"},
 		{"an alias of a command", "ls", "ps --"},

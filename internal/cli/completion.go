@@ -281,7 +281,7 @@ func valuesOf(f cli.Flag) []string {
 	case "overlap":
 		return []string{string(schedule.Forbid), string(schedule.Replace), string(schedule.Allow)}
 	case "condition":
-		return []string{string(connect.UntilRunning), string(connect.UntilHealthy), string(connect.UntilStopped)}
+		return []string{string(connect.UntilRunning), string(connect.UntilSteady), string(connect.UntilHealthy), string(connect.UntilStopped)}
 	case "format":
 		return []string{"json", "table"}
 	}

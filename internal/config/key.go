@@ -46,7 +46,7 @@ var keys = []Key{
 	},
 	{
 		Name: "aws-listen", Verb: "agent",
-		Help: "answer clients of Amazon ECS on this loopback address, such as 127.0.0.1:4580; `podtask aws env` prints their key",
+		Help: "answer clients of Amazon ECS on this loopback address, such as 127.0.0.1:4580; podtask aws env prints their key",
 		set:  setAWSListen,
 	},
 	{

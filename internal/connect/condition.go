@@ -19,6 +19,7 @@ type Condition string
 // The conditions.
 const (
 	UntilRunning Condition = "running"
+	UntilSteady  Condition = "steady" // it still runs after steadyTime, or is healthy by a check before
 	UntilHealthy Condition = "healthy"
 	UntilStopped Condition = "stopped"
 )
@@ -26,10 +27,10 @@ const (
 // ParseCondition parses a condition given by a user.
 func ParseCondition(text string) (Condition, error) {
 	switch c := Condition(text); c {
-	case UntilRunning, UntilHealthy, UntilStopped:
+	case UntilRunning, UntilSteady, UntilHealthy, UntilStopped:
 		return c, nil
 	}
-	return "", fmt.Errorf("unknown condition %q: it must be running, healthy or stopped", text)
+	return "", fmt.Errorf("unknown condition %q: it must be running, steady, healthy or stopped", text)
 }
 
 // MissedError reports that a task can no longer meet a condition: it stopped with a failure, or it is
@@ -71,7 +72,7 @@ func (c Condition) Met(t api.Task) (bool, error) {
 			return true, nil
 		}
 		return false, &MissedError{Task: t, what: c}
-	case c == UntilRunning:
+	case c == UntilRunning || c == UntilSteady:
 		return running, nil
 	case c == UntilHealthy:
 		return running && isHealthy(t), nil
@@ -91,13 +92,13 @@ func isChecked(t api.Task) bool {
 	return slices.ContainsFunc(t.Containers, func(c api.Container) bool { return c.Essential && c.Health != nil })
 }
 
-// steadyTime is how long a task must run before it counts as running, unless a health check says more.
+// steadyTime is how long a task must run before it counts as steady, unless a health check says more.
 const steadyTime = time.Second
 
-// Unsteady returns how much longer a task that meets a condition must run before that counts; 0 if it
-// counts now. A program that ends at once was never running in the sense of those who wait.
-func (c Condition) Unsteady(t api.Task, now time.Time) time.Duration {
-	if c != UntilRunning && c != UntilHealthy || t.Status != lifecycle.StatusRunning.String() || c == UntilHealthy && isChecked(t) {
+// unsteady returns how much longer a task that meets a condition must run before that counts; 0 if it
+// counts now. UntilHealthy is UntilSteady for a task without health checks.
+func (c Condition) unsteady(t api.Task, now time.Time) time.Duration {
+	if c != UntilSteady && c != UntilHealthy || t.Status != lifecycle.StatusRunning.String() || isChecked(t) && isHealthy(t) {
 		return 0
 	}
 	return max(0, min(steadyTime, t.StartedAt.Add(steadyTime).Sub(now)))
@@ -145,7 +146,7 @@ func (s *Connector) Await(ctx context.Context, st lifecycle.State, what Conditio
 	if err != nil {
 		return last, err
 	}
-	if wait := what.Unsteady(last, time.Now()); wait > 0 {
+	if wait := what.unsteady(last, time.Now()); wait > 0 {
 		return s.staysRunning(ctx, last, what, wait, show)
 	}
 	return last, nil

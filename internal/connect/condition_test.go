@@ -48,7 +48,7 @@ func TestConditions(t *testing.T) {
 
 func code(n api.ExitCode) *api.ExitCode { return &n }
 
-func TestRunningCountsAfterASecond(t *testing.T) {
+func TestSteadyCountsAfterASecond(t *testing.T) {
 	t.Parallel()
 	now := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 	checked := []api.Container{{Essential: true, Health: &api.Health{Status: "HEALTHY"}}}
@@ -58,15 +58,17 @@ func TestRunningCountsAfterASecond(t *testing.T) {
 		task api.Task
 		want time.Duration
 	}{
-		{"just started", UntilRunning, api.Task{Status: "RUNNING", StartedAt: now}, time.Second},
-		{"half of it", UntilRunning, api.Task{Status: "RUNNING", StartedAt: now.Add(-600 * time.Millisecond)}, 400 * time.Millisecond},
-		{"long ago", UntilRunning, api.Task{Status: "RUNNING", StartedAt: now.Add(-time.Hour)}, 0},
-		{"a clock that was set back", UntilRunning, api.Task{Status: "RUNNING", StartedAt: now.Add(time.Hour)}, time.Second},
-		{"done", UntilRunning, api.Task{Status: "STOPPED", StartedAt: now}, 0},
-		{"healthy by a check", UntilHealthy, api.Task{Status: "RUNNING", StartedAt: now, Containers: checked}, 0},
+		{"just started", UntilSteady, api.Task{Status: "RUNNING", StartedAt: now}, time.Second},
+		{"half of it", UntilSteady, api.Task{Status: "RUNNING", StartedAt: now.Add(-600 * time.Millisecond)}, 400 * time.Millisecond},
+		{"long ago", UntilSteady, api.Task{Status: "RUNNING", StartedAt: now.Add(-time.Hour)}, 0},
+		{"a clock that was set back", UntilSteady, api.Task{Status: "RUNNING", StartedAt: now.Add(time.Hour)}, time.Second},
+		{"running is at once", UntilRunning, api.Task{Status: "RUNNING", StartedAt: now}, 0},
+		{"steady by a check", UntilSteady, api.Task{Status: "RUNNING", Health: "HEALTHY", StartedAt: now, Containers: checked}, 0},
+		{"done", UntilSteady, api.Task{Status: "STOPPED", StartedAt: now}, 0},
+		{"healthy by a check", UntilHealthy, api.Task{Status: "RUNNING", Health: "HEALTHY", StartedAt: now, Containers: checked}, 0},
 		{"healthy without a check", UntilHealthy, api.Task{Status: "RUNNING", StartedAt: now, Containers: checked[:0]}, time.Second},
 	} {
-		if got := tt.what.Unsteady(tt.task, now); got != tt.want {
+		if got := tt.what.unsteady(tt.task, now); got != tt.want {
 			t.Errorf("%s: %s, want %s", tt.name, got, tt.want)
 		}
 	}

@@ -59,7 +59,7 @@ Examples:
 			&cli.BoolFlag{Name: "replace", Usage: "with --name: stop and remove a task of that name first"},
 			&cli.StringFlag{Name: "namespace", Usage: "let the task reach the names of services in the namespace `NAME`"},
 			&cli.BoolFlag{Name: "rm", Usage: "remove the task when it has stopped"},
-			&command.OptionalFlag{StringFlag: &cli.StringFlag{Name: "wait", Usage: "with --detach: wait for `CONDITION` running, healthy or stopped"}, Bare: string(connect.UntilRunning)},
+			&command.OptionalFlag{StringFlag: &cli.StringFlag{Name: "wait", Usage: "with --detach: wait for `CONDITION` running, steady (still running a second later), healthy or stopped"}, Bare: string(connect.UntilSteady)},
 			&cli.DurationFlag{Name: "timeout", Usage: "with --wait: wait no longer than `DURATION` (30s, 5m)", DefaultText: "no limit"},
 			&cli.BoolFlag{Name: "dry-run", Usage: "check the task and this host, and create nothing"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "show no progress"},

@@ -27,7 +27,7 @@ Examples:
   podtask wait web
   podtask wait --condition healthy web`,
 		Flags: append([]cli.Flag{
-			&cli.StringFlag{Name: "condition", Value: string(connect.UntilStopped), Usage: "wait for `CONDITION` stopped, running or healthy"},
+			&cli.StringFlag{Name: "condition", Value: string(connect.UntilStopped), Usage: "wait for `CONDITION` stopped, running, steady (still running a second later) or healthy"},
 		}, command.SelectionFlags("wait for", "wait for all tasks")...),
 		Action: command.WithMachine(p, newWait),
 	}

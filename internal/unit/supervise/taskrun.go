@@ -141,11 +141,6 @@ func (r *taskRun) report(now time.Time) (wait time.Duration) {
 	r.show(t)
 	p := phaseOf(t, r.Ready)
 	line := statusLine(t)
-	if p == ready && !r.announced {
-		if wait = r.Ready.Unsteady(t, now); wait > 0 {
-			p = starting
-		}
-	}
 	if p != stopping && !r.announced && r.updates.onTrial(r.task, st) {
 		var left time.Duration
 		if p, left = r.trial.judge(p, restartsOf(t), now, r.Settle); left > 0 {
