@@ -78,6 +78,52 @@ var pages = map[string]page{
 		given:   (*tutorial).fromElsewhere,
 		special: (*tutorial).importing,
 	},
+	"compose.md": {
+		given: func(u *tutorial) {
+			u.web("")
+			u.box.file(".env", "DB_PASSWORD=plum\n")
+			u.box.file("compose.yaml", fmt.Sprintf(`name: shop
+services:
+  db: {image: %[1]q, environment: {POSTGRES_PASSWORD: "${DB_PASSWORD}"}, volumes: ["data:/data"], healthcheck: {test: [CMD, /testbox, exit, "0"], interval: 2s}}
+  migrate: {image: %[1]q, command: [/testbox, print, done], depends_on: {db: {condition: service_healthy}}}
+  web: {image: %[1]q, ports: ["%[2]d:80"], depends_on: {migrate: {condition: service_completed_successfully}}}
+volumes: {data: {}}
+`, u.image, freePort(u.t)))
+		},
+		special: func(u *tutorial) map[string]func(string) {
+			return map[string]func(string){
+				"podtask unit install shop.task": func(string) {}, // the tutorial installs a unit
+			}
+		},
+	},
+	"develop.md": {
+		given: func(u *tutorial) {
+			if err := os.Mkdir(filepath.Join(u.box.dir, "src"), 0o755); err != nil {
+				u.t.Fatal(err)
+			}
+			u.box.file("src/main", "text")
+			u.box.file("key", "plum")
+			u.shop("")
+		},
+		special: func(u *tutorial) map[string]func(string) {
+			return map[string]func(string){
+				"podtask logs -f shop": func(line string) { u.typed(line).interruptUntilEnded() },
+				"podtask exec shop": func(string) {
+					shell := u.onTerminal("exec", "shop")
+					shell.keysIn("exit 3\n")
+					shell.want(3)
+				},
+				"podtask cp shop:/tmp/profile.out .": func(line string) { u.typed(strings.ReplaceAll(line, "/tmp/profile.out", "/src/main")).want(0) },
+				"podtask run -d --replace --name shop -e MODE=debug -p 9090:8080 shop.yaml": func(line string) {
+					u.typed(strings.ReplaceAll(line, "9090:8080", fmt.Sprintf("%d:80", freePort(u.t))) + " --map-volume source=./src").want(0)
+				},
+				"podtask run -d --replace --name shop --map-secret /shop/key=file:./key shop.yaml": func(line string) {
+					u.shop(`"secrets": [{"name": "KEY", "valueFrom": "/shop/key"}],`)
+					u.typed(line + " --map-volume source=./src").want(0)
+				},
+			}
+		},
+	},
 	"doctor.md": {
 		special: func(u *tutorial) map[string]func(string) {
 			return map[string]func(string){"podtask doctor": func(line string) { u.typed(line).wait() }} // this host may lack something
@@ -92,6 +138,12 @@ var pages = map[string]page{
 	},
 	"importing.md":  {special: elsewhere("importing.md")},  // TestTemplatesBecomeServices and others of teamfiles_test.go
 	"kubernetes.md": {special: elsewhere("kubernetes.md")}, // TestKubernetesOnAHost
+	"install.md": {
+		given: func(u *tutorial) { u.web(""); u.want(0, "run", "-d", "web.json") },
+		special: func(u *tutorial) map[string]func(string) {
+			return map[string]func(string){"podtask doctor": func(line string) { u.typed(line).wait() }}
+		},
+	},
 	"limits.md": {
 		given: func(u *tutorial) { u.web(""); u.want(0, "run", "-d", "--wait=running", "--name", "web", "web.json") },
 		special: func(*tutorial) map[string]func(string) { // TestUpdate... in the virtual machine, which has limits
@@ -205,6 +257,14 @@ var ours = regexp.MustCompile(`^(PODTASK_[A-Z_]+=.* )?podtask|^curl --unix-socke
 func (u *tutorial) web(members string) {
 	u.t.Helper()
 	u.box.file("web.json", fmt.Sprintf(`{"family": "web", "containerDefinitions": [{"name": "app", %s"image": %q, "portMappings": [{"containerPort": 80}]}]}`, members, u.image))
+}
+
+// shop makes the definition of develop.md, with more members for its container.
+func (u *tutorial) shop(members string) {
+	u.t.Helper()
+	u.box.file("shop.yaml", fmt.Sprintf(`{"family": "shop", "containerDefinitions": [{"name": "web", "image": %q, %s "portMappings": [{"containerPort": 80}],
+		"mountPoints": [{"sourceVolume": "source", "containerPath": "/src"}],
+		"healthCheck": {"command": ["CMD", "/testbox", "get", "http://localhost/"], "interval": 5}}], "volumes": [{"name": "source"}]}`, u.image, members))
 }
 
 // pod makes pod.yaml.
