@@ -49,7 +49,10 @@ func TestComposeFilesAreImported(t *testing.T) {
 			for profile := range strings.Lines(text(t, filepath.Join(dir, "profiles"))) {
 				args = append(args, "--profile", strings.TrimSpace(profile))
 			}
-			lost := run(0, append(args, file)...)
+			lost, next, _ := strings.Cut(run(0, append(args, file)...), "Next: ")
+			if want := "podtask run -d --wait=healthy --name " + filepath.Base(dir) + " "; !strings.HasPrefix(next, want) && !strings.HasPrefix(next, "podtask service create") {
+				t.Errorf("the next command is %q, want %q", next, want)
+			}
 			golden := filepath.Join(dir, "lost")
 			if os.Getenv("UPDATE_GOLDEN") != "" && lost != text(t, golden) {
 				if err := os.WriteFile(golden, []byte(lost), 0o644); err != nil {

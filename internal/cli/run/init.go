@@ -63,7 +63,7 @@ func writeStarter(out, errOut io.Writer, c *cli.Context) error {
 			return err
 		}
 	}
-	fmt.Fprintln(errOut, "next: "+next)
+	fmt.Fprintln(errOut, "Next: "+next)
 	return nil
 }
 

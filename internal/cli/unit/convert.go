@@ -201,6 +201,8 @@ func (i importer) run(c *cli.Context, from string) error {
 	}
 	if r.Copies > 1 {
 		report.Commands = append(report.Commands, serviceLine(req.name, report.Files[0].path, r.Result))
+	} else {
+		report.Commands = append(report.Commands, fmt.Sprintf("podtask run -d --wait=healthy --name %s %s", req.name, shellWord(report.Files[0].path)))
 	}
 	return i.finish(c, req, report)
 }
@@ -238,16 +240,20 @@ func (i importer) write(out io.Writer, req importRequest, files []outputFile) er
 // serviceLine returns the command line, for a shell, that runs the replicas of a Compose file as a
 // service.
 func serviceLine(name, file string, r convert.Result) string {
-	if strings.ContainsFunc(file, func(c rune) bool {
-		return !unicode.IsLetter(c) && !unicode.IsDigit(c) && !strings.ContainsRune("/._-+@:,", c)
-	}) {
-		file = "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
-	}
-	line := fmt.Sprintf("podtask service create %s %s --count %d", name, file, r.Copies)
+	line := fmt.Sprintf("podtask service create %s %s --count %d", name, shellWord(file), r.Copies)
 	for _, address := range r.Listen {
 		line += " --listen " + address
 	}
 	return line + " --wait"
+}
+
+// shellWord quotes a file for a shell where that is needed.
+func shellWord(file string) string {
+	plain := func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) || strings.ContainsRune("/._-+@:,", c) }
+	if !strings.ContainsFunc(file, func(c rune) bool { return !plain(c) }) {
+		return file
+	}
+	return "'" + strings.ReplaceAll(file, "'", `'\''`) + "'"
 }
 
 // sameFile reports whether two paths are those of one file.
