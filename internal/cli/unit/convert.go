@@ -249,7 +249,9 @@ func serviceLine(name, file string, r convert.Result) string {
 
 // shellWord quotes a file for a shell where that is needed.
 func shellWord(file string) string {
-	plain := func(c rune) bool { return unicode.IsLetter(c) || unicode.IsDigit(c) || strings.ContainsRune("/._-+@:,", c) }
+	plain := func(c rune) bool {
+		return unicode.IsLetter(c) || unicode.IsDigit(c) || strings.ContainsRune("/._-+@:,", c)
+	}
 	if !strings.ContainsFunc(file, func(c rune) bool { return !plain(c) }) {
 		return file
 	}
