@@ -41,7 +41,7 @@ type member struct {
 // members answers every member of a task definition: the input of
 // RegisterTaskDefinition, and the read-only ones of DescribeTaskDefinition. To
 // honor one more, change its row here and decode it in decode.go. The tests
-// hold the table against the ECS model and write docs/task-definition.md from it.
+// hold the table against the ECS model and write docs/task-definition.md and task-definition-members.md from it.
 var members = []member{
 	{"family", honoured, "1 to 255 letters, digits, hyphens and underscores", nil},
 	{"networkMode", honoured, "`bridge` (default), `awsvpc`, `host` or `none`", nil},

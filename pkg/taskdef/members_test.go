@@ -182,34 +182,57 @@ func TestTableKnowsTheWholeModel(t *testing.T) {
 	}
 }
 
-const docFile = "../../docs/task-definition.md"
-
-func TestDocumentationHoldsTheTable(t *testing.T) {
+func TestDocumentationHoldsTheTables(t *testing.T) {
 	t.Parallel()
-	const begin, end = "<!-- members: begin -->\n", "<!-- members: end -->"
-	doc, err := os.ReadFile(docFile)
-	if err != nil {
-		t.Fatal(err)
+	for _, c := range []struct{ file, part, want string }{
+		{"../../docs/task-definition.md", "not honored", membersNotHonored()},
+		{"../../docs/task-definition-members.md", "members", memberTables()},
+	} {
+		begin, end := "<!-- "+c.part+": begin -->\n", "<!-- "+c.part+": end -->"
+		doc, err := os.ReadFile(c.file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		head, rest, ok := strings.Cut(string(doc), begin)
+		_, tail, ok2 := strings.Cut(rest, end)
+		if !ok || !ok2 {
+			t.Fatalf("%s has no markers for the table", c.file)
+		}
+		golden(t, c.file, head+begin+c.want+end+tail)
 	}
-	head, rest, ok := strings.Cut(string(doc), begin)
-	_, tail, ok2 := strings.Cut(rest, end)
-	if !ok || !ok2 {
-		t.Fatalf("%s has no markers for the table", docFile)
+}
+
+// answerWords are those of the documentation.
+var answerWords = [...]string{honoured: "honored", ignored: "accepted", warned: "accepted with a warning", needed: "needs a flag or a rule", refused: "refused"}
+
+// membersNotHonored writes the rows that a reader looks for first.
+func membersNotHonored() string {
+	var b strings.Builder
+	b.WriteString("\n| member | answer | |\n|---|---|---|\n")
+	for _, m := range members {
+		if m.answer != honoured && m.answer != ignored {
+			fmt.Fprintf(&b, "| `%s` | %s | %s |\n", m.path, answerWords[m.answer], m.note)
+		}
 	}
-	golden(t, docFile, head+begin+memberTables()+end+tail)
+	for _, m := range overrideMembers {
+		if m.answer != honoured && m.answer != ignored {
+			fmt.Fprintf(&b, "| override: `%s` | %s | %s |\n", m.path, answerWords[m.answer], m.note)
+		}
+	}
+	b.WriteString("\n")
+	return b.String()
 }
 
 // memberTables writes the rows as Markdown, after how many have which answer.
 func memberTables() string {
-	words := [...]string{honoured: "honored", ignored: "accepted", warned: "accepted with a warning", needed: "needs a flag or a rule", refused: "refused"}
 	var b strings.Builder
 	count := func(rows []member) string {
-		var n [len(words)]int
+		var n [len(answerWords)]int
 		for _, m := range rows {
 			n[m.answer]++
 		}
 		var parts []string
-		for a, w := range words {
+		for a, w := range answerWords {
 			if n[a] > 0 {
 				parts = append(parts, fmt.Sprintf("%d %s", n[a], w))
 			}
@@ -221,7 +244,7 @@ func memberTables() string {
 		fmt.Fprintf(&b, "\n### %s\n\n| member | answer | |\n|---|---|---|\n", title)
 		for _, m := range rows {
 			if in(m.path) {
-				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.TrimPrefix(m.path, trim), words[m.answer], m.note)
+				fmt.Fprintf(&b, "| `%s` | %s | %s |\n", strings.TrimPrefix(m.path, trim), answerWords[m.answer], m.note)
 			}
 		}
 	}

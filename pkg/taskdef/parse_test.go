@@ -15,7 +15,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
-var update = flag.Bool("update", false, "rewrite the .want files and docs/task-definition.md")
+var update = flag.Bool("update", false, "rewrite the .want files and docs/task-definition-members.md")
 
 // fixtures runs f for each document of a folder of testdata.
 func fixtures(t *testing.T, dir string, f func(t *testing.T, name string, src []byte)) {

@@ -37,7 +37,7 @@ const (
 )
 
 // rules treat every member of a Pod. The tests hold the table against k8s.io/api and
-// write docs/pods.md from it.
+// write docs/pods.md and docs/pod-members.md from it.
 var rules = []rule{
 	{"Pod.apiVersion", honored, "`v1`", nil},
 	{"Pod.kind", honored, "`Pod`", nil},

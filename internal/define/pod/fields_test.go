@@ -158,17 +158,35 @@ func TestQuantitiesAreThoseOfKubernetes(t *testing.T) {
 	}
 }
 
-// titles are the sections of docs/pods.md, in their order.
-var titles = []struct {
-	treatment treatment
-	word      string
-}{{honored, "honored"}, {warned, "warning"}, {needed, "needed"}, {refused, "refused"}, {ignored, "ignored"}}
+// words are those of the documentation for the treatments.
+var words = map[treatment]string{honored: "honored", warned: "warning", needed: "needed", refused: "refused", ignored: "ignored"}
 
-// TestDocumentation writes the table of docs/pods.md with -update, and holds it against
-// the rules without.
+// TestDocumentation writes the tables of docs/pods.md and docs/pod-members.md with -update, and holds
+// them against the rules without.
 func TestDocumentation(t *testing.T) {
 	t.Parallel()
-	const path, begin, end = "../../../docs/pods.md", "<!-- members -->\n", "<!-- end of members -->\n"
+	var all, others strings.Builder
+	others.WriteString("\n| member | | |\n|---|---|---|\n")
+	last := ""
+	for _, r := range rules {
+		typ, name, _ := strings.Cut(r.member, ".")
+		if typ != last {
+			fmt.Fprintf(&all, "\n### %s\n\n| member | | |\n|---|---|---|\n", typ)
+			last = typ
+		}
+		fmt.Fprintf(&all, "| `%s` | %s | %s |\n", name, words[r.treatment], r.note)
+		if r.treatment != honored && r.treatment != ignored {
+			fmt.Fprintf(&others, "| %s `%s` | %s | %s |\n", typ, name, words[r.treatment], r.note)
+		}
+	}
+	holds(t, "../../../docs/pod-members.md", "members", all.String())
+	holds(t, "../../../docs/pods.md", "not honored", others.String())
+}
+
+// holds compares a part of a page with a text, or with -update writes it.
+func holds(t *testing.T, path, part, text string) {
+	t.Helper()
+	begin, end := "<!-- "+part+" -->\n", "<!-- end of "+part+" -->\n"
 	src, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)
@@ -176,25 +194,9 @@ func TestDocumentation(t *testing.T) {
 	head, rest, ok := strings.Cut(string(src), begin)
 	_, tail, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("%s has no table", path)
+		t.Fatalf("%s has no part %q", path, part)
 	}
-	var b strings.Builder
-	last := ""
-	for _, r := range rules {
-		typ, name, _ := strings.Cut(r.member, ".")
-		if typ != last {
-			fmt.Fprintf(&b, "\n### %s\n\n| member | | |\n|---|---|---|\n", typ)
-			last = typ
-		}
-		i := slices.IndexFunc(titles, func(s struct {
-			treatment treatment
-			word      string
-		}) bool {
-			return s.treatment == r.treatment
-		})
-		fmt.Fprintf(&b, "| `%s` | %s | %s |\n", name, titles[i].word, r.note)
-	}
-	want := head + begin + b.String() + "\n" + end + tail
+	want := head + begin + text + "\n" + end + tail
 	if *update {
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
