@@ -31,7 +31,7 @@ type interference struct {
 }
 
 // What a user does to a task with Podman's own commands, and what becomes of it:
-// docs/interference.md, line by line.
+// docs/dev/interference.md, line by line.
 func TestInterference(t *testing.T) {
 	t.Parallel()
 	for _, tt := range []interference{
