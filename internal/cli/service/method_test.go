@@ -2,7 +2,6 @@ package service
 
 import (
 	"encoding/json"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -100,12 +99,12 @@ func TestRolloutLine(t *testing.T) {
 			Hooks: []api.HookCall{{Hook: "smoke", Status: "IN_PROGRESS", StartedAt: at.Add(-12 * time.Second), ExpiresAt: at.Add(48 * time.Second)}, {Hook: "old", Status: "SUCCEEDED"}},
 		}}},
 	}
-	want := "web · web:2 1/3 healthy · web:1 3/3 healthy · PRODUCTION_TRAFFIC_SHIFT · hook smoke, 12s of 1m0s · 5 % shifted · 1m30s left"
+	want := "web · web:2 1/3 healthy · old web:1 3/3 healthy · PRODUCTION_TRAFFIC_SHIFT · hook smoke, 12s of 1m0s · 5 % shifted · 1m30s left"
 	if got := rolloutLine(s, at); got != want {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 	s.History[0].FinishedAt = at
-	if got, want := rolloutLine(s, at), "web · web:2 1/3 healthy · web:1 3/3 healthy · in_progress"; got != want {
+	if got, want := rolloutLine(s, at), "web · web:2 1/3 healthy · old web:1 3/3 healthy · in progress"; got != want {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 }
@@ -120,12 +119,44 @@ func TestTheLineMovesOnATerminal(t *testing.T) {
 	if got, want := out.String(), "\ra long line\rshort      \n"; got != want {
 		t.Errorf("%q, want %q", got, want)
 	}
-	out.Reset()
-	f = &follower{out: &out}
-	s := api.Service{Deployments: []api.Deployment{{}}, Events: []api.ServiceEvent{{ID: 1, Message: "one"}, {ID: 2, Message: "two"}}}
-	f.show(s, time.Now())
-	f.show(s, time.Now())
-	if got := strings.Fields(out.String()); !slices.Equal(got, []string{"one", "two"}) {
-		t.Errorf("%q", got)
+}
+
+func TestStepsAreLinesWithoutATerminal(t *testing.T) {
+	t.Parallel()
+	var out strings.Builder
+	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	s := api.Service{
+		ServiceName: "web", Deployments: []api.Deployment{{Status: "PRIMARY", TaskDefinition: "web:2", DesiredCount: 2, PendingCount: 2, RolloutState: "IN_PROGRESS"}},
+		Tasks: []api.ServiceTask{{ID: "a", Name: "web-1", Phase: "STOPPED", Reason: "of an earlier command"}, {ID: "b", Name: "web-2", Phase: "LIVE"}},
+	}
+	f := newFollower(&out, false, s, at)
+	f.show(s, at)
+	f.show(s, at.Add(time.Second)) // nothing has changed
+	s.Tasks[1].Phase, s.Tasks[1].Reason = "STOPPING", "app exited with 3"
+	s.Deployments[0].HealthyCount = 1
+	f.show(s, at.Add(2*time.Second))
+	want := "    0.0s  web · web:2 0/2 healthy · in progress\n    2.0s  web-2 stops: app exited with 3\n    2.0s  web · web:2 1/2 healthy · in progress\n"
+	if got := out.String(); got != want {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
+func TestCopiesHaveTheWordsOfPs(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		task api.ServiceTask
+		want string
+	}{
+		{api.ServiceTask{Phase: "WANTED"}, "starting -"},
+		{api.ServiceTask{Phase: "LIVE", Health: "UNKNOWN"}, "starting unknown"},
+		{api.ServiceTask{Phase: "LIVE", Health: "UNKNOWN", Healthy: true}, "running -"},
+		{api.ServiceTask{Phase: "LIVE", Health: "HEALTHY", Healthy: true}, "running healthy"},
+		{api.ServiceTask{Phase: "LIVE", Health: "UNHEALTHY"}, "running unhealthy"},
+		{api.ServiceTask{Phase: "STOPPING", Health: "HEALTHY"}, "stopping -"},
+		{api.ServiceTask{Phase: "STOPPED"}, "stopped -"},
+	} {
+		if got := copyStatus(c.task) + " " + copyHealth(c.task); got != c.want {
+			t.Errorf("%+v: %q, want %q", c.task, got, c.want)
+		}
 	}
 }

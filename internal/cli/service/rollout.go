@@ -12,14 +12,28 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 )
 
-// follower shows what a service does while a command waits for it: its events, or on a terminal one line
-// that moves.
+// follower shows what a service does while a command waits for it: on a terminal one line that moves,
+// else a line for each step and for each copy that stops by itself.
 type follower struct {
 	out    io.Writer
 	moving bool
-	shown  int // the id of the latest event
-	width  int // of the line that is there
+	begun  time.Time
+	last   string          // the latest step
+	ended  map[string]bool // the copies, by ID, whose end was told or seen before
+	width  int             // of the line that is there
 }
+
+// newFollower returns a follower that tells of what comes after a state of the service.
+func newFollower(out io.Writer, moving bool, before api.Service, now time.Time) *follower {
+	f := &follower{out: out, moving: moving, begun: now, ended: map[string]bool{}}
+	for _, t := range before.Tasks {
+		f.ended[t.ID] = isEnding(t)
+	}
+	return f
+}
+
+// isEnding reports whether a copy has stopped, or is being stopped.
+func isEnding(t api.ServiceTask) bool { return t.Phase != "WANTED" && t.Phase != "LIVE" }
 
 // follow shows a service until fn returns false, ctx ends or the service is gone.
 func (f *follower) follow(ctx context.Context, client *api.Client, name string, fn func(api.Service) bool) error {
@@ -59,15 +73,27 @@ func (f *follower) follow(ctx context.Context, client *api.Client, name string, 
 
 // show shows the state of a service at a time.
 func (f *follower) show(s api.Service, at time.Time) {
-	for _, e := range s.Events {
-		if e.ID > f.shown && !f.moving {
-			fmt.Fprintln(f.out, term.Line(e.Message))
-		}
-		f.shown = max(f.shown, e.ID)
-	}
 	if f.moving {
 		f.draw(rolloutLine(s, at))
+		return
 	}
+	for _, t := range s.Tasks {
+		if isEnding(t) && !f.ended[t.ID] {
+			f.ended[t.ID] = true
+			if t.Reason != "" {
+				f.tell(at, t.Name+" stops: "+term.Line(t.Reason))
+			}
+		}
+	}
+	if step := rolloutLine(s, time.Time{}); step != f.last {
+		f.last = step
+		f.tell(at, step)
+	}
+}
+
+// tell prints a line with the time since the beginning.
+func (f *follower) tell(at time.Time, text string) {
+	fmt.Fprintf(f.out, "%7.1fs  %s\n", max(0, at.Sub(f.begun).Seconds()), text)
 }
 
 // draw puts a line in the place of the one before.
@@ -91,7 +117,7 @@ func (f *follower) end() {
 }
 
 // rolloutLine says in one line how far a service is: the stage, the healthy copies of each revision, the
-// part of the connections that the new one has, and the time that is left.
+// part of the connections that the new one has, and the time that is left, unless at is zero.
 func rolloutLine(s api.Service, at time.Time) string {
 	var p *api.DeploymentProgress
 	if n := len(s.History); n > 0 && s.History[n-1].FinishedAt.IsZero() {
@@ -100,11 +126,15 @@ func rolloutLine(s api.Service, at time.Time) string {
 	parts := []string{s.ServiceName}
 	for _, d := range s.Deployments {
 		if d.Status == "PRIMARY" || d.RunningCount+d.PendingCount > 0 {
-			parts = append(parts, fmt.Sprintf("%s %d/%d healthy", term.Line(d.TaskDefinition), d.HealthyCount, max(d.DesiredCount, d.RunningCount+d.PendingCount)))
+			part := fmt.Sprintf("%s %d/%d healthy", term.Line(d.TaskDefinition), d.HealthyCount, max(d.DesiredCount, d.RunningCount+d.PendingCount))
+			if d.Status != "PRIMARY" {
+				part = "old " + part
+			}
+			parts = append(parts, part)
 		}
 	}
 	if p == nil {
-		parts = append(parts, strings.ToLower(s.Deployments[0].RolloutState))
+		parts = append(parts, rolloutWord(s.Deployments[0].RolloutState))
 		return strings.Join(parts, " · ")
 	}
 	stage := p.Stage
@@ -117,17 +147,24 @@ func rolloutLine(s api.Service, at time.Time) string {
 		case "AWAITING_ACTION":
 			parts = append(parts, "paused ("+h.Hook+")")
 		case "IN_PROGRESS":
-			parts = append(parts, "hook "+h.Hook+", "+console.Span(at.Sub(h.StartedAt))+" of "+console.Span(h.ExpiresAt.Sub(h.StartedAt)))
+			part := "hook " + h.Hook
+			if !at.IsZero() {
+				part += ", " + console.Span(at.Sub(h.StartedAt)) + " of " + console.Span(h.ExpiresAt.Sub(h.StartedAt))
+			}
+			parts = append(parts, part)
 		}
 	}
 	if s.DeploymentConfiguration.Strategy != "ROLLING" || p.Percent > 0 {
 		parts = append(parts, fmt.Sprintf("%g %% shifted", p.Percent))
 	}
-	if left := p.Until.Sub(at); !p.Until.IsZero() && left > 0 {
+	if left := p.Until.Sub(at); !at.IsZero() && !p.Until.IsZero() && left > 0 {
 		parts = append(parts, console.Span(left)+" left")
 	}
 	return strings.Join(parts, " · ")
 }
+
+// rolloutWord is the everyday word for the state of a deployment: "in progress", "completed" or "failed".
+func rolloutWord(state string) string { return strings.ReplaceAll(strings.ToLower(state), "_", " ") }
 
 // rolloutCell is how far a service is, in a list.
 func rolloutCell(s api.Service) string {

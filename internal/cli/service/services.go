@@ -491,7 +491,7 @@ func (k serviceCall) reportError(verb, name string, err error) error {
 	return fmt.Errorf("service %s %s: %w", verb, name, err)
 }
 
-// waitSteady waits with --wait until all copies are healthy, and prints the events of the service.
+// waitSteady waits with --wait until all copies are healthy, and shows how far it is.
 func (k serviceCall) waitSteady(ctx context.Context, s, before api.Service) error {
 	if !k.wait {
 		return nil
@@ -500,7 +500,7 @@ func (k serviceCall) waitSteady(ctx context.Context, s, before api.Service) erro
 	defer cancel()
 	name, last := s.ServiceName, s
 	rolling := s.Deployments[0].ID
-	f := &follower{out: k.errOut, moving: console.CanMoveCursor(k.errOut, k.getenv), shown: lastEvent(before)}
+	f := newFollower(k.errOut, console.CanMoveCursor(k.errOut, k.getenv), before, time.Now())
 	err := f.follow(ctx, k.client, name, func(now api.Service) bool {
 		last = now
 		return !now.Steady && now.Deployments[0].RolloutState != "FAILED"
@@ -519,13 +519,6 @@ func (k serviceCall) waitSteady(ctx context.Context, s, before api.Service) erro
 		return fmt.Errorf("service %s is back at %s: %s", name, d.TaskDefinition, cmp.Or(d.RolloutStateReason, "it was changed meanwhile"))
 	}
 	return nil
-}
-
-func lastEvent(s api.Service) int {
-	if len(s.Events) == 0 {
-		return 0
-	}
-	return s.Events[len(s.Events)-1].ID
 }
 
 func (k serviceCall) rm(ctx context.Context, names []string) error {
@@ -591,14 +584,33 @@ func (k serviceCall) ps(ctx context.Context, names []string) error {
 	})
 	type task = api.ServiceTask
 	return command.Listing[task]{Items: tasks, ID: func(t task) string { return t.ID }, Columns: []command.Column[task]{
-		{Head: "ID", Cell: func(t task) string { return lifecycle.ShortID(t.ID) }},
 		{Head: "NAME", Cell: func(t task) string { return t.Name }},
+		{Head: "STATUS", Cell: copyStatus},
+		{Head: "HEALTH", Cell: copyHealth},
 		{Head: "DEPLOYMENT", Cell: func(t task) string { return t.Deployment }},
-		{Head: "PHASE", Cell: func(t task) string { return t.Phase }},
-		{Head: "HEALTHY", Cell: func(t task) string { return strconv.FormatBool(t.Healthy) }},
+		{Head: "ID", Wide: true, Cell: func(t task) string { return lifecycle.ShortID(t.ID) }},
 		{Head: "CREATED", Cell: func(t task) string { return console.Ago(time.Now(), t.CreatedAt) }, Order: func(a, b task) int { return b.CreatedAt.Compare(a.CreatedAt) }},
 		{Head: "REASON", Cell: func(t task) string { return t.Reason }},
 	}}.Print(k.out, k.c)
+}
+
+// copyStatus is the everyday word for what a copy does.
+func copyStatus(t api.ServiceTask) string {
+	switch {
+	case t.Phase == "LIVE" && (t.Healthy || t.Health == "UNHEALTHY"):
+		return "running"
+	case t.Phase == "LIVE" || t.Phase == "WANTED":
+		return "starting"
+	}
+	return strings.ToLower(t.Phase)
+}
+
+// copyHealth is the health of a copy that runs; "-" if nothing checks it.
+func copyHealth(t api.ServiceTask) string {
+	if t.Phase != "LIVE" || t.Health == "" || t.Health == "UNKNOWN" && t.Healthy {
+		return "-"
+	}
+	return strings.ToLower(t.Health)
 }
 
 func (k serviceCall) history(ctx context.Context, names []string) error {
