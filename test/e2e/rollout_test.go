@@ -122,10 +122,13 @@ func TestServiceCanaryIsRolledBackByAHook(t *testing.T) {
 	b.want(0, "service", "create", b.family, b.define(served("one")), fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at), "--strategy=canary", "--canary-percent=10", "--canary-bake=1m", "--wait", "--timeout=4m")
 	failing := b.script("verify", "echo 'error rate 7 %' >&2\nexit 1\n")
 	r := b.want(125, "service", "update", b.family, b.define(served("two")), "--hook=verify@production:1m="+failing, "--wait", "--timeout=4m")
-	for _, want := range []string{"gets 10 % of the connections", "gets 0 % of the connections", "PRODUCTION_TRAFFIC_SHIFT hooks failed: verify", "error rate 7 %", "is back at " + b.family + ":1"} {
+	for _, want := range []string{"10 % shifted", "on the way back", "PRODUCTION_TRAFFIC_SHIFT hooks failed: verify", "error rate 7 %", "is back at " + b.family + ":1"} {
 		if !strings.Contains(r.err, want) {
 			t.Errorf("%q is missing in:\n%s", want, r.err)
 		}
+	}
+	if events := b.want(0, "service", "events", b.family).out; !strings.Contains(events, "gets 0 % of the connections") {
+		t.Errorf("the events are:\n%s", events)
 	}
 	wantGreeting(t, at, "one")
 	if table := b.want(0, "service", "history", b.family).out; !strings.Contains(table, "CANARY") || !strings.Contains(table, "ROLLBACK_SUCCESSFUL") {
