@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/podtask/podtask/internal/engine/record"
@@ -104,6 +103,8 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 		candidates = o.contextNames(true)
 	case flag != nil:
 		candidates = valuesOf(flag)
+	case strings.HasPrefix(word, "--") && strings.Contains(word, "="):
+		candidates = attachedValues(app, cmd, word)
 	case strings.HasPrefix(word, "-"):
 		candidates = flagNames(app, cmd)
 	case len(commands) > 0 && len(arguments) == 0:
@@ -264,28 +265,6 @@ func parseWords(app *cli.App, words []string) (path []*cli.Command, arguments []
 		}
 	}
 	return a.path, arguments, flag
-}
-
-// valuesOf returns the values of a flag that has a fixed set of them.
-func valuesOf(f cli.Flag) []string {
-	for _, k := range config.Keys() {
-		if slices.Contains(f.Names(), k.Name) {
-			return k.Values
-		}
-	}
-	switch f.Names()[0] {
-	case "protocol":
-		return []string{"tcp", "udp"}
-	case "direction":
-		return []string{fault.Ingress, fault.Egress}
-	case "overlap":
-		return []string{string(schedule.Forbid), string(schedule.Replace), string(schedule.Allow)}
-	case "condition":
-		return []string{string(connect.UntilRunning), string(connect.UntilSteady), string(connect.UntilHealthy), string(connect.UntilStopped)}
-	case "format":
-		return []string{"json", "table"}
-	}
-	return nil
 }
 
 func flagNames(app *cli.App, cmd *cli.Command) (names []string) {

@@ -26,6 +26,15 @@ func TestCompletion(t *testing.T) {
 		{"--log-level ", "debug info warn error"},
 		{"run --pull o", "once"},
 		{"wait --condition h", "healthy"},
+		{"run --wait=h", "--wait=healthy"},
+		{"run --pull=o", "--pull=once"},
+		{"run --name=", ""},
+		{"run --progress ", "auto plain json none"},
+		{"ps -o ", "table wide json yaml"},
+		{"validate --format ", "json yaml github sarif"},
+		{"plan --format d", "dot"},
+		{"ps --filter f", "family="},
+		{"service update --strategy b", "blue-green"},
 		{"run ", ""},
 		{"completion ", "bash zsh fish"},
 		{"nonsense x", ""},
@@ -76,8 +85,8 @@ func TestBashCompletionAsksForTheWordsOfTheLine(t *testing.T) {
 	for line, want := range map[string]string{
 		"podtask logs -f we": "<__complete><--><logs><-f><we>",
 		"podtask ":           "<__complete><--><>",
-		"podtask --pull = o": "<__complete><--><--pull><o>",
-		"podtask --pull =":   "<__complete><--><--pull><>",
+		"podtask --pull = o": "<__complete><--><--pull=o>",
+		"podtask --pull =":   "<__complete><--><--pull=>",
 	} {
 		words := strings.Split(line, " ")
 		script := bashCompletion + `
