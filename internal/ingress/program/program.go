@@ -38,7 +38,12 @@ const (
 // Main runs the program with the streams and the environment of this process, and returns the exit code.
 // Version is the version of the program; if it is empty, that of the main module.
 func Main(ctx context.Context, args []string, version string) int {
-	err := run(ctx, args[1:], version, os.Stdout, os.Stderr)
+	var err error
+	if os.Getenv(launchEnv) == launcher {
+		err = launch()
+	} else {
+		err = run(ctx, args[1:], version, os.Stdout, os.Stderr)
+	}
 	switch {
 	case errors.Is(err, flag.ErrHelp):
 		return 0

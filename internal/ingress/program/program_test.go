@@ -394,6 +394,13 @@ func TestHandover(t *testing.T) {
 	answer := make(chan string)
 	go func() { answer <- get(t, c, "https://app.localhost/slow") }()
 	<-began
+	// A connection of HTTP/1.1 that is idle when another process takes over serves one more request.
+	idle := r.client(t, s.Secure[0])
+	idle.Transport.(*http.Transport).ForceAttemptHTTP2 = false
+	idle.Transport.(*http.Transport).TLSNextProto = map[string]func(string, *tls.Conn) http.RoundTripper{}
+	if got := get(t, idle, "https://app.localhost/"); got != "HTTP/1.1 200 hello" {
+		t.Errorf("by HTTP/1.1 it answers %q", got)
+	}
 	if err := first.Signal(syscall.SIGHUP); err != nil {
 		t.Fatal(err)
 	}
@@ -403,6 +410,15 @@ func TestHandover(t *testing.T) {
 			t.Fatal("no other process took over")
 		case <-time.After(5 * time.Millisecond):
 		}
+	}
+	for closed := false; !closed; { // the old process may not know yet
+		answered, err := idle.Post("https://app.localhost/", "text/plain", strings.NewReader("not sent twice"))
+		if err != nil || answered.StatusCode != http.StatusOK {
+			t.Fatalf("a connection from before: %v, %+v", err, answered)
+		}
+		_, _ = io.Copy(io.Discard, answered.Body)
+		_ = answered.Body.Close()
+		closed = answered.Close
 	}
 	second := r.status(t)
 	t.Cleanup(func() { _ = syscall.Kill(second.PID, syscall.SIGKILL) })

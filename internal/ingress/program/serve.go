@@ -5,15 +5,15 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
+	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -64,6 +64,9 @@ type server struct {
 	limit   *connlimit.Limit
 	clients *clients
 	routes  string // path of the file
+
+	leaving atomic.Bool // another process took over: each answer is the last one of its connection
+	open    openConns
 
 	reloading sync.Mutex
 	last      []byte // what the file had
@@ -171,6 +174,9 @@ loop:
 	if drain != longDrain {
 		s.notify(daemon.SdNotifyStopping)
 	}
+	if drain == longDrain {
+		s.leave()
+	}
 	s.drain(drain, signals, plainServer, secureServer)
 	_ = control.Close()
 	return err
@@ -200,6 +206,59 @@ func challengesFirst(m *certs.Manager, next http.Handler) http.Handler {
 			next.ServeHTTP(w, r)
 		}
 	})
+}
+
+// leaveTime is how long clients of the process before may use their connections once more.
+const leaveTime = 5 * time.Second
+
+// leave lets clients move to the process that took over. A client that sends a request on a connection that is being
+// closed cannot know whether it was served, so connections end after an answer, and only those that nobody
+// used for leaveTime are closed while they are idle.
+func (s *server) leave() {
+	s.leaving.Store(true)
+	for _, l := range slices.Concat(s.sockets.plain, s.sockets.secure) {
+		_ = l.Close()
+	}
+	select {
+	case <-s.open.none():
+	case <-time.After(leaveTime):
+	}
+}
+
+// openConns counts the connections of HTTP servers. Its zero value is ready for use.
+type openConns struct {
+	mu      sync.Mutex
+	n       int
+	waiting chan struct{} // closed at zero
+}
+
+// changed follows a connection, as http.Server.ConnState.
+func (o *openConns) changed(_ net.Conn, state http.ConnState) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	switch state {
+	case http.StateNew:
+		o.n++
+	case http.StateClosed, http.StateHijacked:
+		o.n--
+	}
+	if o.n == 0 && o.waiting != nil {
+		close(o.waiting)
+		o.waiting = nil
+	}
+}
+
+// none returns a channel that is closed when no connection is open.
+func (o *openConns) none() <-chan struct{} {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	c := make(chan struct{})
+	if o.n == 0 {
+		close(c)
+	} else {
+		o.waiting = c
+	}
+	return c
 }
 
 // drain stops listening and waits for what is under way.
@@ -234,9 +293,12 @@ func (s *server) newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer connlimit.Serving(r.Context())()
+			if s.leaving.Load() && r.Header.Get("Upgrade") == "" {
+				w.Header().Set("Connection", "close") // with HTTP/2 it is GOAWAY
+			}
 			h.ServeHTTP(w, r)
 		}),
-		ConnContext: connlimit.ConnContext, ReadHeaderTimeout: headerTime, IdleTimeout: keepAlive, MaxHeaderBytes: maxHeader,
+		ConnContext: connlimit.ConnContext, ConnState: s.open.changed, ReadHeaderTimeout: headerTime, IdleTimeout: keepAlive, MaxHeaderBytes: maxHeader,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: keepAlive, PingTimeout: headerTime},
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
@@ -247,49 +309,6 @@ func (s *server) notify(state string) {
 	if _, err := daemon.SdNotify(false, state); err != nil {
 		s.log.Warn("systemd was not told", "state", state, "error", err)
 	}
-}
-
-// handOver starts this program anew, perhaps another version, with the listeners, and returns when it
-// serves.
-func (s *server) handOver() (pid int, err error) {
-	path, err := os.Executable()
-	if err != nil {
-		return 0, err
-	}
-	names, files, err := s.sockets.files()
-	defer func() {
-		for _, f := range files {
-			_ = f.Close()
-		}
-	}()
-	if err != nil {
-		return 0, err
-	}
-	from, to, err := os.Pipe()
-	if err != nil {
-		return 0, err
-	}
-	defer from.Close()
-	cmd := exec.Command(path, os.Args[1:]...)
-	cmd.Env = append(os.Environ(), inheritedEnv+"="+strings.Join(names, ":"))
-	cmd.ExtraFiles = append(files, to)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	err = cmd.Start()
-	_ = to.Close()
-	if err != nil {
-		return 0, err
-	}
-	if err := from.SetReadDeadline(time.Now().Add(successorTime)); err != nil {
-		return 0, err
-	}
-	if _, err := io.ReadFull(from, make([]byte, 1)); err != nil {
-		_ = cmd.Process.Kill()
-		return 0, fmt.Errorf("the new process does not serve: %w", errors.Join(err, cmd.Wait()))
-	}
-	pid = cmd.Process.Pid
-	go func() { _ = cmd.Wait() }()
-	s.notify("MAINPID=" + strconv.Itoa(pid))
-	return pid, nil
 }
 
 // change wakes those who watch the status.

@@ -143,7 +143,7 @@ func inherit() (*sockets, bool, error) {
 	ready := firstDescriptor + len(list)
 	syscall.CloseOnExec(ready)
 	s.ready = os.NewFile(uintptr(ready), "ready")
-	return s, true, nil
+	return s, true, tellPID(s.ready)
 }
 
 // add takes a listener of a name.
