@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/exec"
 	"strconv"
 	"strings"
 	"syscall"
@@ -43,15 +42,25 @@ func (s *server) handOver() (pid int, err error) {
 		return 0, err
 	}
 	defer from.Close()
-	cmd := exec.Command(path, os.Args[1:]...)
-	cmd.Env = append(os.Environ(), inheritedEnv+"="+strings.Join(names, ":"), launchEnv+"="+launcher)
-	cmd.ExtraFiles = append(files, to)
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	err = cmd.Start()
+	var descriptors []uintptr
+	for _, f := range append(files, to) {
+		fd, failed := descriptor(f)
+		err = errors.Join(err, failed)
+		descriptors = append(descriptors, fd)
+	}
+	var child int
+	if err == nil {
+		child, err = spawn(path, append(os.Environ(), inheritedEnv+"="+strings.Join(names, ":"), launchEnv+"="+launcher), descriptors)
+	}
 	_ = to.Close()
 	if err != nil {
 		return 0, err
 	}
+	ended := make(chan struct{})
+	go func() {
+		defer close(ended)
+		_, _ = syscall.Wait4(child, nil, 0, nil)
+	}()
 	if err := from.SetReadDeadline(time.Now().Add(successorTime)); err != nil {
 		return 0, err
 	}
@@ -59,10 +68,10 @@ func (s *server) handOver() (pid int, err error) {
 		if pid != 0 {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
-		_ = cmd.Process.Kill()
-		return 0, fmt.Errorf("the new process does not serve: %w", errors.Join(err, cmd.Wait()))
+		_ = syscall.Kill(child, syscall.SIGKILL)
+		<-ended
+		return 0, fmt.Errorf("the new process does not serve: %w", err)
 	}
-	go func() { _ = cmd.Wait() }()
 	s.notify("MAINPID=" + strconv.Itoa(pid))
 	return pid, nil
 }
@@ -91,12 +100,29 @@ func launch() error {
 		return err
 	}
 	ready := firstDescriptor + strings.Count(os.Getenv(inheritedEnv), ":") + 1
-	cmd := exec.Command(path, os.Args[1:]...)
+	var descriptors []uintptr
 	for fd := firstDescriptor; fd <= ready; fd++ {
-		cmd.ExtraFiles = append(cmd.ExtraFiles, os.NewFile(uintptr(fd), "inherited"))
+		descriptors = append(descriptors, uintptr(fd))
 	}
-	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
-	return cmd.Start()
+	_, err = spawn(path, os.Environ(), descriptors)
+	return err
+}
+
+// spawn starts a program with the arguments and the streams of this process, and more descriptors from 3 on. Unlike os/exec it
+// leaves the descriptors nonblocking: they share that with the listeners of this process, which could not be
+// closed any more while they wait for a connection.
+func spawn(path string, env []string, descriptors []uintptr) (pid int, err error) {
+	return syscall.ForkExec(path, os.Args, &syscall.ProcAttr{Env: env, Files: append([]uintptr{0, 1, 2}, descriptors...)})
+}
+
+// descriptor returns the descriptor of a file, which it leaves as it is.
+func descriptor(f *os.File) (fd uintptr, err error) {
+	c, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	err = c.Control(func(n uintptr) { fd = n })
+	return fd, err
 }
 
 // tellPID writes the PID of a successor to the pipe to its predecessor.

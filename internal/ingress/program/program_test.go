@@ -411,7 +411,11 @@ func TestHandover(t *testing.T) {
 		case <-time.After(5 * time.Millisecond):
 		}
 	}
-	for closed := false; !closed; { // the old process may not know yet
+	for n, closed := 0, false; !closed; n++ { // the old process may not know yet
+		if n > 500 {
+			close(finish)
+			t.Fatal("connections of the old process do not end")
+		}
 		answered, err := idle.Post("https://app.localhost/", "text/plain", strings.NewReader("not sent twice"))
 		if err != nil || answered.StatusCode != http.StatusOK {
 			t.Fatalf("a connection from before: %v, %+v", err, answered)
