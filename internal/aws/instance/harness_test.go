@@ -118,23 +118,10 @@ func withLab(t *testing.T, test func(*lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := &pipes{make(chan net.Conn), make(chan struct{})}
 		transport := &http.Transport{DialContext: listener.dial, DisableKeepAlives: true}
-		l := &lab{t: t, plane: ecsplane.New("http://ecs.example"), agent: newStubAgent(), disk: new(disk)}
+		l := newLab(t, dir, ecsplane.New("http://ecs.example"), transport)
 		server := &http.Server{Handler: l.plane, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 		var serving sync.WaitGroup
 		serving.Go(func() { _ = server.Serve(listener) })
-		l.config = Config{
-			Cluster: "lab", Version: "1.0", Dir: filepath.Join(dir, "state"), Runtime: filepath.Join(dir, "run"), Agent: l.agent,
-			Host: Host{CPU: 2048, Memory: 15744, Ports: []string{"22", "2375", "2376", "51678", "51679"}, Limits: true, AWSLogs: true, Arch: "amd64"},
-			Log:  slog.New(slog.DiscardHandler), Pace: DefaultPace, Cleanup: 3 * time.Hour,
-			Calls: &awscall.Client{HTTP: &http.Client{Transport: transport}, Region: ecsplane.Region,
-				Endpoints: map[string]string{"ecs": "http://ecs.example", "ssm": "http://ecs.example", "secretsmanager": "http://ecs.example", "ecr": "http://ecs.example"},
-				Credentials: func(context.Context) (awscall.Credentials, error) {
-					return awscall.Credentials{AccessKeyID: ecsplane.KeyID, SecretAccessKey: ecsplane.Secret, SessionToken: ecsplane.Token}, nil
-				}},
-		}
-		if testing.Verbose() {
-			l.config.Log = slog.New(slog.NewTextHandler(testWriter{t}, nil))
-		}
 		defer func() {
 			l.kill()
 			for _, p := range l.plane.Problems() {
@@ -148,6 +135,25 @@ func withLab(t *testing.T, test func(*lab)) {
 		}()
 		test(l)
 	})
+}
+
+// newLab returns an instance of a control plane.
+func newLab(t *testing.T, dir string, plane *ecsplane.Plane, transport http.RoundTripper) *lab {
+	l := &lab{t: t, plane: plane, agent: newStubAgent(), disk: new(disk)}
+	l.config = Config{
+		Cluster: "lab", Version: "1.0", Dir: filepath.Join(dir, "state"), Runtime: filepath.Join(dir, "run"), Agent: l.agent,
+		Host: Host{CPU: 2048, Memory: 15744, Ports: []string{"22", "2375", "2376", "51678", "51679"}, Limits: true, AWSLogs: true, Arch: "amd64"},
+		Log:  slog.New(slog.DiscardHandler), Pace: DefaultPace, Cleanup: 3 * time.Hour,
+		Calls: &awscall.Client{HTTP: &http.Client{Transport: transport}, Region: ecsplane.Region,
+			Endpoints: map[string]string{"ecs": "http://ecs.example", "ssm": "http://ecs.example", "secretsmanager": "http://ecs.example", "ecr": "http://ecs.example"},
+			Credentials: func(context.Context) (awscall.Credentials, error) {
+				return awscall.Credentials{AccessKeyID: ecsplane.KeyID, SecretAccessKey: ecsplane.Secret, SessionToken: ecsplane.Token}, nil
+			}},
+	}
+	if testing.Verbose() {
+		l.config.Log = slog.New(slog.NewTextHandler(testWriter{t}, nil))
+	}
+	return l
 }
 
 type testWriter struct{ t *testing.T }

@@ -60,7 +60,7 @@ var direction = []rule{
 	{pkg: "internal/aws/instance/awscall", may: []string{"internal/aws/instance/wire"}, also: []string{"internal/aws/sigv4"}},
 	{pkg: "internal/aws/instance/payload", may: []string{"internal/aws/instance/wire", "internal/engine/arn"}, also: []string{"pkg/taskdef"}},
 	{pkg: "internal/aws/instance/program", may: []string{"pkg/", "internal/aws/instance/", "internal/config", "internal/state/"}, also: []string{"internal/testing/ecsplane"}},
-	{pkg: "internal/aws/instance/", may: []string{"pkg/", "internal/engine/arn", "internal/state/"}, also: []string{"internal/testing/ecsplane"}}, // a client of the agent
+	{pkg: "internal/aws/instance/", may: []string{"pkg/", "internal/engine/arn", "internal/state/"}, also: []string{"internal/testing/ecscluster", "internal/testing/ecsplane"}}, // a client of the agent
 	{pkg: "internal/aws/datachannel"},
 	{pkg: "internal/aws/sigv4"},
 	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/arn", "internal/state/"}}, // over interfaces that it declares

@@ -34,8 +34,10 @@ const (
 type Event struct {
 	// On is http, acs or tcs; Op the call or the type of the message, or connect and closed.
 	On, Op string
-	Query  url.Values
-	Body   json.RawMessage
+	// Instance is the ARN of the instance whose web socket it is; empty for calls.
+	Instance string
+	Query    url.Values
+	Body     json.RawMessage
 	// Planned: it got a planned answer.
 	Planned bool
 }
@@ -55,6 +57,10 @@ type Plane struct {
 	Address string
 	// Now is the time for signatures; nil for time.Now.
 	Now func() time.Time
+	// Serve, if not nil, may answer a call that no planned answer is for; false: the plane answers.
+	Serve func(w http.ResponseWriter, operation string, body []byte) bool
+	// Notify, if not nil, is called with each event, in its order on its connection. It must not wait.
+	Notify func(Event)
 
 	mu      sync.Mutex
 	events  []Event
@@ -170,10 +176,13 @@ func (p *Plane) WaitFor(ctx context.Context, on, op string, n int) error {
 
 func (p *Plane) note(e Event) {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.events = append(p.events, e)
 	close(p.changed)
 	p.changed = make(chan struct{})
+	p.mu.Unlock()
+	if p.Notify != nil {
+		p.Notify(e)
+	}
 }
 
 func (p *Plane) problem(format string, args ...any) {
@@ -181,6 +190,10 @@ func (p *Plane) problem(format string, args ...any) {
 	defer p.mu.Unlock()
 	p.problems = append(p.problems, fmt.Sprintf(format, args...))
 }
+
+// SocketOf names a web socket of one instance, for Say, SayText and End; acs and tcs alone name the one
+// that was opened last.
+func SocketOf(on, instance string) string { return on + " " + instance }
 
 // Say sends a message on a web socket, acs or tcs.
 func (p *Plane) Say(on, kind string, message any) error {
@@ -279,6 +292,9 @@ func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 		if a.Type != "" {
 			answer(w, map[string]string{"__type": a.Type, "message": a.Message})
 		}
+		return
+	}
+	if p.Serve != nil && p.Serve(w, operation, body) {
 		return
 	}
 	switch operation {
@@ -381,7 +397,9 @@ func (p *Plane) verify(r *http.Request, body []byte, service string) {
 var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
 
 func (p *Plane) socket(w http.ResponseWriter, r *http.Request, on string) {
-	p.note(Event{On: on, Op: "connect", Query: r.URL.Query()})
+	query := r.URL.Query()
+	instance := query.Get("containerInstance") + query.Get("containerInstanceArn")
+	p.note(Event{On: on, Op: "connect", Instance: instance, Query: query})
 	if a, ok := p.planned(on); ok {
 		if a.Cut {
 			panic(http.ErrAbortHandler)
@@ -397,18 +415,23 @@ func (p *Plane) socket(w http.ResponseWriter, r *http.Request, on string) {
 		p.problem("%s: %v", on, err)
 		return
 	}
+	one, writing := SocketOf(on, instance), new(sync.Mutex)
 	p.mu.Lock()
-	p.sockets[on], p.writing[on] = ws, new(sync.Mutex)
+	for _, name := range []string{on, one} {
+		p.sockets[name], p.writing[name] = ws, writing
+	}
 	p.mu.Unlock()
-	p.note(Event{On: on, Op: "open"})
+	p.note(Event{On: on, Op: "open", Instance: instance})
 	defer func() {
 		_ = ws.Close()
 		p.mu.Lock()
-		if p.sockets[on] == ws {
-			p.sockets[on] = nil
+		for _, name := range []string{on, one} {
+			if p.sockets[name] == ws {
+				p.sockets[name] = nil
+			}
 		}
 		p.mu.Unlock()
-		p.note(Event{On: on, Op: "closed"})
+		p.note(Event{On: on, Op: "closed", Instance: instance})
 	}()
 	for {
 		_, text, err := ws.ReadMessage()
@@ -426,9 +449,9 @@ func (p *Plane) socket(w http.ResponseWriter, r *http.Request, on string) {
 			p.problem("%s: %v in %.200q", on, err, text)
 			continue
 		}
-		p.note(Event{On: on, Op: f.Type, Body: f.Message})
+		p.note(Event{On: on, Op: f.Type, Instance: instance, Body: f.Message})
 		if kind := map[string]string{"PublishMetricsRequest": "AckPublishMetric", "PublishHealthRequest": "AckPublishHealth", "PublishInstanceStatusRequest": "AckPublishInstanceStatus"}[f.Type]; kind != "" {
-			_ = p.Say(on, kind, map[string]string{"message": "ok"})
+			_ = p.Say(one, kind, map[string]string{"message": "ok"})
 		}
 	}
 }
