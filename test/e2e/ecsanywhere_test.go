@@ -22,7 +22,8 @@ import (
 type ecsInstance struct {
 	*box
 	plane   *ecsplane.Plane
-	program *process
+	program *process // podtask-ecs
+	runner  *process // the agent
 }
 
 // newECSInstance starts a control plane, an agent, and podtask-ecs, and waits for both links.
@@ -30,10 +31,17 @@ func newECSInstance(t *testing.T) *ecsInstance {
 	t.Helper()
 	server := httptest.NewServer(nil)
 	t.Cleanup(server.Close)
-	i := &ecsInstance{box: newBox(t), plane: ecsplane.New(server.URL)}
-	server.Config.Handler = i.plane
-	i.env = append(i.env, "PODTASK_LIMITS=best-effort", "AWS_ACCESS_KEY_ID="+ecsplane.KeyID, "AWS_SECRET_ACCESS_KEY="+ecsplane.Secret, "AWS_REGION="+ecsplane.Region, "AWS_ENDPOINT_URL="+server.URL)
-	i.agent()
+	plane := ecsplane.New(server.URL)
+	server.Config.Handler = plane
+	return newECSInstanceOf(t, plane)
+}
+
+// newECSInstanceOf starts an agent and podtask-ecs for a control plane that is there.
+func newECSInstanceOf(t *testing.T, plane *ecsplane.Plane) *ecsInstance {
+	t.Helper()
+	i := &ecsInstance{box: newBox(t), plane: plane}
+	i.env = append(i.env, "PODTASK_LIMITS=best-effort", "AWS_ACCESS_KEY_ID="+ecsplane.KeyID, "AWS_SECRET_ACCESS_KEY="+ecsplane.Secret, "AWS_REGION="+ecsplane.Region, "AWS_ENDPOINT_URL="+plane.Address)
+	i.runner = i.agent()
 	i.join()
 	t.Cleanup(func() { // before the box looks what is left
 		_ = i.program.cmd.Process.Kill()
