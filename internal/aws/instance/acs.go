@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
+	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 )
 
@@ -25,7 +26,7 @@ const agentHash = "podtask"
 func (n *node) acs(e *endpoints) *link {
 	var connected atomic.Bool // once in this process: ECS has sent all credentials
 	return &link{
-		node: n, name: "ACS", backoff: n.Pace.ACS, report: func(s *Status) *Link { return &s.ACS },
+		node: n, name: "ACS", backoff: n.Pace.ACS, report: func(s *ecsstatus.Status) *ecsstatus.Link { return &s.ACS },
 		address: func(ctx context.Context) (string, error) {
 			found, err := e.get(ctx)
 			if err != nil {

@@ -10,6 +10,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/testing/ecsplane"
 	"github.com/podtask/podtask/pkg/api"
@@ -37,8 +38,8 @@ func TestAnInstanceRegistersAndConnects(t *testing.T) {
 			t.Fatal(err)
 		}
 		l.wait("acs", "HeartbeatAckRequest", 1)
-		synctest.Wait()
-		s, err := ReadStatus(StatusPath(l.config.Runtime))
+		l.pass(time.Second) // the status is written once in a while
+		s, err := ecsstatus.Read(ecsstatus.Path(l.config.Runtime))
 		if err != nil || s == nil || !s.ACS.Connected || !s.TCS.Connected || s.Instance != ecsplane.InstanceARN(1) {
 			t.Errorf("the status is %+v, %v", s, err)
 		}
@@ -622,8 +623,8 @@ func TestAnInstanceThatWasDeregistered(t *testing.T) {
 		l.plane.End("acs", 1000)
 		begun := time.Now()
 		l.wait("acs", "connect", 2)
-		synctest.Wait()
-		if s, err := ReadStatus(StatusPath(l.config.Runtime)); err != nil || !s.Inactive {
+		l.pass(time.Second)
+		if s, err := ecsstatus.Read(ecsstatus.Path(l.config.Runtime)); err != nil || !s.Inactive {
 			t.Errorf("the status is %+v, %v", s, err)
 		}
 		l.life(1, 0) // tasks run on

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
+	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 )
 
@@ -23,7 +24,7 @@ type link struct {
 	backoff Backoff
 	// farewell: a close frame goes before the end of a link that was silent.
 	farewell bool
-	report   func(*Status) *Link
+	report   func(*ecsstatus.Status) *ecsstatus.Link
 }
 
 // handler handles a connection. Its methods are called one at a time; an error ends the connection.
@@ -61,7 +62,7 @@ func (l *link) run(ctx context.Context) {
 		}
 		lasted := time.Since(begun)
 		inactive := errors.Is(err, errInactive)
-		l.node.status.set(func(s *Status) {
+		l.node.status.set(func(s *ecsstatus.Status) {
 			at := l.report(s)
 			at.Connected, at.Since, at.Problem = false, time.Now(), err.Error()
 			if l.name == "ACS" {
@@ -112,7 +113,7 @@ func (l *link) once(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.node.status.set(func(s *Status) {
+	l.node.status.set(func(s *ecsstatus.Status) {
 		at := l.report(s)
 		at.Connected, at.Since, at.Problem = true, time.Now(), ""
 		at.Connections++

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
+	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/engine/arn"
 	"github.com/podtask/podtask/internal/state"
@@ -50,7 +51,8 @@ const concurrent = 10
 // *FatalError. Records has its lock.
 func Run(ctx context.Context, c Config, records *Records) error {
 	n := &node{Config: c, records: records, tasks: make(map[string]*taskWorker), slots: make(chan struct{}, concurrent), heartbeats: make(chan struct{}, 1)}
-	n.status = &statusFile{path: StatusPath(c.Runtime), status: Status{Since: time.Now()}}
+	n.status = &statusFile{path: ecsstatus.Path(c.Runtime), status: ecsstatus.Status{Since: time.Now()}}
+	defer n.status.flush()
 	var err error
 	if n.identity, err = records.Identity(); err != nil {
 		return err
@@ -68,12 +70,12 @@ func Run(ctx context.Context, c Config, records *Records) error {
 	if err := n.load(); err != nil {
 		return err
 	}
-	n.status.set(func(s *Status) { s.Cluster, s.Region, s.Instance = n.cluster(), c.Calls.Region, n.arn() })
+	n.status.set(func(s *ecsstatus.Status) { s.Cluster, s.Region, s.Instance = n.cluster(), c.Calls.Region, n.arn() })
 	n.awaitAgent(ctx)
 	if err := n.register(ctx); err != nil {
 		return err
 	}
-	n.status.set(func(s *Status) { s.Instance = n.arn() })
+	n.status.set(func(s *ecsstatus.Status) { s.Instance = n.arn() })
 	n.warnOfOthers(ctx)
 	endpoints := &endpoints{node: n}
 	var links sync.WaitGroup
@@ -178,9 +180,10 @@ func (n *node) awaitAgent(ctx context.Context) {
 			if n.Engine == "" {
 				n.Engine = v.Version
 			}
+			n.status.done("", ecsstatus.WaitAgent)
 			return
 		}
-		n.status.set(func(s *Status) { s.Problem = "the podtask agent does not answer: " + err.Error() })
+		n.status.wait(ecsstatus.WaitAgent, "", "the podtask agent, which does not answer: "+err.Error())
 		n.Log.Warn("the agent does not answer", "error", err)
 		if !sleep(ctx, n.Pace.Agent.pause(failures)) {
 			return
@@ -215,18 +218,17 @@ func (n *node) register(ctx context.Context) error {
 		err := n.tryRegister(ctx)
 		switch {
 		case err == nil:
-			n.status.set(func(s *Status) { s.Problem, s.Registered = "", time.Now() })
+			n.status.done("", ecsstatus.WaitRegistration)
+			n.status.set(func(s *ecsstatus.Status) { s.Registered = time.Now() })
 			return nil
 		case ctx.Err() != nil:
 			return nil
 		case errors.As(err, new(*FatalError)):
-			n.status.set(func(s *Status) { s.Problem = err.Error() })
 			return err
 		case awscall.CodeOf(err) == "AccessDeniedException":
-			n.status.set(func(s *Status) { s.Problem = err.Error() })
 			return fmt.Errorf("%w: the credentials need ecs:RegisterContainerInstance (docs/ecs-anywhere.md)", err)
 		}
-		n.status.set(func(s *Status) { s.Problem = err.Error() })
+		n.status.wait(ecsstatus.WaitRegistration, "", "ECS to register the host: "+err.Error())
 		n.Log.Warn("the host cannot be registered yet", "attempts", failures, "error", err)
 		if !sleep(ctx, n.Pace.Register.pause(failures)) {
 			return nil

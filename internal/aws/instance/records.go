@@ -9,9 +9,9 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/state"
 )
@@ -46,7 +46,7 @@ type record struct {
 }
 
 // identityKey is the key of the identity.
-var identityKey = strings.Repeat("0", 32)
+var identityKey = ecsstatus.Key
 
 // Records are the durable records of an instance.
 type Records struct {

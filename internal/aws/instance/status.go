@@ -2,8 +2,6 @@ package instance
 
 import (
 	"encoding/json"
-	"errors"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -11,68 +9,52 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/atomicfile"
+	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 )
 
-// Status is what an instance that runs tells people.
-type Status struct {
-	Cluster  string `json:"cluster"`
-	Region   string `json:"region"`
-	Instance string `json:"containerInstanceArn,omitempty"`
-	// Since is when the process started, Registered when ECS last took the registration.
-	Since      time.Time `json:"since"`
-	Registered time.Time `json:"registeredAt,omitzero"`
-	ACS        Link      `json:"acs"`
-	TCS        Link      `json:"tcs"`
-	// Inactive: ECS says that the instance was deregistered.
-	Inactive bool `json:"inactive,omitempty"`
-	// Problem is why the instance is not registered; empty if it is.
-	Problem string `json:"problem,omitempty"`
-	// Waiting says what tasks wait for before the agent can make them, by their ARNs.
-	Waiting map[string]string `json:"waiting,omitempty"`
-}
-
-// Link is the state of a web socket.
-type Link struct {
-	Connected bool      `json:"connected"`
-	Since     time.Time `json:"since,omitzero"`
-	// Problem is why it is not connected.
-	Problem string `json:"problem,omitempty"`
-	// Connections counts those of the process.
-	Connections int `json:"connections"`
-}
-
-// StatusPath is the file with the status of an instance that runs.
-func StatusPath(runtimeDir string) string { return filepath.Join(runtimeDir, "status.json") }
-
-// ReadStatus returns the status that the process of an instance wrote last; nil if there is none.
-func ReadStatus(path string) (*Status, error) {
-	text, err := os.ReadFile(path)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	if err != nil {
-		return nil, err
-	}
-	s := new(Status)
-	return s, json.Unmarshal(text, s)
-}
-
-// statusFile writes the status at each change.
+// statusFile writes the status when it has changed, at most once in statusPause: a thousand tasks may begin to
+// wait at once.
 type statusFile struct {
 	path string
 
-	mu     sync.Mutex
-	status Status
+	mu      sync.Mutex
+	status  ecsstatus.Status
+	written time.Time
+	due     bool // a write is on its way
 }
 
-func (f *statusFile) set(change func(*Status)) {
+// statusPause is between two writes.
+const statusPause = 100 * time.Millisecond
+
+func (f *statusFile) set(change func(*ecsstatus.Status)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	before := f.status
 	change(&f.status)
-	if reflect.DeepEqual(f.status, before) {
+	if f.due || reflect.DeepEqual(f.status, before) {
 		return
 	}
+	if pause := statusPause - time.Since(f.written); pause > 0 && !f.written.IsZero() {
+		f.due = true
+		time.AfterFunc(pause, f.flush)
+		return
+	}
+	f.write()
+}
+
+// flush writes what a write that is due would.
+func (f *statusFile) flush() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.due {
+		f.due = false
+		f.write()
+	}
+}
+
+// write writes the file; the lock is held.
+func (f *statusFile) write() {
+	f.written = time.Now()
 	text, err := json.Marshal(f.status)
 	if err == nil {
 		err = os.MkdirAll(filepath.Dir(f.path), 0o700)
@@ -81,4 +63,17 @@ func (f *statusFile) set(change func(*Status)) {
 		err = atomicfile.Write(f.path, text, 0o600)
 	}
 	_ = err // the status is for people; the instance runs without it
+}
+
+// wait notes that something is waited for, done that it is no longer.
+func (f *statusFile) wait(kind ecsstatus.Kind, task, text string) {
+	f.set(func(s *ecsstatus.Status) { s.Wait(kind, task, text, time.Now()) })
+}
+
+func (f *statusFile) done(task string, kinds ...ecsstatus.Kind) {
+	f.set(func(s *ecsstatus.Status) {
+		for _, k := range kinds {
+			s.Done(k, task)
+		}
+	})
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
+	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/pkg/api"
 )
@@ -14,7 +15,7 @@ import (
 func (n *node) tcs(e *endpoints) *link {
 	samples := newSampler() // it outlives connections: the first sample of one has a sample before
 	return &link{
-		node: n, name: "TCS", backoff: n.Pace.TCS, farewell: true, report: func(s *Status) *Link { return &s.TCS },
+		node: n, name: "TCS", backoff: n.Pace.TCS, farewell: true, report: func(s *ecsstatus.Status) *ecsstatus.Link { return &s.TCS },
 		address: func(ctx context.Context) (string, error) {
 			found, err := e.get(ctx)
 			if err != nil {

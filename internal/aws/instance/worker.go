@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
+	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/payload"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/engine/arn"
@@ -71,8 +72,12 @@ func (w *taskWorker) persist(ctx context.Context, change func(*record)) bool {
 	for failures := 1; ; failures++ {
 		err := w.update(change)
 		if err == nil {
+			if failures > 1 {
+				w.done(ecsstatus.WaitDisk)
+			}
 			return true
 		}
+		w.waits(ecsstatus.WaitDisk, "a record that can be written: "+err.Error())
 		w.node.Log.Error("the record of a task cannot be written", "task", w.arn(), "error", err)
 		if !sleep(ctx, w.node.Pace.Agent.pause(failures)) {
 			return false
@@ -118,7 +123,7 @@ func (w *taskWorker) drive(ctx context.Context) bool {
 	rec, _ := w.get()
 	if rec.Agent == "" {
 		made, err := w.create(ctx)
-		w.setWaits("")
+		w.done(ecsstatus.WaitAgent, ecsstatus.WaitCredentials, ecsstatus.WaitValue)
 		switch {
 		case ctx.Err() != nil:
 			return false
@@ -208,13 +213,22 @@ func (w *taskWorker) create(ctx context.Context) (made bool, err error) {
 			case errors.As(err, &refused):
 				return false, err
 			case err == nil:
+				w.done(ecsstatus.WaitAgent, ecsstatus.WaitValue)
+				w.waits(ecsstatus.WaitCredentials, "the credentials of its execution role, which ECS has not sent")
 				if !w.await(ctx, wait, wake) {
 					return false, ctx.Err()
 				}
 				failures = 0
 				continue
 			}
-			w.setWaits(err.Error())
+			w.done(ecsstatus.WaitCredentials)
+			if errors.As(err, new(*valueError)) {
+				w.done(ecsstatus.WaitAgent)
+				w.waits(ecsstatus.WaitValue, "a value of AWS: "+err.Error())
+			} else {
+				w.done(ecsstatus.WaitValue)
+				w.waits(ecsstatus.WaitAgent, "the agent to make it: "+err.Error())
+			}
 			w.node.Log.Warn("a task of ECS cannot be made yet", "task", w.arn(), "error", err)
 		}
 		if !w.await(ctx, time.After(w.node.Pace.Agent.pause(failures)), wake) {
@@ -228,19 +242,10 @@ func (w *taskWorker) note(ctx context.Context, t api.Task) bool {
 	return w.persist(ctx, func(r *record) { r.Agent = t.ID })
 }
 
-// setWaits shows what the task waits for before it is made; empty: it does not.
-func (w *taskWorker) setWaits(text string) {
-	w.node.status.set(func(s *Status) {
-		s.Waiting = maps.Clone(s.Waiting)
-		delete(s.Waiting, w.arn())
-		if text != "" {
-			if s.Waiting == nil {
-				s.Waiting = make(map[string]string)
-			}
-			s.Waiting[w.arn()] = text
-		}
-	})
-}
+// waits shows what the task waits for, done that it does not.
+func (w *taskWorker) waits(kind ecsstatus.Kind, text string) { w.node.status.wait(kind, w.arn(), text) }
+
+func (w *taskWorker) done(kinds ...ecsstatus.Kind) { w.node.status.done(w.arn(), kinds...) }
 
 // await waits for one of two events; false if ctx ends before.
 func (w *taskWorker) await(ctx context.Context, events any, wake <-chan struct{}) bool {
@@ -279,7 +284,6 @@ func (w *taskWorker) tryCreate(ctx context.Context, rec record) (t api.Task, wai
 		if rec.Task.ExecutionRole == nil {
 			return t, nil, &refusal{reason: "ResourceInitializationError: the task needs secrets, but has no execution role"}
 		}
-		w.setWaits("the credentials of its execution role, which ECS has not sent")
 		return t, changed, nil
 	}
 	references, err := w.references(ctx, plan.Needs)
@@ -333,6 +337,9 @@ func (w *taskWorker) follow(ctx context.Context) bool {
 		ended, err := w.watch(ctx, rec.Agent)
 		cancel()
 		wg.Wait()
+		if ctx.Err() == nil && (err == nil || api.Is(err, api.NotFound)) {
+			w.done(ecsstatus.WaitAgent)
+		}
 		switch {
 		case ended:
 			return true
@@ -341,6 +348,7 @@ func (w *taskWorker) follow(ctx context.Context) bool {
 		case api.Is(err, api.NotFound):
 			return w.vanished(ctx)
 		case err != nil:
+			w.waits(ecsstatus.WaitAgent, "the agent to tell of it: "+err.Error())
 			w.node.Log.Debug("the task cannot be watched", "task", w.arn(), "error", err)
 		}
 		if !sleep(ctx, w.node.Pace.Agent.pause(failures)) {
@@ -366,6 +374,7 @@ func (w *taskWorker) stopWhenAsked(ctx context.Context, id string) {
 			return
 		}
 		failures++
+		w.waits(ecsstatus.WaitAgent, "the agent to stop it: "+err.Error())
 		w.node.Log.Warn("a task of ECS cannot be stopped yet", "task", w.arn(), "error", err)
 		if !sleep(ctx, w.node.Pace.Agent.pause(failures)) {
 			return
@@ -395,6 +404,7 @@ func (w *taskWorker) watch(ctx context.Context, id string) (ended bool, err erro
 		gathered := false
 		select {
 		case last = <-tasks:
+			w.done(ecsstatus.WaitAgent)
 		case <-gather:
 			gathered, gather = true, nil
 		case err := <-failed:
@@ -466,6 +476,7 @@ func (w *taskWorker) remove(ctx context.Context, rec record) {
 		if err == nil || api.Is(err, api.NotFound) {
 			break
 		}
+		w.waits(ecsstatus.WaitAgent, "the agent to remove it: "+err.Error())
 		w.node.Log.Warn("a task of ECS cannot be removed yet", "task", w.arn(), "error", err)
 		if !sleep(ctx, w.node.Pace.Agent.pause(failures)) {
 			return
@@ -477,6 +488,7 @@ func (w *taskWorker) remove(ctx context.Context, rec record) {
 	if err := w.node.records.remove(w.arn()); err != nil {
 		w.node.Log.Error("the record of a task cannot be removed", "task", w.arn(), "error", err)
 	}
+	w.done(ecsstatus.Kinds()...)
 	w.node.forget(w.arn())
 }
 
@@ -502,6 +514,9 @@ func (w *taskWorker) send(ctx context.Context) {
 			if err != nil {
 				w.node.Log.Error("ECS never accepts a state of a task", "task", w.arn(), "status", rec.Queue[0].Status, "error", err)
 			}
+			if failures > 0 {
+				w.done(ecsstatus.WaitState)
+			}
 			failures = 0
 			if !w.persist(ctx, func(r *record) { r.Queue = r.Queue[1:] }) {
 				return
@@ -509,6 +524,7 @@ func (w *taskWorker) send(ctx context.Context) {
 			continue
 		}
 		failures++
+		w.waits(ecsstatus.WaitState, fmt.Sprintf("ECS to take the state %s: %v", rec.Queue[0].Status, err))
 		pause := w.node.Pace.Busy
 		if awscall.Refused(err) {
 			pause = w.node.Pace.Refused

@@ -14,6 +14,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
+	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine"
@@ -60,6 +61,7 @@ Examples:
 type agentOptions struct {
 	version   string
 	notify    func(chan<- os.Signal, ...os.Signal)
+	getenv    func(string) string
 	configure func(*cli.Context) (*config.Settings, error)
 	settings  *config.Settings
 	log       *slog.Logger
@@ -73,7 +75,7 @@ type agentOptions struct {
 func newAgent(m *command.Machine) agentOptions {
 	p := m.Program
 	return agentOptions{
-		version: p.Version, notify: p.Notify, configure: p.Configure, settings: m.Config, log: m.Log, logLevel: m.LogLevel,
+		version: p.Version, notify: p.Notify, getenv: p.Getenv, configure: p.Configure, settings: m.Config, log: m.Log, logLevel: m.LogLevel,
 		engine: m.Engine, host: m.Connector.Host, socket: m.Connector.AgentSocket, cleanUp: m.CleanUp,
 	}
 }
@@ -208,11 +210,21 @@ func (a *agentRun) newMetrics() *metrics.Metrics {
 	m.Services(a.services.States)
 	m.Traffic(a.services.Traffic)
 	m.Ingress(a.services.Routes.Ask)
+	m.ECS(a.ecsInstance)
 	m.Hooks(a.engine.Hooks.Counts, a.services.States)
 	m.Schedules(a.schedules)
 	m.Logs(a.routes)
 	m.Usage(a.states, a.engine.Stats.ReadSlice)
 	return m
+}
+
+// ecsInstance finds the instance of an ECS cluster that podtask-ecs keeps for this user, if there is one.
+func (a *agentRun) ecsInstance() (s *ecsstatus.Status, running, is bool) {
+	stateDir, runtimeDir, err := state.Dirs(a.getenv)
+	if err != nil {
+		return nil, false, false
+	}
+	return ecsstatus.Find(stateDir, runtimeDir)
 }
 
 // openServices reads the records of services. Those that cannot be read are logged, and do not run.

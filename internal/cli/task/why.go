@@ -44,6 +44,9 @@ Examples:
 // whyNoOwner is the code of the reason of a task without an owner.
 const whyNoOwner = "no-owner"
 
+// whyECS is the code of what podtask-ecs waits for. It comes after the other reasons.
+const whyECS = "ecs"
+
 // explanation is the output for a task or service; templates see its fields.
 type explanation struct {
 	ID     string `json:"id"`
@@ -100,9 +103,14 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 				}
 				continue
 			}
+			if a, found := explainECS(o.ecsWaits(), ref, time.Now()); found {
+				explanations = append(explanations, a)
+				continue
+			}
 		}
 		switch {
 		case err == nil:
+			t.Why = append(t.Why, ecsReasons(o.ecsWaits(), t)...)
 			explanations = append(explanations, explain(t, time.Now()))
 		case !connect.IsGone(err) || !c.Bool("ignore"):
 			errs = append(errs, err)
@@ -137,7 +145,7 @@ func explain(t api.Task, now time.Time) explanation {
 		a.Sentence += term.Line(a.Why[0].Text) + duration(a.Why[0], now) + advice(t, a.Why[0].Code)
 	}
 	for i, r := range a.Why {
-		if i > 0 && (r.Code == lifecycle.WhyProtected || r.Code == lifecycle.WhyFault || r.Code == api.WhyLogsStalled || r.Code == api.WhyNames) {
+		if i > 0 && (r.Code == lifecycle.WhyProtected || r.Code == lifecycle.WhyFault || r.Code == api.WhyLogsStalled || r.Code == api.WhyNames || r.Code == whyECS) {
 			a.Sentence += "; " + term.Line(r.Text) + duration(r, now)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/engine/hooks"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/record"
@@ -118,6 +119,12 @@ func (m *Metrics) Traffic(counted func() []services.Traffic) {
 // Ingress adds those of the ingress proxy, which ask asks. It is called once, before Handler.
 func (m *Metrics) Ingress(ask func(context.Context) (*ingress.Status, error)) {
 	m.registry.MustRegister(ingressProxy{ask})
+}
+
+// ECS adds those of the instance of an ECS cluster that find finds, if the user has one. It is called once,
+// before Handler.
+func (m *Metrics) ECS(find func() (s *ecsstatus.Status, running, is bool)) {
+	m.registry.MustRegister(ecsInstance{find})
 }
 
 // Logs adds those of the output that is sent to servers. Routes lists the containers whose

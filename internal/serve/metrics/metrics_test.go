@@ -233,6 +233,7 @@ func TestDocument(t *testing.T) {
 	m.Services(func() []service.State { return nil })
 	m.Traffic(nil)
 	m.Ingress(func(context.Context) (*ingress.Status, error) { return nil, nil })
+	m.ECS(nil)
 	m.Hooks(nil, nil)
 	m.Schedules(nil)
 	m.Logs(func() []logdelivery.Status { return nil })

@@ -54,8 +54,9 @@ var direction = []rule{
 
 	// Servers and clients. What both sides need is in serve/ownerapi: a client may become the owner of a task.
 	{pkg: "internal/serve/ownerapi", may: []string{"pkg/", "internal/define", "internal/define/pod", "internal/engine/", "internal/state/"}, also: []string{"internal/config", "internal/logs/logfiles"}},
-	{pkg: "internal/serve/", may: []string{"pkg/", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress", "internal/state/"}},
+	{pkg: "internal/serve/", may: []string{"pkg/", "internal/aws/instance/ecsstatus", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress", "internal/state/"}},
 	{pkg: "internal/aws/adapter", may: []string{"pkg/", "internal/aws/", "internal/define/", "internal/engine/", "internal/host/libpod", "internal/serve", "internal/serve/ownerapi", "internal/state/"}, also: []string{"internal/config", "internal/host/ulimit"}},
+	{pkg: "internal/aws/instance/ecsstatus", may: []string{"internal/state/"}}, // the agent reads it, and links no client of AWS
 	{pkg: "internal/aws/instance/wire"},
 	{pkg: "internal/aws/instance/awscall", may: []string{"internal/aws/instance/wire"}, also: []string{"internal/aws/sigv4"}},
 	{pkg: "internal/aws/instance/payload", may: []string{"internal/aws/instance/wire", "internal/engine/arn"}, also: []string{"pkg/taskdef"}},

@@ -7,14 +7,13 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"os"
-	"slices"
 	"text/tabwriter"
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance"
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
+	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 )
 
@@ -24,11 +23,11 @@ type statusDocument struct {
 	Running bool `json:"running"`
 	PID     int  `json:"pid,omitempty"`
 	// Instance is absent if the host was never registered.
-	Cluster  string           `json:"cluster,omitempty"`
-	Region   string           `json:"region,omitempty"`
-	Instance string           `json:"containerInstanceArn,omitempty"`
-	Status   *instance.Status `json:"status,omitempty"`
-	Tasks    []instance.Task  `json:"tasks"`
+	Cluster  string            `json:"cluster,omitempty"`
+	Region   string            `json:"region,omitempty"`
+	Instance string            `json:"containerInstanceArn,omitempty"`
+	Status   *ecsstatus.Status `json:"status,omitempty"`
+	Tasks    []instance.Task   `json:"tasks"`
 }
 
 func status(_ context.Context, o *options, stdout, _ io.Writer) error {
@@ -49,7 +48,7 @@ func status(_ context.Context, o *options, stdout, _ io.Writer) error {
 		return err
 	}
 	if d.PID, d.Running = records.Holder(); d.Running {
-		if d.Status, err = instance.ReadStatus(instance.StatusPath(runtimeDir)); err != nil {
+		if d.Status, err = ecsstatus.Read(ecsstatus.Path(runtimeDir)); err != nil {
 			return err
 		}
 	}
@@ -82,8 +81,8 @@ func printStatus(w io.Writer, d statusDocument, now time.Time) {
 		line("Process:", fmt.Sprintf("%d", d.PID))
 	default:
 		line("Process:", fmt.Sprintf("%d, since %s", d.PID, d.Status.Since.Local().Format(time.DateTime)))
-		if d.Status.Problem != "" {
-			line("Problem:", d.Status.Problem)
+		for _, w := range d.Status.Of("") {
+			line("Waits for:", w.Text+", for "+now.Sub(w.Since).Round(time.Second).String())
 		}
 		if d.Status.Inactive {
 			line("Problem:", "ECS says that the instance was deregistered: run `podtask ecs leave`, then join again")
@@ -96,8 +95,10 @@ func printStatus(w io.Writer, d statusDocument, now time.Time) {
 		return
 	}
 	if d.Status != nil {
-		for _, arn := range slices.Sorted(maps.Keys(d.Status.Waiting)) {
-			fmt.Fprintf(w, "Task %s waits for %s\n", shortARN(arn), d.Status.Waiting[arn])
+		for _, x := range d.Status.Waits {
+			if x.Task != "" {
+				fmt.Fprintf(w, "Task %s waits for %s, for %s\n", shortARN(x.Task), x.Text, now.Sub(x.Since).Round(time.Second))
+			}
 		}
 	}
 	fmt.Fprintln(w)
@@ -123,7 +124,7 @@ func shortARN(arn string) string {
 	return arn
 }
 
-func linkText(l instance.Link, now time.Time) string {
+func linkText(l ecsstatus.Link, now time.Time) string {
 	switch {
 	case l.Connected:
 		return "connected for " + now.Sub(l.Since).Round(time.Second).String()

@@ -9,7 +9,6 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
-	"path/filepath"
 	"regexp"
 	"runtime"
 	"slices"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/podtask/podtask/internal/aws/instance"
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
+	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/identity"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/config"
@@ -140,7 +140,8 @@ func (o *options) dirs() (dir, runtimeDir string, err error) {
 	if runtimeDir == "" {
 		return "", "", fmt.Errorf("credentials and secrets must be kept in memory: %w", err)
 	}
-	return filepath.Join(stateDir, "ecs"), filepath.Join(runtimeDir, "ecs"), nil
+	dir, runtimeDir = ecsstatus.Dirs(stateDir, runtimeDir)
+	return dir, runtimeDir, nil
 }
 
 // agentSocket returns the socket of this user's agent.
