@@ -31,10 +31,11 @@ type remoteCall struct {
 	// base is the directory of the host for files that are sent, dir the working directory here.
 	base, dir string
 	files     sshhost.Files
-	caller    map[string]string // variables of this machine that the host gets
-	stdin     io.Reader         // nil: the input of this process
-	stdout    io.Writer         // nil: the output of this process
-	sent      []string          // what is sent, for plan
+	caller    map[string]string  // variables of this machine that the host gets
+	stdin     io.Reader          // nil: the input of this process
+	stdout    io.Writer          // nil: the output of this process
+	sent      []string           // what is sent, for plan
+	positions *command.Positions // of an output with positions; nil for others
 }
 
 // remoteLine returns the call for a command line that runs on another host; nil if this process runs it.
@@ -104,8 +105,8 @@ func (r *remoteCall) run() error {
 		}
 		return err
 	}
-	defer link.Close()
 	r.link, r.base = link, link.Greeting.Memory
+	defer func() { _ = r.link.Close() }()
 	if r.dir, err = os.Getwd(); err != nil {
 		return err
 	}
@@ -116,6 +117,9 @@ func (r *remoteCall) run() error {
 		if err := r.route.prepare(r); err != nil {
 			return err
 		}
+	}
+	if r.route.follows != nil && r.route.follows(r) {
+		return r.follow(ctx)
 	}
 	return r.finish(r.onHost(ctx))
 }
@@ -143,17 +147,13 @@ func (r *remoteCall) onHost(ctx context.Context) (int, error) {
 	if len(r.files) > 0 {
 		req.Dir = filepath.Join(r.base, r.dir)
 	}
-	out, errOut := r.p.Stdout, r.p.Stderr
-	if r.stdout != nil {
-		out = r.stdout
-	}
+	out, errOut := r.outputs()
+	closed := closedOutput(out)
 	if mode != sshhost.Terminal {
-		if command.IsTerminal(out) {
-			out = sshhost.NewScreenWriter(out)
-		}
-		if command.IsTerminal(errOut) {
-			errOut = sshhost.NewScreenWriter(errOut)
-		}
+		out, errOut = forScreen(out), forScreen(errOut)
+	}
+	if r.positions != nil {
+		out, errOut = r.positions.Writer(out), r.positions.Writer(errOut)
 	}
 	s := sshhost.Streams{Out: out, Err: errOut, Files: r.files, Size: r.size}
 	switch {
@@ -165,7 +165,7 @@ func (r *remoteCall) onHost(ctx context.Context) (int, error) {
 	signals := make(chan os.Signal, 16)
 	// SIGPIPE is caught so that a closed output is an error of the write, which is passed on.
 	r.p.Notify(signals, append([]os.Signal{syscall.SIGWINCH, syscall.SIGPIPE}, sshhost.PassedSignals...)...)
-	s.Signals, s.OutClosed = signals, closedOutput(out)
+	s.Signals, s.OutClosed = signals, closed
 	if mode != sshhost.Pipes {
 		req.Size = r.size()
 	}
@@ -181,6 +181,22 @@ func (r *remoteCall) onHost(ctx context.Context) (int, error) {
 		err = errors.Join(err, c.Close())
 	}
 	return code, err
+}
+
+// outputs returns where the outputs of the command go.
+func (r *remoteCall) outputs() (out, errOut io.Writer) {
+	if r.stdout != nil {
+		return r.stdout, r.p.Stderr
+	}
+	return r.p.Stdout, r.p.Stderr
+}
+
+// forScreen returns w, and for a terminal what keeps it from being steered by the other host.
+func forScreen(w io.Writer) io.Writer {
+	if command.IsTerminal(w) {
+		return sshhost.NewScreenWriter(w)
+	}
+	return w
 }
 
 // closedOutput returns a channel that is closed when the reader of a pipe is gone; nil for what is no pipe.

@@ -27,6 +27,9 @@ type route struct {
 	input func(*remoteCall) bool
 	// terminal reports whether the command has the terminal for itself; nil: it has not.
 	terminal func(*remoteCall) bool
+	// follows reports whether the command continues after a broken connection, by the positions in its output;
+	// nil: it does not.
+	follows func(*remoteCall) bool
 	// stops: when its terminal is gone, the command ends something first, and is given the time.
 	stops bool
 	// later: the tasks of the definition start when the command has ended, so no secret can come with it.
@@ -76,8 +79,8 @@ var routes = map[string]route{
 	"ps":       {},
 	"inspect":  {},
 	"why":      {},
-	"logs":     {},
-	"events":   {},
+	"logs":     {follows: followsLogs},
+	"events":   {follows: followsEvents},
 	"stats":    {},
 	"port":     {},
 	"timeline": {prepare: writeOutputHere("svg")},

@@ -26,14 +26,20 @@ func PortForwardCommand(p *command.Program) *cli.Command {
 		Usage:     "reach published ports of a task on another host from this one",
 		ArgsUsage: "TASK [LOCAL:]PORT ...",
 		Description: `Listens on 127.0.0.1 until Ctrl-C and connects each connection to the port that the task
-publishes for PORT, through ssh. The port of the host may be published on its loopback only. The
+publishes for PORT, through ssh. When the connection to the host breaks, it is made again, for at most five
+minutes; connections to the ports end meanwhile. The port of the host may be published on its loopback only. The
 same port is used here, or LOCAL; 0 takes a free one. On this machine, podtask port TASK says where a
 port is published.
 
 Examples:
   podtask --host ssh://box port-forward web 8080:80
   podtask --host box port-forward shop 5432 0:80`,
-		Action: forwarding{out: p.Stdout, errOut: p.Stderr, warn: p.Warn, find: p.FindHost, options: p.HostOptions}.run,
+		Action: forwarding{
+			out: p.Stdout, errOut: p.Stderr, warn: p.Warn, find: p.FindHost, options: p.HostOptions,
+			reconnect: func(ctx context.Context, h sshhost.Host, lost error) (*sshhost.Link, error) {
+				return command.Reconnect(ctx, p, h, lost)
+			},
+		}.run,
 	}
 }
 
@@ -43,6 +49,15 @@ type forwarding struct {
 	warn        func(format string, args ...any)
 	find        func(flag string) (command.ChosenHost, error)
 	options     func() sshhost.Options
+	reconnect   func(ctx context.Context, h sshhost.Host, lost error) (*sshhost.Link, error)
+}
+
+// forwardedTask is a task whose ports are forwarded.
+type forwardedTask struct {
+	name       string
+	link       *sshhost.Link
+	ports      []forwardedPort
+	forwarders []*sshhost.Forwarder // of the ports
 }
 
 // forwardedPort is an argument of port-forward.
@@ -88,8 +103,9 @@ func (p forwarding) run(c *cli.Context) error {
 		}
 		return err
 	}
-	defer link.Close()
-	published, err := p.publishedPorts(ctx, link, c.Args().First())
+	all := &forwardedTask{name: c.Args().First(), link: link, ports: ports}
+	defer func() { _ = all.link.Close() }()
+	published, err := p.publishedPorts(ctx, link, all.name)
 	if err != nil {
 		return err
 	}
@@ -105,17 +121,50 @@ func (p forwarding) run(c *cli.Context) error {
 		f := sshhost.NewForwarder(link, listeners)
 		f.Failed = func(err error) { p.warn("a connection to port %d of %s: %v", port.port, h.Host, err) }
 		defer f.Close()
+		all.forwarders = append(all.forwarders, f)
 		f.Start(address)
 		if _, err := fmt.Fprintf(p.out, "127.0.0.1:%d -> %s port %d on %s\n", command.PortOf(listeners[0]), c.Args().First(), port.port, h.Host); err != nil {
 			return err
 		}
 	}
-	select {
-	case <-ctx.Done():
-		return command.ExitStatus(command.ExitInterrupted)
-	case <-link.Lost():
-		return fmt.Errorf("%w; the ports are no longer forwarded: run podtask port-forward again", link.LostError())
+	return p.keep(ctx, h.Host, all)
+}
+
+// keep connects again whenever the connection has broken, until ctx ends.
+func (p forwarding) keep(ctx context.Context, h sshhost.Host, t *forwardedTask) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return command.ExitStatus(command.ExitInterrupted)
+		case <-t.link.Lost():
+		}
+		lost := t.link.LostError()
+		_ = t.link.Close()
+		next, err := p.reconnect(ctx, h, lost)
+		if err != nil {
+			return err
+		}
+		t.link = next
+		if err := p.move(ctx, t); err != nil && !sshhost.Passing(err) {
+			return err
+		}
 	}
+}
+
+// move lets forwarders use a new link. The ports of the task may be published elsewhere by now.
+func (p forwarding) move(ctx context.Context, t *forwardedTask) error {
+	published, err := p.publishedPorts(ctx, t.link, t.name)
+	if err != nil {
+		return err
+	}
+	for i, port := range t.ports {
+		address, err := published.address(t.name, port.port)
+		if err != nil {
+			return err
+		}
+		t.forwarders[i].Use(t.link, address)
+	}
+	return nil
 }
 
 // published are the ports of a task, as `podtask port -o json` of the host prints them.

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"encoding/json"
@@ -37,13 +38,13 @@ Examples:
   podtask events --filter name=web
   podtask events --stream=false --since 1h
   podtask events --since 42 --format json`,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "stream", Aliases: []string{"f", "follow"}, Value: true, Usage: "continue with new events; --stream=false shows past ones only"},
 			&cli.StringFlag{Name: "since", Usage: "begin after event `NUMBER`, or at a time: 2006-01-02T15:04:05Z or how long ago (10m)"},
 			&cli.IntFlag{Name: "tail", Aliases: []string{"n"}, Value: -1, Usage: "begin with the last `N` events", DefaultText: "none"},
 			command.FormatFlag("json (JSON Lines), yaml (a document for each) or a Go template"),
 			command.FilterFlag("task, name, family, container, status"),
-		},
+		}, command.PositionFlags()...),
 		Action: command.WithMachine(p, newEvents),
 	}
 }
@@ -56,6 +57,7 @@ type eventsOptions struct {
 	out    io.Writer
 	warn   func(format string, args ...any)
 	events *record.Events
+	places bool // each event is printed with its position
 }
 
 func newEvents(m *command.Machine) eventsOptions {
@@ -73,7 +75,11 @@ func (o eventsOptions) Run(ctx context.Context, c *cli.Context) error {
 		return err
 	}
 	stream := c.Bool("stream")
-	after, from, err := o.start(ctx, c.String("since"), stream)
+	since := c.String("since")
+	for _, position := range c.StringSlice(command.ResumeFlag) {
+		_, since, _ = command.ParsePosition(position)
+	}
+	after, from, err := o.start(ctx, since, stream)
 	if err != nil {
 		return err
 	}
@@ -81,12 +87,17 @@ func (o eventsOptions) Run(ctx context.Context, c *cli.Context) error {
 		return err
 	}
 	format, tail := c.String("format"), c.Int("tail")
-	numbered := c.IsSet("since") && from.IsZero()
+	numbered := since != "" && from.IsZero()
+	if o.places = c.Bool(command.PositionsFlag); o.places && from.IsZero() {
+		if err := command.WritePosition(o.out, eventSource, strconv.FormatUint(after, 10), nil); err != nil {
+			return err
+		}
+	}
 	fits := func(e record.Event) bool {
 		has := map[string]string{"task": e.Task, "name": e.Name, "family": e.Family, "container": e.Container, "status": e.Status}
 		return !e.At.Before(from) && isOneOf(e, c.Args().Slice()) && wanted.Match(has)
 	}
-	if c.IsSet("tail") {
+	if c.IsSet("tail") && !c.IsSet(command.ResumeFlag) {
 		if tail < 0 {
 			return command.Usagef("events", "--tail is a number of events, not %d", tail)
 		}
@@ -154,7 +165,24 @@ func (o eventsOptions) start(ctx context.Context, since string, stream bool) (af
 	return 0, from, nil
 }
 
+// eventSource is the source of the positions of events; a place is a number of an event.
+const eventSource = "event"
+
+// print prints an event, with its position if that was asked for.
 func (o eventsOptions) print(e eventLine, format string) error {
+	if !o.places {
+		return o.printOne(e, format)
+	}
+	var text bytes.Buffer
+	to := o.out
+	o.out = &text
+	if err := o.printOne(e, format); err != nil {
+		return err
+	}
+	return command.WritePosition(to, eventSource, strconv.FormatUint(e.Seq, 10), text.Bytes())
+}
+
+func (o eventsOptions) printOne(e eventLine, format string) error {
 	switch format {
 	case "", console.FormatTable, console.FormatWide:
 		return o.printText(e)

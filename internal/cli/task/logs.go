@@ -38,7 +38,7 @@ Examples:
   podtask logs --since 1h --until 50m web
   podtask logs --since 10m --grep '(?i)error|warn' web
   podtask logs --routes web`,
-		Flags: []cli.Flag{
+		Flags: append([]cli.Flag{
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the containers have ended"},
 			&cli.StringFlag{Name: "container", Aliases: []string{"c"}, Usage: "show `CONTAINER` only"},
 			&cli.StringFlag{Name: "since", Usage: "show what was written after `TIME`: 2006-01-02T15:04:05Z, seconds since 1970 or how long ago (10m)"},
@@ -49,7 +49,7 @@ Examples:
 			// Without -o, because -follow would be -f -o llow.
 			&cli.StringFlag{Name: "format", Usage: "with --routes: print in `FORMAT` " + command.ListFormats},
 			&cli.BoolFlag{Name: "timestamps", Aliases: []string{"t"}, Usage: "show when each line was written"},
-		},
+		}, command.PositionFlags()...),
 		Action: command.WithMachine(p, newLogs),
 	}
 }
@@ -101,10 +101,19 @@ func (o logsOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return command.Usagef("logs", "--grep: %v", err)
 	}
+	var places *logPlaces
+	if c.Bool(command.PositionsFlag) {
+		if places, err = newLogPlaces(o.out, c.StringSlice(command.ResumeFlag), &opts); err != nil {
+			return err
+		}
+	}
 	read := func(ctx context.Context, i int) error {
 		err := o.logs.Read(ctx, states[i], container, opts, func(l observe.LogLine) error {
 			if !wanted.MatchString(l.Text) {
 				return nil
+			}
+			if places != nil {
+				return places.print(printers[i], states[i].ID, l)
 			}
 			return printers[i].Line(l)
 		})

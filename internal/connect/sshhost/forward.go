@@ -8,14 +8,15 @@ import (
 
 // Forwarder accepts connections here and connects each to an address of the other host's loopback.
 type Forwarder struct {
-	link      *Link
 	listeners []net.Listener
 	// Failed, if not nil, is called with errors of single connections.
 	Failed func(error)
 
-	mu    sync.Mutex // guards conns
-	conns map[net.Conn]bool
-	wg    sync.WaitGroup
+	mu      sync.Mutex // guards the fields below
+	link    *Link
+	address string
+	conns   map[net.Conn]bool
+	wg      sync.WaitGroup
 }
 
 // NewForwarder returns a forwarder of listeners, which it closes.
@@ -23,11 +24,21 @@ func NewForwarder(l *Link, listeners []net.Listener) *Forwarder {
 	return &Forwarder{link: l, listeners: listeners, conns: make(map[net.Conn]bool)}
 }
 
+// Use lets new connections go to an address over another link.
+func (f *Forwarder) Use(l *Link, address string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.link, f.address = l, address
+}
+
 // maxForwarded is how many connections of a forwarder may be open; others wait.
 const maxForwarded = maxRuns / 2
 
 // Start begins to accept connections for an address of the other host, and returns at once.
 func (f *Forwarder) Start(address string) {
+	f.mu.Lock()
+	f.address = address
+	f.mu.Unlock()
 	places := make(chan struct{}, maxForwarded)
 	for _, l := range f.listeners {
 		f.wg.Go(func() {
@@ -39,24 +50,25 @@ func (f *Forwarder) Start(address string) {
 				places <- struct{}{}
 				f.wg.Go(func() {
 					defer func() { <-places }()
-					f.serve(c, address)
+					f.serve(c)
 				})
 			}
 		})
 	}
 }
 
-func (f *Forwarder) serve(c net.Conn, address string) {
+func (f *Forwarder) serve(c net.Conn) {
 	defer c.Close()
 	f.mu.Lock()
 	f.conns[c] = true
+	link, address := f.link, f.address
 	f.mu.Unlock()
 	defer func() {
 		f.mu.Lock()
 		delete(f.conns, c)
 		f.mu.Unlock()
 	}()
-	far, err := f.link.DialLoopback(address)
+	far, err := link.DialLoopback(address)
 	if err != nil {
 		if f.Failed != nil {
 			f.Failed(err)

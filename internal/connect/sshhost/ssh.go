@@ -107,6 +107,18 @@ const (
 	notInstalledText = "podtask is not installed on %s, or not in the PATH of commands by ssh: `podtask host setup %s` installs it"
 )
 
+// unreachableError reports an ssh that has failed.
+type unreachableError struct{ host Host }
+
+func (e *unreachableError) Error() string {
+	return fmt.Sprintf("ssh cannot connect to %s; ssh says above why", e.host)
+}
+
+// Passing reports whether a later Dial may succeed where this error came: the connection broke or could not be made.
+func Passing(err error) bool {
+	return errors.As(err, new(*LostError)) || errors.As(err, new(*unreachableError))
+}
+
 // failure returns the error for an ssh that ended before it was used.
 func (p *process) failure(h Host) error {
 	if !p.await(closeLimit) {
@@ -114,7 +126,7 @@ func (p *process) failure(h Host) error {
 	}
 	switch code := p.cmd.ProcessState.ExitCode(); code {
 	case sshFailed:
-		return fmt.Errorf("ssh cannot connect to %s; ssh says above why", h)
+		return &unreachableError{h}
 	case shellCannotRun, shellHasNoSuch:
 		return fmt.Errorf(notInstalledText, h, h)
 	case 125: // what an older podtask answers to an unknown command
@@ -159,7 +171,7 @@ func (c ShellCommand) Run(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
 	case p.cmd.ProcessState.ExitCode() == sshFailed:
-		return fmt.Errorf("ssh cannot connect to %s; ssh says above why", c.Host)
+		return &unreachableError{c.Host}
 	case !p.cmd.ProcessState.Success():
 		return &exec.ExitError{ProcessState: p.cmd.ProcessState}
 	case errors.Is(sent, syscall.EPIPE):
