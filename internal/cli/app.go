@@ -54,7 +54,7 @@ func newApp(p *command.Program) *cli.App {
 		task.UpdateCommand(p), task.StatsCommand(p), lock.Command(p), lock.PullCommand(p), tasktest.Command(p), image.Command(p), system.DoctorCommand(p), system.InfoCommand(p),
 		task.StopCommand(p), task.KillCommand(p), task.RestartCommand(p), task.PortCommand(p), task.CpCommand(p), task.PauseCommand(p), task.UnpauseCommand(p), task.FaultCommand(p), task.RmCommand(p), task.WaitCommand(p), task.DrainCommand(p), task.GCCommand(p),
 		unit.Command(p), unit.GenerateCommand(p), unit.ImportCommand(p), unit.AutoUpdateCommand(p),
-		agent.Command(p), agent.AWSCommand(p), agent.KubeletCommand(p), ecsCommand(p), ingress.Command(p), system.ConfigCommand(p), completionCommand(p), completeCommand(p), system.VersionCommand(p), run.OwnerCommand(p), task.ExecGuardCommand(p), sessionCommand(p),
+		agent.Command(p), agent.AWSCommand(p), agent.KubeletCommand(p), ecsCommand(p), ingress.Command(p), system.ConfigCommand(p), completionCommand(p), completeCommand(p), system.VersionCommand(p), run.OwnerCommand(p), task.ExecGuardCommand(p), task.ViewCommand(p), sessionCommand(p),
 		host.ContextCommand(p), host.Command(p), host.PushCommand(p), host.PortForwardCommand(p),
 	}
 	for _, c := range app.Commands {

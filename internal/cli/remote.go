@@ -42,9 +42,10 @@ type remoteCall struct {
 func remoteLine(ctx context.Context, p *command.Program, arranged []string) (*remoteCall, error) {
 	line := splitLine(arranged)
 	flag, asked := "", false
+	var words []string
 	line.global = slices.DeleteFunc(line.global, func(f lineFlag) bool {
 		if f.name == "host" {
-			flag, asked = f.value, true
+			flag, asked, words = f.value, true, append(words, f.value)
 		}
 		return f.name == "host"
 	})
@@ -58,6 +59,9 @@ func remoteLine(ctx context.Context, p *command.Program, arranged []string) (*re
 	}
 	if asked && flag == "" {
 		return nil, command.Usagef("", "--host names no host: write --host ssh://[USER@]HOST[:PORT], or the name of a context")
+	}
+	if len(words) > 1 {
+		return nil, command.OneHostError(words)
 	}
 	h, err := p.FindHost(flag)
 	if err != nil || !h.Remote() {

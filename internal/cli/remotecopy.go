@@ -2,18 +2,13 @@ package cli
 
 import (
 	"archive/tar"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
-	"syscall"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/connect/sshhost"
@@ -119,35 +114,4 @@ func (r *remoteCall) copyOut(from, to string) error {
 		return failed
 	}
 	return r.finish(code, errors.Join(err, failed))
-}
-
-// runUI is `podtask ui` of the host: it serves the page there, and its port is one of this machine.
-func runUI(r *remoteCall) error {
-	port := 0
-	if given := r.values("port"); len(given) > 0 {
-		var err error
-		if port, err = strconv.Atoi(given[len(given)-1]); err != nil || port < 0 || port > 65535 {
-			return command.Usagef("ui", "--port is a number from 1 to 65535, not %q", given[len(given)-1])
-		}
-	}
-	listeners, err := command.ListenLoopback(port)
-	if err != nil {
-		return fmt.Errorf("listen for the page: %w; choose another --port", err)
-	}
-	r.line.local = slices.DeleteFunc(r.line.local, func(f lineFlag) bool { return f.name == "port" })
-	r.line.local = append(r.line.local, lineFlag{"forwarded", strconv.Itoa(command.PortOf(listeners[0]))})
-	ctx, stop := signal.NotifyContext(r.ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
-	read, write := io.Pipe()
-	r.stdout = write
-	forwarder := sshhost.NewForwarder(r.link, listeners)
-	defer forwarder.Close()
-	go func() {
-		var port int
-		if _, err := fmt.Fscanln(read, &port); err == nil && port > 0 && port < 1<<16 {
-			forwarder.Start("127.0.0.1:" + strconv.Itoa(port))
-		}
-		_, _ = io.Copy(sshhost.NewScreenWriter(r.p.Stdout), read)
-	}()
-	return r.finish(r.onHost(context.WithoutCancel(ctx)))
 }

@@ -84,8 +84,9 @@ var routes = map[string]route{
 	"stats":    {},
 	"port":     {},
 	"timeline": {prepare: writeOutputHere("svg")},
-	"top":      {terminal: always},
-	"ui":       {run: runUI},
+	"top":      {place: special},
+	"ui":       {place: special},
+	"view":     {place: here, why: serverProcess},
 
 	"exec":    {prepare: execOnHost, input: hasFlag("interactive"), terminal: hasFlag("tty")},
 	"cp":      {run: runCopy},

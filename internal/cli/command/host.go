@@ -1,9 +1,12 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/urfave/cli/v2"
@@ -14,7 +17,7 @@ const HostEnv = "PODTASK_HOST"
 
 // HostFlag returns --host, which every command has.
 func HostFlag() cli.Flag {
-	return &cli.StringFlag{Name: "host", Usage: "work on another `HOST` through ssh: ssh://[USER@]HOST[:PORT], the name of a context, or local (" + HostEnv + ")"}
+	return &cli.StringSliceFlag{Name: "host", Usage: "work on another `HOST` through ssh: ssh://[USER@]HOST[:PORT], the name of a context, or local (" + HostEnv + ")"}
 }
 
 // ChosenHost is the host of a command line.
@@ -22,7 +25,12 @@ type ChosenHost struct {
 	sshhost.Host
 	// Asked: the command line has --host, so that a command that cannot work there is an error.
 	Asked bool
+	// Word is how the user named it: a URL or a context.
+	Word string
 }
+
+// Name returns a short name for people: that of the context, or the host without the scheme.
+func (h ChosenHost) Name() string { return strings.TrimPrefix(h.Word, "ssh://") }
 
 // Remote reports whether it is another machine.
 func (h ChosenHost) Remote() bool { return h.Host != sshhost.Host{} }
@@ -55,7 +63,63 @@ func (p *Program) FindHost(flag string) (ChosenHost, error) {
 	if err != nil {
 		return ChosenHost{}, fmt.Errorf("%s: %w", origin, err)
 	}
-	return ChosenHost{Host: h, Asked: flag != ""}, nil
+	return ChosenHost{Host: h, Asked: flag != "", Word: chosen}, nil
+}
+
+// AllHostsFlag is the flag of commands that show this machine and the hosts of all contexts.
+const AllHostsFlag = "all-hosts"
+
+// FindHosts returns the hosts of a command that shows several; none if that is this machine alone.
+func (p *Program) FindHosts(c *cli.Context) ([]ChosenHost, error) {
+	words := c.StringSlice("host")
+	switch {
+	case p.Caller != nil:
+		return nil, nil
+	case c.Bool(AllHostsFlag) && len(words) > 0:
+		return nil, Usagef(Path(c), "--host and --%s exclude each other", AllHostsFlag)
+	case !c.Bool(AllHostsFlag) && len(words) < 2:
+		h, err := p.FindHost(strings.Join(words, ""))
+		if err != nil || !h.Remote() {
+			return nil, err
+		}
+		return []ChosenHost{h}, nil
+	}
+	contexts, err := sshhost.LoadContexts(p.Getenv)
+	if err != nil {
+		return nil, err
+	}
+	if c.Bool(AllHostsFlag) {
+		words = []string{sshhost.Local}
+		for _, x := range contexts.Contexts {
+			words = append(words, x.Name)
+		}
+	}
+	var hosts []ChosenHost
+	var errs []error
+	for _, word := range words {
+		h, err := contexts.Find(word)
+		switch {
+		case err != nil:
+			errs = append(errs, fmt.Errorf("--host: %w", err))
+		case !slices.ContainsFunc(hosts, func(have ChosenHost) bool { return have.Word == word }):
+			hosts = append(hosts, ChosenHost{Host: h, Asked: true, Word: word})
+		}
+	}
+	return hosts, errors.Join(errs...)
+}
+
+// FindOneHost is FindHost for a command that works on one host.
+func (p *Program) FindOneHost(c *cli.Context) (ChosenHost, error) {
+	words := c.StringSlice("host")
+	if len(words) > 1 {
+		return ChosenHost{}, OneHostError(words)
+	}
+	return p.FindHost(strings.Join(words, ""))
+}
+
+// OneHostError is the error for a command that does not work on several hosts.
+func OneHostError(words []string) error {
+	return Usagef("", "%d hosts (%s): only top and ui show several; to place tasks on several hosts is what Kubernetes and ECS do; run the command once for each host", len(words), strings.Join(words, ", "))
 }
 
 // isService reports whether systemd has started this process as that of a service (systemd.exec(5),

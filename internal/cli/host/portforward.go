@@ -35,7 +35,7 @@ Examples:
   podtask --host ssh://box port-forward web 8080:80
   podtask --host box port-forward shop 5432 0:80`,
 		Action: forwarding{
-			out: p.Stdout, errOut: p.Stderr, warn: p.Warn, find: p.FindHost, options: p.HostOptions,
+			out: p.Stdout, errOut: p.Stderr, warn: p.Warn, find: p.FindOneHost, options: p.HostOptions,
 			reconnect: func(ctx context.Context, h sshhost.Host, lost error) (*sshhost.Link, error) {
 				return command.Reconnect(ctx, p, h, lost)
 			},
@@ -47,7 +47,7 @@ Examples:
 type forwarding struct {
 	out, errOut io.Writer
 	warn        func(format string, args ...any)
-	find        func(flag string) (command.ChosenHost, error)
+	find        func(*cli.Context) (command.ChosenHost, error)
 	options     func() sshhost.Options
 	reconnect   func(ctx context.Context, h sshhost.Host, lost error) (*sshhost.Link, error)
 }
@@ -87,7 +87,7 @@ func (p forwarding) run(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	h, err := p.find(c.String("host"))
+	h, err := p.find(c)
 	if err != nil {
 		return err
 	}

@@ -27,7 +27,7 @@ only what is missing.
 
 Examples:
   podtask --host ssh://box push localhost/web:1`,
-		Action: pusher{out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, find: p.FindHost, options: p.HostOptions}.run,
+		Action: pusher{out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, find: p.FindOneHost, options: p.HostOptions}.run,
 	}
 }
 
@@ -35,7 +35,7 @@ Examples:
 type pusher struct {
 	out, errOut io.Writer
 	getenv      func(string) string
-	find        func(flag string) (command.ChosenHost, error)
+	find        func(*cli.Context) (command.ChosenHost, error)
 	options     func() sshhost.Options
 }
 
@@ -49,7 +49,7 @@ func (p pusher) run(c *cli.Context) error {
 			return command.Usagef("push", "%q is no name of an image", image)
 		}
 	}
-	h, err := p.find(c.String("host"))
+	h, err := p.find(c)
 	if err != nil {
 		return err
 	}

@@ -7,12 +7,15 @@ import (
 	"fmt"
 	"io"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/cli/hostview"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
@@ -37,47 +40,50 @@ waits for, its timeline, logs and events. Tab shows the services: the healthy co
 revision, how connections shift from one to the other, hooks and events. The last line of the
 screen has the keys, ? all of them; what changes something asks first.
 
+With --host it shows another host, with several --host or --all-hosts all of them in one list. A host that is down
+is a line with its reason; podtask connects to it again and again, until you leave.
+
 Examples:
   podtask top
+  podtask top --host box1 --host box2
+  podtask top --all-hosts
   podtask top web
   NO_COLOR=1 podtask top --interval 5s`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show stopped tasks too"},
 			&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "wait for `TIME` between two looks, at least 100ms"},
+			allHostsFlag(),
 		},
-		Action: command.WithMachine(p, newTop),
+		Action: func(c *cli.Context) error {
+			view, err := newOtherHosts(p).open(c)
+			if err != nil {
+				return err
+			}
+			if view == nil {
+				return command.WithMachine(p, newTop)(c)
+			}
+			defer view.Close()
+			return newScreen(p).overHosts(c, view)
+		},
 	}
 }
 
 // topOptions is what `podtask top` uses.
 type topOptions struct {
-	in       io.Reader
-	out      io.Writer
-	getenv   func(string) string
-	environ  func() []string
-	redirect func(stderr io.Writer) (restore func())
-	tasks    *record.Tasks
-	view     *taskView
+	screen
+	tasks *record.Tasks
+	view  *taskView
 }
 
 func newTop(m *command.Machine) topOptions {
-	p := m.Program
-	return topOptions{
-		in: p.Stdin, out: p.Stdout, getenv: p.Getenv, environ: p.Environ, redirect: p.RedirectStderr,
-		tasks: m.Engine.Tasks, view: newTaskView(m),
-	}
+	return topOptions{screen: newScreen(m.Program), tasks: m.Engine.Tasks, view: newTaskView(m)}
 }
 
 // Run implements command.Runner.
 func (o topOptions) Run(ctx context.Context, c *cli.Context) error {
-	options := top.Options{All: c.Bool("all"), Colors: console.ColorsFor(o.out, o.getenv), Pace: c.Duration("interval"), Now: time.Now}
-	switch {
-	case c.Args().Len() > 1:
-		return command.Usagef("top", "top takes one TASK, not %d arguments", c.Args().Len())
-	case options.Pace < 100*time.Millisecond:
-		return command.Usagef("top", "--interval is 100ms or more, not %s", options.Pace)
-	case !command.IsTerminal(o.in) || !console.CanMoveCursor(o.out, o.getenv):
-		return command.Usagef("top", "top needs a terminal for input and output; `podtask ps --watch` and `podtask stats` do not")
+	options, err := o.options(c)
+	if err != nil {
+		return err
 	}
 	if ref := c.Args().First(); ref != "" {
 		st, err := o.tasks.Find(ref)
@@ -86,11 +92,68 @@ func (o topOptions) Run(ctx context.Context, c *cli.Context) error {
 		}
 		options.Open = st.ID
 	}
+	return o.show(ctx, o.view, o.view, options)
+}
+
+// screen is the terminal of `podtask top`.
+type screen struct {
+	in       io.Reader
+	out      io.Writer
+	getenv   func(string) string
+	environ  func() []string
+	redirect func(stderr io.Writer) (restore func())
+}
+
+func newScreen(p *command.Program) screen {
+	return screen{in: p.Stdin, out: p.Stdout, getenv: p.Getenv, environ: p.Environ, redirect: p.RedirectStderr}
+}
+
+// overHosts shows the tasks of other hosts.
+func (o screen) overHosts(c *cli.Context, view *hostview.View) error {
+	options, err := o.options(c)
+	if err != nil {
+		return err
+	}
+	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := view.Connected(ctx); err != nil {
+		return interrupted(ctx, err)
+	}
+	if ref := c.Args().First(); ref != "" {
+		if options.Open, err = view.Find(ctx, ref); err != nil {
+			return interrupted(ctx, err)
+		}
+		if _, err := view.Tasks(ctx); err != nil { // says which host has it
+			return interrupted(ctx, err)
+		}
+	}
+	if err := o.show(ctx, view, view, options); err != nil {
+		return interrupted(ctx, err)
+	}
+	return nil
+}
+
+// options reads the flags.
+func (o screen) options(c *cli.Context) (top.Options, error) {
+	options := top.Options{All: c.Bool("all"), Colors: console.ColorsFor(o.out, o.getenv), Pace: c.Duration("interval"), Now: time.Now}
+	switch {
+	case c.Args().Len() > 1:
+		return options, command.Usagef("top", "top takes one TASK, not %d arguments", c.Args().Len())
+	case options.Pace < 100*time.Millisecond:
+		return options, command.Usagef("top", "--interval is 100ms or more, not %s", options.Pace)
+	case !command.IsTerminal(o.in) || !console.CanMoveCursor(o.out, o.getenv):
+		return options, command.Usagef("top", "top needs a terminal for input and output; `podtask ps --watch` and `podtask stats` do not")
+	}
+	return options, nil
+}
+
+// show shows the view until the user leaves it.
+func (o screen) show(ctx context.Context, source top.Source, actions top.Actions, options top.Options) error {
 	// Warnings are shown on the last line of the screen.
 	warnings := &lastLine{}
 	defer o.redirect(warnings)()
 	options.Warning = warnings.take
-	return top.Run(ctx, o.view, o.view, options, top.Terminal{In: o.in, Out: o.out, Environ: o.environ()})
+	return top.Run(ctx, source, actions, options, top.Terminal{In: o.in, Out: o.out, Environ: o.environ()})
 }
 
 // taskView implements top.Source and top.Actions for the tasks of this host.

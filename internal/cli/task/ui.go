@@ -7,10 +7,13 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os/signal"
 	"sync"
+	"syscall"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/hostview"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/cli/webui"
 	"github.com/podtask/podtask/internal/engine/observe"
@@ -27,19 +30,30 @@ func UICommand(p *command.Program) *cli.Command {
 browser that opens it keeps a session. The page shows tasks with health, usage, timeline, logs and
 events, and services with their deployments. It changes nothing unless --write is given; then it
 can stop and restart tasks. The link has a host name below localhost, so that programs on other ports
-of this host do not get the cookie of the session. With --host, the page is that of another host and the
-link is for this one.
+of this host do not get the cookie of the session. With --host, the page shows another host, with several
+--host or --all-hosts all of them; the link is for this machine.
 
 Examples:
   podtask ui
   podtask --host ssh://box ui
+  podtask ui --all-hosts
   podtask ui --port 8800 --write`,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "port", Usage: "listen on `PORT` of 127.0.0.1", DefaultText: "a free one"},
 			&cli.BoolFlag{Name: "write", Usage: "allow stopping and restarting tasks"},
-			&cli.IntFlag{Name: "forwarded", Hidden: true, Usage: "print a link for `PORT` of the machine that forwards it"},
+			allHostsFlag(),
 		},
-		Action: command.WithMachine(p, newUI),
+		Action: func(c *cli.Context) error {
+			view, err := newOtherHosts(p).open(c)
+			if err != nil {
+				return err
+			}
+			if view == nil {
+				return command.WithMachine(p, newUI)(c)
+			}
+			defer view.Close()
+			return newPage(p).overHosts(c, view)
+		},
 	}
 }
 
@@ -48,18 +62,40 @@ const uiConnections = 32
 
 // uiOptions is what `podtask ui` uses.
 type uiOptions struct {
-	out, errOut io.Writer
-	redirect    func(stderr io.Writer) (restore func())
-	view        webView
+	page
+	view webView
 }
 
 func newUI(m *command.Machine) uiOptions {
-	p := m.Program
-	return uiOptions{out: p.Stdout, errOut: p.Stderr, redirect: p.RedirectStderr, view: webView{newTaskView(m)}}
+	return uiOptions{page: newPage(m.Program), view: webView{newTaskView(m)}}
 }
 
 // Run implements command.Runner.
 func (o uiOptions) Run(ctx context.Context, c *cli.Context) error {
+	return o.serve(ctx, c, o.view, o.view)
+}
+
+// page is the server of `podtask ui`.
+type page struct {
+	out, errOut io.Writer
+	redirect    func(stderr io.Writer) (restore func())
+}
+
+func newPage(p *command.Program) page {
+	return page{out: p.Stdout, errOut: p.Stderr, redirect: p.RedirectStderr}
+}
+
+// overHosts serves the page of other hosts.
+func (o page) overHosts(c *cli.Context, view *hostview.View) error {
+	ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	if err := view.Connected(ctx); err != nil {
+		return interrupted(ctx, err)
+	}
+	return interrupted(ctx, o.serve(ctx, c, view, view))
+}
+
+func (o page) serve(ctx context.Context, c *cli.Context, source webui.Source, changes webui.Actions) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
@@ -67,24 +103,16 @@ func (o uiOptions) Run(ctx context.Context, c *cli.Context) error {
 	if port < 0 || port > 65535 {
 		return command.Usagef("ui", "--port is a number from 1 to 65535, not %d", port)
 	}
-	forwarded := c.Int("forwarded")
 	listeners, err := command.ListenLoopback(port)
 	if err != nil {
 		return fmt.Errorf("listen for the page: %w; choose another --port", err)
 	}
 	var actions webui.Actions
 	if c.Bool("write") {
-		actions = o.view
+		actions = changes
 	}
 	port = command.PortOf(listeners[0])
-	if forwarded != 0 {
-		// The podtask that forwards the port reads this line and passes the others on.
-		if _, err := fmt.Fprintln(o.out, port); err != nil {
-			return err
-		}
-		port = forwarded
-	}
-	page := webui.New(port, o.view, actions, time.Now)
+	page := webui.New(port, source, actions, time.Now)
 	fmt.Fprintf(o.out, "%s\n", page.Link())
 	fmt.Fprintln(o.errOut, "The link works once. Its host name is of this page alone: browsers find it on this host. Ctrl-C ends the page.")
 	defer o.redirect(&lastLine{})() // or the same warning would be printed for every page

@@ -28,6 +28,7 @@ type sampleMsg struct {
 	// unseen is why services are not known.
 	unseen  error
 	warning string
+	hosts   []HostState
 	// again: the next sample is taken after Options.Pace.
 	again bool
 }
@@ -65,6 +66,9 @@ func (w commands) sample(again bool) tea.Cmd {
 		services, unseen := w.source.Services(ctx)
 		cancel()
 		s := sampleMsg{at: w.options.Now(), tasks: tasks, services: services, err: err, unseen: unseen, again: again}
+		if h, ok := w.source.(Hosts); ok {
+			s.hosts = h.Hosts()
+		}
 		if w.options.Warning != nil {
 			s.warning = w.options.Warning()
 		}

@@ -42,9 +42,26 @@ type Actions interface {
 	Rollback(ctx context.Context, service string) error
 }
 
+// Hosts is a Source of several hosts, or of another one.
+type Hosts interface {
+	// Hosts returns the hosts in their order.
+	Hosts() []HostState
+}
+
+// HostState is a host of the view.
+type HostState struct {
+	Name string
+	// Why says why the host is down or slow; empty for one that answers.
+	Why string
+	// Tasks is the number of its tasks that are known.
+	Tasks int
+}
+
 // Task is a task in the list.
 type Task struct {
 	api.Task
+	// Host is the host of the task; empty if there is only one.
+	Host string `json:",omitempty"`
 	// Use is nil while no container of the task runs.
 	Use *Use
 	// ContainerUse has the usage of the running containers, by name.

@@ -14,6 +14,7 @@ import (
 // list is the list of tasks, with its selection, filter and order.
 type list struct {
 	tasks []Task
+	hosts []HostState // none for this machine alone
 	// selected is the ID of the selected task.
 	selected string
 	filter   filter
@@ -55,7 +56,7 @@ func (l list) visible() []Task {
 		if !l.all && t.Status == lifecycle.StatusStopped.String() {
 			return true
 		}
-		return !l.filter.fits(t.Name, t.Family, t.Status, t.state(), t.Health, t.Service, t.ID)
+		return !l.filter.fits(t.Name, t.Family, t.Status, t.state(), t.Health, t.Service, t.ID, t.Host)
 	})
 	slices.SortStableFunc(shown, taskOrders[l.order].compare)
 	return shown
@@ -97,12 +98,13 @@ const listFrame = 6
 func (l list) draw(c canvas, footer string) string {
 	shown := l.visible()
 	head := []string{"NAME", "STATUS", "HEALTH", "RUN", "CPU", "MEMORY", "AGE", "PORTS", "IMAGE"}
-	lines := []string{l.title(c, len(shown)), "", c.paint(console.Bold, tableOf(c).row(c, "  ", head[:len(tableOf(c))]...))}
-	room := max(1, c.height-listFrame)
+	lines := append([]string{l.title(c, len(shown))}, l.downHosts(c)...)
+	lines = append(lines, "", c.paint(console.Bold, l.row(c, "  ", "HOST", head)))
+	room := max(1, c.height-listFrame-(len(lines)-3))
 	at := l.at(shown)
 	first := max(0, min(at-room/2, len(shown)-room))
 	for i := first; i < min(first+room, len(shown)); i++ {
-		lines = append(lines, taskRow(c, shown[i], i == at))
+		lines = append(lines, l.taskRow(c, shown[i], i == at))
 	}
 	why := ""
 	switch {
@@ -134,7 +136,15 @@ func (l list) title(c canvas, shown int) string {
 			running++
 		}
 	}
-	text := fmt.Sprintf("podtask top: %s, %d running", number(len(l.tasks), "task"), running)
+	text := "podtask top"
+	switch len(l.hosts) {
+	case 0:
+	case 1:
+		text += " of " + l.hosts[0].Name
+	default:
+		text += fmt.Sprintf(" of %d hosts", len(l.hosts))
+	}
+	text += fmt.Sprintf(": %s, %d running", number(len(l.tasks), "task"), running)
 	if l.filter.text != "" {
 		text += fmt.Sprintf(", %d fit %q", shown, l.filter.text)
 	}
@@ -160,7 +170,33 @@ func tableOf(c canvas) columns {
 	return taskColumns
 }
 
-func taskRow(c canvas, t Task, selected bool) string {
+// downHosts returns a line for each host that does not answer, at most a third of the screen.
+func (l list) downHosts(c canvas) (lines []string) {
+	for _, h := range l.hosts {
+		if h.Why != "" {
+			lines = append(lines, c.paint(console.Red, c.cut("  "+term.Line(h.Name)+": "+term.Line(h.Why))))
+		}
+	}
+	if most := max(1, c.height/3); len(lines) > most {
+		more := fmt.Sprintf("  and %d more hosts do not answer", len(lines)-most+1)
+		lines = append(lines[:most-1], c.paint(console.Red, c.cut(more)))
+	}
+	return lines
+}
+
+// hostColumn is the width of the column of hosts, which is there if there are several.
+const hostColumn = 14
+
+func (l list) row(c canvas, mark, host string, cells []string) string {
+	table := tableOf(c)
+	cells = cells[:len(table)]
+	if len(l.hosts) > 1 {
+		table, cells = append(columns{hostColumn}, table...), append([]string{host}, cells...)
+	}
+	return table.row(c, mark, cells...)
+}
+
+func (l list) taskRow(c canvas, t Task, selected bool) string {
 	running := 0
 	var images []string
 	for _, k := range t.Containers {
@@ -181,7 +217,7 @@ func taskRow(c canvas, t Task, selected bool) string {
 	mark, ink := rowStyle(selected, bad)
 	age := console.ShortSpan(c.now.Sub(t.CreatedAt))
 	cells := []string{console.TaskName(t.Task), t.state(), console.TaskHealth(t.Task), fmt.Sprintf("%d/%d", running, len(t.Containers)), cpu, memory, age, ports, strings.Join(images, ", ")}
-	return c.paint(ink, tableOf(c).row(c, mark, cells[:len(tableOf(c))]...))
+	return c.paint(ink, l.row(c, mark, t.Host, cells))
 }
 
 // rowStyle returns the mark and the color of a row.

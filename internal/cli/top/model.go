@@ -67,6 +67,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	case sampleMsg:
 		m.now = msg.at
 		m.say(msg.warning, errors.Join(msg.err, msg.unseen))
+		m.list.hosts = msg.hosts
 		if msg.err == nil {
 			m.list.setTasks(msg.tasks)
 		}

@@ -71,6 +71,10 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, err)
 		return
 	}
+	var hosts []top.HostState
+	if h, ok := s.source.(top.Hosts); ok {
+		hosts = h.Hosts()
+	}
 	all := r.URL.Query().Has("all")
 	if !all {
 		tasks = slices.DeleteFunc(tasks, func(t top.Task) bool { return t.Status == lifecycle.StatusStopped.String() })
@@ -80,7 +84,9 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		Tasks    []top.Task
 		Services []api.Service
 		All      bool
-	}{s.view("Tasks", ""), tasks, services, all})
+		Hosts    []top.HostState
+		Several  bool
+	}{s.view("Tasks", ""), tasks, services, all, hosts, len(hosts) > 1})
 }
 
 func (s *Server) task(w http.ResponseWriter, r *http.Request) {

@@ -81,10 +81,11 @@ var direction = []rule{
 	{pkg: "internal/cli/lint"},
 	{pkg: "internal/cli/timeline"},
 	{pkg: "internal/cli/top", may: []string{"pkg/", "internal/cli/console", "internal/cli/timeline"}},
+	{pkg: "internal/cli/hostview", may: []string{"pkg/", "internal/cli/top", "internal/cli/webui", "internal/connect/sshhost"}},
 	{pkg: "internal/cli/webui", may: []string{"pkg/", "internal/cli/console", "internal/cli/timeline", "internal/cli/top"}},
 	// The only rule for internal/cli itself: no group of commands imports another one.
 	{pkg: "internal/cli", may: slices.Concat(belowCLI, []string{"internal/cli/"})},
-	{pkg: "internal/cli/", may: belowCLI, only: []string{"internal/cli/command", "internal/cli/console", "internal/cli/helptext", "internal/cli/lint", "internal/cli/timeline", "internal/cli/top", "internal/cli/webui"}},
+	{pkg: "internal/cli/", may: belowCLI, only: []string{"internal/cli/command", "internal/cli/console", "internal/cli/helptext", "internal/cli/hostview", "internal/cli/lint", "internal/cli/timeline", "internal/cli/top", "internal/cli/webui"}},
 	{pkg: "cmd/podtask", may: []string{"internal/cli"}},
 	{pkg: "cmd/podtask-compose", may: []string{"internal/define/composefile", "internal/define/convert"}},
 	{pkg: "cmd/podtask-ingress", may: []string{"internal/ingress/program"}},

@@ -1,0 +1,251 @@
+package hostview
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/top"
+	"github.com/podtask/podtask/internal/cli/webui"
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// View is the tasks and services of hosts. It implements top.Source, top.Actions and webui.Source. Close it.
+type View struct {
+	hosts  []*Host
+	shell  func(ctx context.Context, host, id, container string) (*exec.Cmd, error)
+	now    func() time.Time
+	ctx    context.Context
+	cancel context.CancelFunc
+	wg     sync.WaitGroup
+}
+
+// New returns a view and begins to connect to its hosts, of which there is at least one. Shell returns a command
+// that runs a shell in a container of a host.
+func New(ctx context.Context, hosts []*Host, shell func(ctx context.Context, host, id, container string) (*exec.Cmd, error), now func() time.Time) *View {
+	ctx, cancel := context.WithCancel(ctx)
+	v := &View{hosts: hosts, shell: shell, now: now, ctx: ctx, cancel: cancel}
+	for _, h := range hosts {
+		v.wg.Go(func() { h.keep(ctx) })
+	}
+	return v
+}
+
+// Close ends all connections.
+func (v *View) Close() {
+	v.cancel()
+	v.wg.Wait()
+}
+
+// Connected waits until the host is there, or returns the error. With several hosts it does not wait.
+func (v *View) Connected(ctx context.Context) error {
+	if v.several() {
+		return nil
+	}
+	return v.hosts[0].connected(ctx)
+}
+
+func (v *View) several() bool { return len(v.hosts) > 1 }
+
+// Hosts implements top.Hosts.
+func (v *View) Hosts() (states []top.HostState) {
+	for _, h := range v.hosts {
+		s, why := h.state(v.now())
+		states = append(states, top.HostState{Name: h.Name, Why: why, Tasks: len(s.tasks)})
+	}
+	return states
+}
+
+// sampleWait is how long a look waits for hosts; the others show what they told last.
+const sampleWait = time.Second
+
+// Tasks implements top.Source. It fails for no host.
+func (v *View) Tasks(ctx context.Context) (tasks []top.Task, _ error) {
+	timer := time.NewTimer(sampleWait)
+	defer timer.Stop()
+	var samples []<-chan struct{}
+	for _, h := range v.hosts {
+		samples = append(samples, h.refresh(v.ctx, v.now))
+	}
+wait:
+	for _, done := range samples {
+		select {
+		case <-done:
+		case <-timer.C:
+			break wait
+		case <-ctx.Done():
+			return nil, context.Cause(ctx)
+		}
+	}
+	for _, h := range v.hosts {
+		s, _ := h.state(v.now())
+		for _, t := range s.tasks {
+			if v.several() {
+				t.Host = h.Name
+			}
+			tasks = append(tasks, t)
+		}
+	}
+	slices.SortStableFunc(tasks, func(a, b top.Task) int { return b.CreatedAt.Compare(a.CreatedAt) })
+	return tasks, nil
+}
+
+// Services implements top.Source. With several hosts, a name is NAME@HOST.
+func (v *View) Services(context.Context) (services []api.Service, _ error) {
+	for _, h := range v.hosts {
+		s, _ := h.state(v.now())
+		for _, one := range s.services {
+			if v.several() {
+				one.ServiceName += "@" + h.Name
+			}
+			services = append(services, one)
+		}
+	}
+	return services, nil
+}
+
+// hostOf returns the host of a task in the latest samples.
+func (v *View) hostOf(id string) *Host {
+	if !v.several() {
+		return v.hosts[0]
+	}
+	for _, h := range v.hosts {
+		s, _ := h.state(v.now())
+		if slices.ContainsFunc(s.tasks, func(t top.Task) bool { return t.ID == id }) {
+			return h
+		}
+	}
+	return nil
+}
+
+// Find returns the ID of a task by its ID or name, which may be NAME@HOST.
+func (v *View) Find(ctx context.Context, ref string) (id string, err error) {
+	name, host, chosen := strings.Cut(ref, "@")
+	var errs []error
+	for _, h := range v.hosts {
+		if chosen && h.Name != host {
+			continue
+		}
+		var d top.Detail
+		err := cmp.Or(h.connected(ctx), h.call(ctx, callExplain, name, &d, nil))
+		if err == nil {
+			return d.Task.ID, nil
+		}
+		errs = append(errs, err)
+	}
+	if !slices.ContainsFunc(errs, func(err error) bool { return !errors.Is(err, webui.ErrNotFound) }) {
+		return "", fmt.Errorf("there is no task %q", ref)
+	}
+	return "", errors.Join(errs...)
+}
+
+func (v *View) ofTask(ctx context.Context, call, id string, result any) error {
+	h := v.hostOf(id)
+	if h == nil {
+		return webui.ErrNotFound
+	}
+	return h.call(ctx, call, id, result, nil)
+}
+
+// Explain implements top.Source.
+func (v *View) Explain(ctx context.Context, id string) (d top.Detail, err error) {
+	if err := v.ofTask(ctx, callExplain, id, &d); err != nil {
+		return d, err
+	}
+	return d, check([]top.Task{{Task: d.Task}})
+}
+
+// Lines implements webui.Source.
+func (v *View) Lines(ctx context.Context, id string) (lines []top.Line, err error) {
+	return lines, v.ofTask(ctx, callLines, id, &lines)
+}
+
+// Follow implements top.Source. When the connection breaks, it ends with an error.
+func (v *View) Follow(ctx context.Context, id string, fn func(top.Line) error) error {
+	h := v.hostOf(id)
+	if h == nil {
+		return webui.ErrNotFound
+	}
+	return h.call(ctx, callFollow, id, nil, func(text json.RawMessage) error {
+		var l top.Line
+		if err := json.Unmarshal(text, &l); err != nil {
+			return err
+		}
+		return fn(l)
+	})
+}
+
+// Stop implements top.Actions.
+func (v *View) Stop(ctx context.Context, id string) error { return v.ofTask(ctx, callStop, id, nil) }
+
+// Restart implements top.Actions.
+func (v *View) Restart(ctx context.Context, id string) error {
+	return v.ofTask(ctx, callRestart, id, nil)
+}
+
+// Continue implements top.Actions.
+func (v *View) Continue(ctx context.Context, service string) error {
+	return v.ofService(ctx, callContinue, service)
+}
+
+// Rollback implements top.Actions.
+func (v *View) Rollback(ctx context.Context, service string) error {
+	return v.ofService(ctx, callRollback, service)
+}
+
+func (v *View) ofService(ctx context.Context, call, service string) error {
+	name, host, _ := strings.Cut(service, "@")
+	for _, h := range v.hosts {
+		switch {
+		case !v.several():
+			return h.call(ctx, call, service, nil, nil)
+		case h.Name == host:
+			return h.call(ctx, call, name, nil, nil)
+		}
+	}
+	return webui.ErrNotFound
+}
+
+// Shell implements top.Actions.
+func (v *View) Shell(ctx context.Context, id, container string) (*exec.Cmd, error) {
+	h := v.hostOf(id)
+	if h == nil {
+		return nil, webui.ErrNotFound
+	}
+	return v.shell(ctx, h.Name, id, container)
+}
+
+var (
+	taskID        = regexp.MustCompile(`^[0-9a-f]{32}$`)
+	containerName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+)
+
+// check refuses IDs and names that are none: they become arguments of commands and parts of links.
+func check(tasks []top.Task) error {
+	for _, t := range tasks {
+		if !taskID.MatchString(t.ID) {
+			return fmt.Errorf("it told of a task with the ID %q", t.ID)
+		}
+		for _, c := range t.Containers {
+			if !containerName.MatchString(c.Name) {
+				return fmt.Errorf("it told of a container with the name %q", c.Name)
+			}
+		}
+	}
+	return nil
+}
+
+var (
+	_ top.Source   = (*View)(nil)
+	_ top.Actions  = (*View)(nil)
+	_ top.Hosts    = (*View)(nil)
+	_ webui.Source = (*View)(nil)
+)

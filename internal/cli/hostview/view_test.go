@@ -1,0 +1,277 @@
+package hostview
+
+import (
+	"bytes"
+	"compress/flate"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os/exec"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/top"
+	"github.com/podtask/podtask/internal/cli/webui"
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// fake is the podtask of a host with one task and one service.
+type fake struct {
+	id   string
+	mu   sync.Mutex
+	done []string
+	// ends is closed to end all connections; open counts them.
+	ends chan struct{}
+	open atomic.Int32
+}
+
+func newFake(digit string) *fake {
+	return &fake{id: strings.Repeat(digit, 32), ends: make(chan struct{})}
+}
+
+func (f *fake) Tasks(context.Context) ([]top.Task, error) {
+	return []top.Task{{Task: api.Task{ID: f.id, Name: "web", Status: "RUNNING"}, Use: &top.Use{CPUPercent: 2}}}, nil
+}
+
+func (f *fake) Services(context.Context) ([]api.Service, error) {
+	return []api.Service{{ServiceName: "shop"}}, nil
+}
+
+func (f *fake) Explain(_ context.Context, ref string) (top.Detail, error) {
+	if ref != f.id && ref != "web" {
+		return top.Detail{}, webui.ErrNotFound
+	}
+	return top.Detail{Task: api.Task{ID: f.id, Name: "web"}, Why: "it runs"}, nil
+}
+
+func (f *fake) Lines(context.Context, string) ([]top.Line, error) {
+	return []top.Line{{Container: "app", Text: "of " + f.id}}, nil
+}
+
+// Follow prints lines until its reader has gone.
+func (f *fake) Follow(ctx context.Context, id string, fn func(top.Line) error) error {
+	for i := range 3 {
+		if err := fn(top.Line{Container: "app", Text: fmt.Sprint(i)}); err != nil {
+			return err
+		}
+	}
+	<-ctx.Done()
+	return f.note("follow has ended", id)
+}
+
+func (f *fake) note(what, of string) error {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.done = append(f.done, what+" "+of)
+	return nil
+}
+
+func (f *fake) Stop(_ context.Context, id string) error          { return f.note("stop", id) }
+func (f *fake) Restart(context.Context, string) error            { return errors.New("it \x1b[31mcannot") }
+func (f *fake) Continue(_ context.Context, service string) error { return f.note("continue", service) }
+func (f *fake) Rollback(_ context.Context, service string) error { return f.note("rollback", service) }
+
+// connect is Host.Open.
+func (f *fake) connect(ctx context.Context) (Stream, error) {
+	here, there := net.Pipe()
+	f.mu.Lock()
+	ends := f.ends
+	f.mu.Unlock()
+	f.open.Add(1)
+	go func() {
+		defer f.open.Add(-1)
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			select {
+			case <-ends:
+			case <-ctx.Done():
+			}
+			_ = there.Close()
+		}()
+		_ = Serve(ctx, there, there, f)
+	}()
+	return here, nil
+}
+
+func (f *fake) cut() {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	close(f.ends)
+	f.ends = make(chan struct{})
+}
+
+// newView returns a view of two hosts that answer, one that cannot be reached and one that says nothing.
+func newView(t *testing.T) (v *View, a, b *fake) {
+	t.Helper()
+	a, b = newFake("a"), newFake("b")
+	v = New(t.Context(), []*Host{
+		{Name: "one", Open: a.connect},
+		{Name: "gone", Open: func(context.Context) (Stream, error) { return nil, errors.New("ssh cannot \x1b[2Jconnect") }},
+		{Name: "mute", Open: func(context.Context) (Stream, error) { here, _ := net.Pipe(); return here, nil }},
+		{Name: "two", Open: b.connect},
+	}, func(_ context.Context, host, id, container string) (*exec.Cmd, error) {
+		return exec.Command("podtask", "--host", host, id, container), nil
+	}, time.Now)
+	t.Cleanup(v.Close)
+	for _, i := range []int{0, 3} {
+		if err := v.hosts[i].connected(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return v, a, b
+}
+
+// TestAHostThatIsDownHoldsUpNoOther: the list has the tasks of hosts that answer, and the reason of each other host.
+func TestAHostThatIsDownHoldsUpNoOther(t *testing.T) {
+	t.Parallel()
+	v, a, b := newView(t)
+	tasks, err := v.Tasks(t.Context())
+	if err != nil || len(tasks) != 2 {
+		t.Fatalf("%v, %v", tasks, err)
+	}
+	for _, task := range tasks {
+		if want := map[string]string{a.id: "one", b.id: "two"}[task.ID]; task.Host != want || task.Use == nil {
+			t.Errorf("task %s is of host %q", task.ID, task.Host)
+		}
+	}
+	want := map[string]string{"one": "", "two": "", "gone": "ssh cannot", "mute": "connecting"}
+	for _, h := range v.Hosts() {
+		if h.Why != "" && want[h.Name] == "" || !strings.Contains(h.Why, want[h.Name]) || strings.Contains(h.Why, "\x1b") {
+			t.Errorf("host %s: %q", h.Name, h.Why)
+		}
+	}
+	services, err := v.Services(t.Context())
+	if err != nil || len(services) != 2 || services[0].ServiceName != "shop@one" || services[1].ServiceName != "shop@two" {
+		t.Errorf("services: %v, %v", services, err)
+	}
+}
+
+// TestCallsReachTheirHost: what concerns a task or a service goes to the host that has it.
+func TestCallsReachTheirHost(t *testing.T) {
+	t.Parallel()
+	v, a, b := newView(t)
+	ctx := t.Context()
+	if _, err := v.Tasks(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if id, err := v.Find(ctx, "web@two"); err != nil || id != b.id {
+		t.Errorf("found %s, %v", id, err)
+	}
+	d, err := v.Explain(ctx, b.id)
+	if err != nil || d.Why != "it runs" || d.Task.ID != b.id {
+		t.Errorf("explain: %v, %v", d, err)
+	}
+	if _, err := v.Explain(ctx, strings.Repeat("c", 32)); !errors.Is(err, webui.ErrNotFound) {
+		t.Errorf("an unknown task: %v", err)
+	}
+	if lines, err := v.Lines(ctx, a.id); err != nil || len(lines) != 1 || lines[0].Text != "of "+a.id {
+		t.Errorf("lines: %v, %v", lines, err)
+	}
+	if err := errors.Join(v.Stop(ctx, b.id), v.Continue(ctx, "shop@one"), v.Rollback(ctx, "shop@two")); err != nil {
+		t.Error(err)
+	}
+	if err := v.Restart(ctx, a.id); err == nil || strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("restart: %v", err)
+	}
+	cmd, err := v.Shell(ctx, b.id, "app")
+	if err != nil || !slices.Equal(cmd.Args, []string{"podtask", "--host", "two", b.id, "app"}) {
+		t.Errorf("shell: %v, %v", cmd, err)
+	}
+	enough := errors.New("enough")
+	var got []string
+	err = v.Follow(ctx, a.id, func(l top.Line) error {
+		if got = append(got, l.Text); len(got) == 3 {
+			return enough
+		}
+		return nil
+	})
+	if !errors.Is(err, enough) || strings.Join(got, "") != "012" {
+		t.Errorf("follow: %q, %v", got, err)
+	}
+	v.Close() // ends all requests
+	if want := []string{"continue shop", "follow has ended " + a.id}; !slices.Equal(a.done, want) {
+		t.Errorf("host one has done %q", a.done)
+	}
+	if want := []string{"stop " + b.id, "rollback shop"}; !slices.Equal(b.done, want) {
+		t.Errorf("host two has done %q", b.done)
+	}
+}
+
+// TestAConnectionThatBreaksIsMadeAgain: meanwhile the host has its reason, and its tasks stay in the list.
+func TestAConnectionThatBreaksIsMadeAgain(t *testing.T) {
+	t.Parallel()
+	v, a, _ := newView(t)
+	if _, err := v.Tasks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	followed := make(chan error, 1)
+	begun := make(chan struct{}, 3)
+	go func() {
+		followed <- v.Follow(t.Context(), a.id, func(top.Line) error { begun <- struct{}{}; return nil })
+	}()
+	<-begun
+	h := v.hosts[0]
+	h.mu.Lock()
+	h.changed = make(chan struct{})
+	changed := h.changed
+	h.mu.Unlock()
+	a.cut()
+	<-changed
+	if err := <-followed; err == nil {
+		t.Error("the logs ended without an error")
+	}
+	if tasks, err := v.Tasks(t.Context()); err != nil || len(tasks) != 2 {
+		t.Errorf("%v, %v", tasks, err)
+	}
+	for why := "?"; why != ""; { // as long as there is no new sample
+		if _, err := v.Tasks(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		_, why = h.state(time.Now())
+	}
+}
+
+// TestHostileHosts: IDs and names of a host become arguments and links, so those that are none are refused.
+func TestHostileHosts(t *testing.T) {
+	t.Parallel()
+	for _, id := range []string{"", "--host=x", "../x", strings.Repeat("A", 32), strings.Repeat("a", 31) + "\n"} {
+		if err := check([]top.Task{{Task: api.Task{ID: id}}}); err == nil {
+			t.Errorf("the ID %q was taken", id)
+		}
+	}
+	bad := api.Task{ID: strings.Repeat("a", 32), Containers: []api.Container{{Name: "-x"}}}
+	if err := check([]top.Task{{Task: bad}}); err == nil {
+		t.Error("a container -x was taken")
+	}
+}
+
+type pipe struct {
+	io.Reader
+	io.Writer
+}
+
+func (pipe) Close() error { return nil }
+
+// FuzzAnswers: whatever a host sends, the connection ends with an error and nothing panics.
+func FuzzAnswers(f *testing.F) {
+	f.Add([]byte("{\"id\":0}\n{\"id\":1,\"result\":[]}\n"))
+	f.Add([]byte("{\"id\":0}\n{\"id\":1,\"more\":true}\n{\"id\":1}\n{\"id\":1}\n"))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		var text bytes.Buffer
+		w, _ := flate.NewWriter(&text, flate.BestSpeed)
+		_, _ = w.Write(b)
+		_ = w.Flush()
+		h := &Host{Name: "box", pending: map[int]chan<- answer{1: make(chan answer, len(b)+1)}}
+		if _, err := h.use(t.Context(), pipe{&text, io.Discard}); err == nil {
+			t.Error("no error")
+		}
+		h.set(nil, errEnded)
+	})
+}
