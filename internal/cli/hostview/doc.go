@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 
 	"github.com/podtask/podtask/internal/cli/top"
+	"github.com/podtask/podtask/internal/cli/webui"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -17,7 +18,8 @@ type Backend interface {
 	Services(ctx context.Context) ([]api.Service, error)
 	// Explain finds a task by its ID, a beginning of it, or its name; it returns webui.ErrNotFound for none.
 	Explain(ctx context.Context, ref string) (top.Detail, error)
-	Lines(ctx context.Context, id string) ([]top.Line, error)
+	Lines(ctx context.Context, id string, which webui.Lines, fn func(webui.Line) error) error
+	Host(ctx context.Context) webui.Host
 	Follow(ctx context.Context, id string, fn func(top.Line) error) error
 	Stop(ctx context.Context, id string) error
 	Restart(ctx context.Context, id string) error
@@ -31,6 +33,8 @@ type request struct {
 	Call string `json:"call"`
 	// Of is the task or the service; for cancel the number of the request that is to end.
 	Of string `json:"of,omitempty"`
+	// Lines are those that lines asks for.
+	Lines *webui.Lines `json:"lines,omitempty"`
 }
 
 // The calls.
@@ -39,6 +43,7 @@ const (
 	callServices = "services"
 	callExplain  = "explain"
 	callLines    = "lines"
+	callHost     = "host"
 	callFollow   = "follow"
 	callStop     = "stop"
 	callRestart  = "restart"

@@ -130,9 +130,25 @@ func (h *Host) use(ctx context.Context, s Stream) (used bool, err error) {
 
 var errEnded = errors.New("its podtask has ended")
 
-// call asks the host. More gets the answers before the last one; nil for a call that has none.
-func (h *Host) call(ctx context.Context, call, of string, result any, more func(json.RawMessage) error) error {
-	id, answers, err := h.ask(call, of)
+// call asks the host about a task or service.
+func (h *Host) call(ctx context.Context, call, of string, result any) error {
+	return h.request(ctx, request{Call: call, Of: of}, result, nil)
+}
+
+// follow asks for several results, which more gets.
+func follow[T any](ctx context.Context, h *Host, r request, more func(T) error) error {
+	return h.request(ctx, r, nil, func(text json.RawMessage) error {
+		var one T
+		if err := json.Unmarshal(text, &one); err != nil {
+			return err
+		}
+		return more(one)
+	})
+}
+
+// request sends a request, whose ID it sets. More gets the answers before the last one; nil for a call that has none.
+func (h *Host) request(ctx context.Context, r request, result any, more func(json.RawMessage) error) error {
+	id, answers, err := h.ask(r)
 	if err != nil {
 		return err
 	}
@@ -173,7 +189,7 @@ func (h *Host) down() error {
 	return fmt.Errorf("%s: %w", h.Name, h.why)
 }
 
-func (h *Host) ask(call, of string) (id int, answers <-chan answer, err error) {
+func (h *Host) ask(r request) (id int, answers <-chan answer, err error) {
 	h.mu.Lock()
 	s := h.stream
 	if s == nil {
@@ -188,7 +204,8 @@ func (h *Host) ask(call, of string) (id int, answers <-chan answer, err error) {
 	to := make(chan answer, 256)
 	h.pending[id] = to
 	h.mu.Unlock()
-	return id, to, h.send(s, request{ID: id, Call: call, Of: of})
+	r.ID = id
+	return id, to, h.send(s, r)
 }
 
 func (h *Host) send(s Stream, r request) error {
@@ -253,8 +270,8 @@ func (h *Host) refresh(ctx context.Context, now func() time.Time) <-chan struct{
 	h.busy = done
 	go func() {
 		var s sample
-		if s.err = h.call(ctx, callTasks, "", &s.tasks, nil); s.err == nil {
-			s.err = h.call(ctx, callServices, "", &s.services, nil)
+		if s.err = h.call(ctx, callTasks, "", &s.tasks); s.err == nil {
+			s.err = h.call(ctx, callServices, "", &s.services)
 		}
 		if s.err == nil {
 			s.err = check(s.tasks)

@@ -112,7 +112,9 @@ func (s *server) do(ctx context.Context, r request) (result any, err error) {
 	case callExplain:
 		return s.backend.Explain(ctx, r.Of)
 	case callLines:
-		return s.backend.Lines(ctx, r.Of)
+		return nil, s.lines(ctx, r)
+	case callHost:
+		return s.backend.Host(ctx), nil
 	case callFollow:
 		return nil, s.follow(ctx, r)
 	case callStop:
@@ -128,12 +130,22 @@ func (s *server) do(ctx context.Context, r request) (result any, err error) {
 }
 
 func (s *server) follow(ctx context.Context, r request) error {
-	return s.backend.Follow(ctx, r.Of, func(l top.Line) error {
-		text, err := json.Marshal(l)
-		if err != nil {
-			return err
-		}
-		s.write(answer{ID: r.ID, Result: text, More: true})
-		return ctx.Err()
-	})
+	return s.backend.Follow(ctx, r.Of, func(l top.Line) error { return s.more(ctx, r, l) })
+}
+
+func (s *server) lines(ctx context.Context, r request) error {
+	if r.Lines == nil {
+		return errors.New("the request does not say which lines")
+	}
+	return s.backend.Lines(ctx, r.Of, *r.Lines, func(l webui.Line) error { return s.more(ctx, r, l) })
+}
+
+// more writes one of several results.
+func (s *server) more(ctx context.Context, r request, result any) error {
+	text, err := json.Marshal(result)
+	if err != nil {
+		return err
+	}
+	s.write(answer{ID: r.ID, Result: text, More: true})
+	return ctx.Err()
 }

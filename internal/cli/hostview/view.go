@@ -3,7 +3,6 @@ package hostview
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"os/exec"
@@ -135,7 +134,7 @@ func (v *View) Find(ctx context.Context, ref string) (id string, err error) {
 			continue
 		}
 		var d top.Detail
-		err := cmp.Or(h.connected(ctx), h.call(ctx, callExplain, name, &d, nil))
+		err := cmp.Or(h.connected(ctx), h.call(ctx, callExplain, name, &d))
 		if err == nil {
 			return d.Task.ID, nil
 		}
@@ -152,7 +151,7 @@ func (v *View) ofTask(ctx context.Context, call, id string, result any) error {
 	if h == nil {
 		return webui.ErrNotFound
 	}
-	return h.call(ctx, call, id, result, nil)
+	return h.call(ctx, call, id, result)
 }
 
 // Explain implements top.Source.
@@ -164,8 +163,27 @@ func (v *View) Explain(ctx context.Context, id string) (d top.Detail, err error)
 }
 
 // Lines implements webui.Source.
-func (v *View) Lines(ctx context.Context, id string) (lines []top.Line, err error) {
-	return lines, v.ofTask(ctx, callLines, id, &lines)
+func (v *View) Lines(ctx context.Context, id string, which webui.Lines, fn func(webui.Line) error) error {
+	h := v.hostOf(id)
+	if h == nil {
+		return webui.ErrNotFound
+	}
+	return follow(ctx, h, request{Call: callLines, Of: id, Lines: &which}, fn)
+}
+
+// Host implements webui.Source. Several hosts have their names only.
+func (v *View) Host(ctx context.Context) webui.Host {
+	if v.several() {
+		var names []string
+		for _, h := range v.hosts {
+			names = append(names, h.Name)
+		}
+		return webui.Host{Name: strings.Join(names, ", ")}
+	}
+	h := webui.Host{Name: v.hosts[0].Name}
+	_ = v.hosts[0].call(ctx, callHost, "", &h) // what is not known is empty
+	h.Local = false
+	return h
 }
 
 // Follow implements top.Source. When the connection breaks, it ends with an error.
@@ -174,13 +192,7 @@ func (v *View) Follow(ctx context.Context, id string, fn func(top.Line) error) e
 	if h == nil {
 		return webui.ErrNotFound
 	}
-	return h.call(ctx, callFollow, id, nil, func(text json.RawMessage) error {
-		var l top.Line
-		if err := json.Unmarshal(text, &l); err != nil {
-			return err
-		}
-		return fn(l)
-	})
+	return follow(ctx, h, request{Call: callFollow, Of: id}, fn)
 }
 
 // Stop implements top.Actions.
@@ -206,9 +218,9 @@ func (v *View) ofService(ctx context.Context, call, service string) error {
 	for _, h := range v.hosts {
 		switch {
 		case !v.several():
-			return h.call(ctx, call, service, nil, nil)
+			return h.call(ctx, call, service, nil)
 		case h.Name == host:
-			return h.call(ctx, call, name, nil, nil)
+			return h.call(ctx, call, name, nil)
 		}
 	}
 	return webui.ErrNotFound

@@ -50,8 +50,12 @@ func (f *fake) Explain(_ context.Context, ref string) (top.Detail, error) {
 	return top.Detail{Task: api.Task{ID: f.id, Name: "web"}, Why: "it runs"}, nil
 }
 
-func (f *fake) Lines(context.Context, string) ([]top.Line, error) {
-	return []top.Line{{Container: "app", Text: "of " + f.id}}, nil
+func (f *fake) Lines(_ context.Context, _ string, which webui.Lines, fn func(webui.Line) error) error {
+	return fn(webui.Line{Container: "app", Text: fmt.Sprintf("%d of %s", which.Tail, f.id)})
+}
+
+func (f *fake) Host(context.Context) webui.Host {
+	return webui.Host{Name: "its own name", Podman: "5.4.2", Local: true}
 }
 
 // Follow prints lines until its reader has gone.
@@ -171,7 +175,9 @@ func TestCallsReachTheirHost(t *testing.T) {
 	if _, err := v.Explain(ctx, strings.Repeat("c", 32)); !errors.Is(err, webui.ErrNotFound) {
 		t.Errorf("an unknown task: %v", err)
 	}
-	if lines, err := v.Lines(ctx, a.id); err != nil || len(lines) != 1 || lines[0].Text != "of "+a.id {
+	var lines []webui.Line
+	err = v.Lines(ctx, a.id, webui.Lines{Tail: 7}, func(l webui.Line) error { lines = append(lines, l); return nil })
+	if err != nil || len(lines) != 1 || lines[0].Text != "7 of "+a.id {
 		t.Errorf("lines: %v, %v", lines, err)
 	}
 	if err := errors.Join(v.Stop(ctx, b.id), v.Continue(ctx, "shop@one"), v.Rollback(ctx, "shop@two")); err != nil {

@@ -34,7 +34,7 @@ type viewOptions struct {
 }
 
 func newView(m *command.Machine) viewOptions {
-	return viewOptions{in: m.Program.Stdin, out: m.Program.Stdout, backend: webView{newTaskView(m)}}
+	return viewOptions{in: m.Program.Stdin, out: m.Program.Stdout, backend: newWebView(m, false)}
 }
 
 // Run implements command.Runner.

@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
 	"os/signal"
 	"sync"
 	"syscall"
@@ -16,8 +17,10 @@ import (
 	"github.com/podtask/podtask/internal/cli/hostview"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/cli/webui"
+	"github.com/podtask/podtask/internal/engine/conn"
 	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
@@ -67,7 +70,7 @@ type uiOptions struct {
 }
 
 func newUI(m *command.Machine) uiOptions {
-	return uiOptions{page: newPage(m.Program), view: webView{newTaskView(m)}}
+	return uiOptions{page: newPage(m.Program), view: newWebView(m, true)}
 }
 
 // Run implements command.Runner.
@@ -113,6 +116,11 @@ func (o page) serve(ctx context.Context, c *cli.Context, source webui.Source, ch
 	}
 	port = command.PortOf(listeners[0])
 	page := webui.New(port, source, actions, time.Now)
+	tick := time.NewTicker(webui.Pace)
+	defer tick.Stop()
+	watching, stop := context.WithCancel(ctx)
+	defer stop()
+	go page.Watch(watching, tick.C)
 	fmt.Fprintf(o.out, "%s\n", page.Link())
 	fmt.Fprintln(o.errOut, "The link works once. Its host name is of this page alone: browsers find it on this host. Ctrl-C ends the page.")
 	defer o.redirect(&lastLine{})() // or the same warning would be printed for every page
@@ -138,32 +146,74 @@ func serveAll(ctx context.Context, listeners []net.Listener, page http.Handler) 
 	return errors.Join(failures...)
 }
 
-// webView implements webui.Source: taskView with the services of the agent.
-type webView struct{ *taskView }
+// webView implements webui.Source and webui.Actions: taskView with lines of logs and facts about the host.
+type webView struct {
+	*taskView
+	facts   *conn.Facts
+	version string
+	// local: the browser is on this host.
+	local bool
+}
+
+func newWebView(m *command.Machine, local bool) webView {
+	return webView{newTaskView(m), m.Engine.Facts, m.Program.Version, local}
+}
+
+// Tasks implements webui.Source.
+func (v webView) Tasks(ctx context.Context) ([]top.Task, error) {
+	tasks, err := v.taskView.Tasks(ctx)
+	for i, t := range tasks {
+		tasks[i].Why = explain(t.Task, time.Now()).Why
+	}
+	return tasks, err
+}
 
 // Explain implements webui.Source.
 func (v webView) Explain(ctx context.Context, id string) (top.Detail, error) {
-	st, err := v.tasks.Find(id)
-	if errors.As(err, new(*record.NotFoundError)) {
-		return top.Detail{}, webui.ErrNotFound
-	}
+	st, err := v.find(id)
 	if err != nil {
 		return top.Detail{}, err
 	}
-	return v.taskView.Explain(ctx, st.ID)
+	d, err := v.taskView.Explain(ctx, st.ID)
+	d.Task.Why = explain(d.Task, time.Now()).Why
+	return d, err
 }
 
 // Lines implements webui.Source.
-func (v webView) Lines(ctx context.Context, id string) (lines []top.Line, err error) {
-	st, err := v.tasks.Find(id)
+func (v webView) Lines(ctx context.Context, id string, which webui.Lines, fn func(webui.Line) error) error {
+	st, err := v.find(id)
 	if err != nil {
-		return nil, err
+		return err
 	}
-	err = v.logs.Read(ctx, st, "", observe.LogOptions{Tail: topTail}, func(l observe.LogLine) error {
-		lines = append(lines, top.Line{Container: l.Container, Text: l.Text})
-		return nil
+	return v.logs.Read(ctx, st, "", observe.LogOptions{Tail: which.Tail, Follow: which.Follow, Timestamps: true}, func(l observe.LogLine) error {
+		return fn(webui.Line{Container: l.Container, Stderr: l.Stream == "stderr", Time: l.Time, Text: l.Text})
 	})
-	return lines, err
+}
+
+func (v webView) find(id string) (lifecycle.State, error) {
+	st, err := v.tasks.Find(id)
+	if errors.As(err, new(*record.NotFoundError)) {
+		return st, webui.ErrNotFound
+	}
+	return st, err
+}
+
+// Host implements webui.Source.
+func (v webView) Host(ctx context.Context) webui.Host {
+	h := webui.Host{Version: v.version, Local: v.local}
+	h.Name, _ = os.Hostname() // empty if it is not known
+	if podman, err := v.facts.Get(ctx); err == nil {
+		h.Podman = podman.Version
+	}
+	client := v.owners.DialAgent(ctx)
+	if client == nil {
+		return h
+	}
+	defer client.Close()
+	if agent, err := client.Version(ctx); err == nil {
+		h.Agent = agent.Version
+	}
+	return h
 }
 
 var (

@@ -16,7 +16,7 @@ import (
 type hostileSource struct{ fake }
 
 func (hostileSource) Tasks(context.Context) ([]top.Task, error) {
-	tasks := []top.Task{{Task: api.Task{ID: web().ID, Ports: []api.Port{{}}}}}
+	tasks := []top.Task{{Task: api.Task{ID: web().ID, Ports: []api.Port{{}, {HostPort: 80}}, Why: []api.Reason{{}}, Containers: []api.Container{{}}}, Use: &top.Use{}}}
 	hostile.Fill(&tasks)
 	return tasks, nil
 }
@@ -30,12 +30,17 @@ func (hostileSource) Explain(context.Context, string) (top.Detail, error) {
 	return d, nil
 }
 
-func (hostileSource) Lines(context.Context, string) ([]top.Line, error) {
-	return []top.Line{{Container: hostile.Text, Text: hostile.Text}}, nil
+func (hostileSource) Lines(_ context.Context, _ string, _ Lines, fn func(Line) error) error {
+	return fn(Line{Container: hostile.Text, Text: hostile.Text})
+}
+
+func (hostileSource) Host(context.Context) (h Host) {
+	hostile.Fill(&h)
+	return h
 }
 
 func (hostileSource) Services(context.Context) ([]api.Service, error) {
-	services := []api.Service{{ServiceName: "shop", Deployments: []api.Deployment{{}}, Tasks: []api.ServiceTask{{}}, Events: []api.ServiceEvent{{}}}}
+	services := []api.Service{{ServiceName: "shop", Deployments: []api.Deployment{{}}, Tasks: []api.ServiceTask{{}}, Events: []api.ServiceEvent{{}}, Why: []api.Reason{{}}, Listeners: []api.Listener{{}}, Ingress: []api.Ingress{{}, {URL: "javascript:alert(1)"}}, History: []api.PastDeployment{{Progress: &api.DeploymentProgress{Hooks: []api.HookCall{{}}}}}}}
 	hostile.Fill(&services)
 	return services, nil
 }
@@ -45,11 +50,14 @@ func TestHostileTextIsTextInPages(t *testing.T) {
 	t.Parallel()
 	b := &browser{t: t, server: New(8800, &hostileSource{}, &fake{}, func() time.Time { return noon })}
 	b.cookie = b.send("GET", strings.TrimPrefix(b.server.Link(), "http://"+b.server.host), nil, nil).Result().Cookies()[0]
-	for _, path := range []string{"/", "/?all", "/task/" + web().ID, "/task/" + web().ID + "/timeline.svg", "/service/shop"} {
+	for _, path := range []string{"/", "/?show=all&q=%3Cscript%3E", "/task/" + web().ID, "/task/" + web().ID + "/timeline.svg", "/service/shop"} {
 		w := b.send("GET", path, nil, nil)
 		text := w.Body.String()
 		if w.Code != 200 || !strings.Contains(text, "alert(1)") {
 			t.Errorf("%s answers %d without the text: %s", path, w.Code, text)
+		}
+		if strings.Contains(text, `href="javascript:`) {
+			t.Errorf("%s has a link to a script", path)
 		}
 		for _, tag := range []string{"<script>", "<img src=x"} {
 			if strings.Contains(text, tag) {

@@ -2,14 +2,17 @@ package webui
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"html/template"
-	"math"
 	"net/http"
+	"net/url"
 	"slices"
+	"strings"
 	"time"
+	"unicode"
+	"unicode/utf8"
 
-	"github.com/docker/go-units"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/term"
@@ -20,7 +23,6 @@ import (
 // helpers has the functions of the templates.
 var helpers = template.FuncMap{
 	"short": lifecycle.ShortID,
-	"size":  func(n uint64) string { return units.BytesSize(float64(n)) },
 	"where": func(container string) string {
 		switch container {
 		case "":
@@ -31,89 +33,267 @@ var helpers = template.FuncMap{
 		return container
 	},
 	"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
+	"stamp": func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") },
+	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
 	"line":  term.Line,
-	"rest":  func(percent float64) float64 { return math.Round(1000-10*percent) / 10 },
-	// progress is that of a deployment with stages that is under way; nil if there is none.
-	"progress": func(s api.Service) *api.DeploymentProgress {
-		if n := len(s.History); n > 0 && s.History[n-1].FinishedAt.IsZero() {
-			return s.History[n-1].Progress
+	"lower": func(word string) string { return strings.ToLower(strings.ReplaceAll(term.Line(word), "_", " ")) },
+	"chips": containerChips,
+	"image": shortImage,
+	"color": color,
+	"sentence": func(text string) string {
+		text = term.Line(text)
+		if first, size := utf8.DecodeRuneInString(text); size > 0 {
+			text = string(unicode.ToUpper(first)) + text[size:]
 		}
-		return nil
+		return strings.TrimSuffix(text, ".") + "."
 	},
-	"ports":   func(t api.Task) string { return console.PortList(t.Ports) },
-	"percent": func(n float64) string { return fmt.Sprintf("%.0f %%", n) },
+	"titled": func(title, name string, m meter) any {
+		return struct {
+			Title, Name string
+			meter
+		}{title, name, m}
+	},
+}
+
+// color is one of eight colors for the container at an index.
+func color(i int) int { return max(0, i) % 8 }
+
+// shortImage returns an image without its registry and digest.
+func shortImage(image string) string {
+	image, _, _ = strings.Cut(term.Line(image), "@")
+	return image[strings.LastIndex(image, "/")+1:]
 }
 
 // view has the data of all pages.
 type view struct {
-	Title, Back string
-	Write       bool
-	Token       string
-	Now         time.Time
+	Title   string
+	Host    Host
+	Problem string
+	Write   bool
+	// Live: the script asks, and keeps the lines of the log.
+	Live      bool
+	AgentLost bool
+	Token     string
 }
 
-func (s *Server) view(title, back string) view {
-	v := view{Title: title, Back: back, Write: s.actions != nil, Now: s.now()}
+func (s *Server) view(r *http.Request, title string) view {
+	v := view{Title: title, Write: s.actions != nil, Live: isLive(r)}
+	if l := s.watch.latest(); l != nil {
+		v.Host, v.AgentLost = l.host, l.agentLost
+	}
 	if v.Write {
 		v.Token = s.token
 	}
 	return v
 }
 
+// latest is the last look at the host, however old; nil if there was none.
+func (w *watch) latest() *look {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.last
+}
+
+// tab is a link to a part of the list.
+type tab struct {
+	Name, URL string
+	Count     int
+	Selected  bool
+	Alarm     bool
+}
+
+// orders are the orders of the list; the first has what needs attention first, then what waits.
+var orders = []struct {
+	Name, Key string
+	compare   func(a, b row) int
+}{
+	{"Status", "", func(a, b row) int { return cmp.Compare(a.rank(), b.rank()) }},
+	{"Name", "name", func(a, b row) int { return strings.Compare(a.Name, b.Name) }},
+	{"CPU", "cpu", func(a, b row) int { return cmp.Compare(b.used().CPUPercent, a.used().CPUPercent) }},
+	{"Memory", "memory", func(a, b row) int { return cmp.Compare(b.used().Memory, a.used().Memory) }},
+	{"Age", "age", func(a, b row) int { return b.CreatedAt.Compare(a.CreatedAt) }},
+}
+
+func (r row) rank() int {
+	if r.Lately {
+		return 0
+	}
+	return slices.Index([]group{problems, waiting, running, stopped}, r.Group)
+}
+
+func (r row) used() top.Use {
+	if r.Use == nil {
+		return top.Use{}
+	}
+	return *r.Use
+}
+
+// listView is the data of the list.
+type listView struct {
+	view
+	Tabs, Orders    []tab
+	Show            group
+	Sort, Query     string
+	Rows            []row
+	Total           int
+	Services        []shop
+	ServicesProblem string
+	// Hosts are those of the view, if there are several.
+	Hosts []top.HostState
+}
+
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
-	tasks, err := s.source.Tasks(r.Context())
+	l, err := s.look(r.Context())
 	if err != nil {
-		s.fail(w, err)
+		s.fail(w, r, err)
 		return
 	}
-	services, err := s.source.Services(r.Context())
-	if err != nil {
-		s.fail(w, err)
-		return
+	query := r.URL.Query()
+	v := listView{view: s.view(r, "Overview"), Show: group(query.Get("show")), Sort: query.Get("sort"), Query: strings.TrimSpace(query.Get("q")), Total: len(l.tasks)}
+	link := func(show group, sort string) string {
+		q := url.Values{}
+		for key, value := range map[string]string{"show": string(show), "sort": sort, "q": v.Query} {
+			if value != "" {
+				q.Set(key, value)
+			}
+		}
+		if len(q) == 0 {
+			return "/"
+		}
+		return "/?" + q.Encode()
 	}
-	var hosts []top.HostState
+	order := orders[0]
+	for _, o := range orders {
+		if o.Key == v.Sort {
+			order = o
+		}
+		v.Orders = append(v.Orders, tab{Name: o.Name, URL: link(v.Show, o.Key), Selected: o.Key == v.Sort})
+	}
+	counts := map[group]int{}
+	for _, t := range l.tasks {
+		one := newRow(t, l.host, s.watch.used(t.ID, l.at.Add(-sparkPast)), l.at)
+		for _, g := range groupNames {
+			if one.In(g.Group) {
+				counts[g.Group]++
+			}
+		}
+		if one.In(v.Show) && one.fits(v.Query) {
+			v.Rows = append(v.Rows, one)
+		}
+	}
+	slices.SortStableFunc(v.Rows, order.compare)
+	for _, g := range groupNames {
+		v.Tabs = append(v.Tabs, tab{g.Name, link(g.Group, v.Sort), counts[g.Group], g.Group == v.Show, g.Group == problems && counts[g.Group] > 0})
+	}
+	for _, one := range l.services {
+		v.Services = append(v.Services, newShop(one, l.host, l.at))
+	}
+	if l.servicesProblem != nil {
+		v.ServicesProblem = l.servicesProblem.Error()
+	}
 	if h, ok := s.source.(top.Hosts); ok {
-		hosts = h.Hosts()
+		if v.Hosts = h.Hosts(); len(v.Hosts) == 1 {
+			v.Hosts = nil
+		}
 	}
-	all := r.URL.Query().Has("all")
-	if !all {
-		tasks = slices.DeleteFunc(tasks, func(t top.Task) bool { return t.Status == lifecycle.StatusStopped.String() })
-	}
-	s.page(w, "list.html", struct {
-		view
-		Tasks    []top.Task
-		Services []api.Service
-		All      bool
-		Hosts    []top.HostState
-		Several  bool
-	}{s.view("Tasks", ""), tasks, services, all, hosts, len(hosts) > 1})
+	s.page(w, r, "list.html", v)
+}
+
+// taskView is the data of the page of a task.
+type taskView struct {
+	view
+	top.Detail
+	Row        row
+	Steps      string
+	Lines      []Line
+	Incomplete string
 }
 
 func (s *Server) task(w http.ResponseWriter, r *http.Request) {
 	d, err := s.source.Explain(r.Context(), r.PathValue("id"))
 	if err != nil {
-		s.fail(w, err)
+		s.fail(w, r, err)
 		return
 	}
-	lines, err := s.source.Lines(r.Context(), d.Task.ID)
-	problem := ""
+	l, err := s.look(r.Context())
 	if err != nil {
-		problem = err.Error()
+		s.fail(w, r, err)
+		return
 	}
-	s.page(w, "task.html", struct {
-		view
-		top.Detail
-		Steps   string
-		Lines   []top.Line
-		Problem string
-	}{s.view(cmp.Or(d.Task.Name, lifecycle.ShortID(d.Task.ID)), "/"), d, d.Chart.Steps(100, func(_, text string) string { return text }), lines, problem})
+	one := top.Task{Task: d.Task}
+	for _, t := range l.tasks {
+		if t.ID == d.Task.ID {
+			one.Use, one.ContainerUse, one.QueuedFor, one.Place = t.Use, t.ContainerUse, t.QueuedFor, t.Place
+		}
+	}
+	v := taskView{view: s.view(r, cmp.Or(d.Task.Name, d.Task.Family, lifecycle.ShortID(d.Task.ID))), Detail: d, Row: newRow(one, l.host, s.watch.used(d.Task.ID, time.Time{}), l.at)}
+	v.Steps = d.Chart.Steps(100, func(_, text string) string { return text })
+	if !v.Live {
+		err = s.source.Lines(r.Context(), d.Task.ID, Lines{Tail: pageTail}, func(line Line) error {
+			v.Lines = append(v.Lines, line)
+			return nil
+		})
+		if err != nil {
+			v.Incomplete = err.Error()
+		}
+	}
+	s.page(w, r, "task.html", v)
+}
+
+// Color is the color of the name of a container.
+func (v taskView) Color(container string) int {
+	return color(slices.IndexFunc(v.Task.Containers, func(c api.Container) bool { return c.Name == container }))
+}
+
+// Used is what a container uses.
+func (v taskView) Used(container string) string {
+	u, known := v.Row.ContainerUse[container]
+	if !known {
+		return unknown
+	}
+	text := percent(u.CPUPercent) + ", "
+	if u.Memory == 0 {
+		return text + unknown
+	}
+	return text + size(float64(u.Memory))
+}
+
+// question is asked before something is changed.
+type question struct {
+	Action, Question, Text, Button, Path, Token string
+	// Danger: what runs ends.
+	Danger bool
+}
+
+// Questions are those about what can be done with the task.
+func (v taskView) Questions() []question {
+	path, name := "/task/"+url.PathEscape(v.Task.ID)+"/", term.Line(v.Title)
+	return []question{
+		{"restart", "Restart " + name + "?", "Its containers are stopped, and the same definition starts again.", "Restart", path + "restart", v.Token, false},
+		{"stop", "Stop " + name + "?", "Its containers get their stop signal, and are killed when their stop timeout has passed. The record and the logs stay.", "Stop", path + "stop", v.Token, true},
+	}
+}
+
+// serviceView is the data of the page of a service.
+type serviceView struct {
+	view
+	Service shop
+}
+
+// Questions are those about what can be done with the service.
+func (v serviceView) Questions() (list []question) {
+	path, name := "/service/"+url.PathEscape(v.Service.ServiceName)+"/", term.Line(v.Service.ServiceName)
+	if v.Service.Paused {
+		list = append(list, question{"continue", "Continue the deployment of " + name + "?", "The pause ends, and the next stage begins.", "Continue", path + "continue", v.Token, false})
+	}
+	return append(list, question{"rollback", "Roll " + name + " back?", "The copies are replaced by ones of the revision before.", "Roll back", path + "rollback", v.Token, true})
 }
 
 // timeline serves the timeline of a task. The policy allows the styles that are in the picture.
 func (s *Server) timeline(w http.ResponseWriter, r *http.Request) {
 	d, err := s.source.Explain(r.Context(), r.PathValue("id"))
 	if err != nil {
-		s.fail(w, err)
+		s.fail(w, r, err)
 		return
 	}
 	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
@@ -121,19 +301,30 @@ func (s *Server) timeline(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write([]byte(d.Chart.SVG())) // the browser may have closed the connection
 }
 
-func (s *Server) service(w http.ResponseWriter, r *http.Request) {
-	services, err := s.source.Services(r.Context())
+// find returns a service.
+func (s *Server) find(ctx context.Context, name string) (api.Service, error) {
+	l, err := s.look(ctx)
 	if err != nil {
-		s.fail(w, err)
+		return api.Service{}, err
+	}
+	i := slices.IndexFunc(l.services, func(one api.Service) bool { return one.ServiceName == name })
+	switch {
+	case i >= 0:
+		return l.services[i], nil
+	case l.servicesProblem != nil:
+		return api.Service{}, l.servicesProblem
+	case l.host.Agent == "":
+		return api.Service{}, fmt.Errorf("%w: no agent runs, and services need one", ErrNotFound)
+	}
+	return api.Service{}, ErrNotFound
+}
+
+func (s *Server) service(w http.ResponseWriter, r *http.Request) {
+	one, err := s.find(r.Context(), r.PathValue("name"))
+	if err != nil {
+		s.fail(w, r, err)
 		return
 	}
-	i := slices.IndexFunc(services, func(one api.Service) bool { return one.ServiceName == r.PathValue("name") })
-	if i < 0 {
-		s.fail(w, ErrNotFound)
-		return
-	}
-	s.page(w, "service.html", struct {
-		view
-		Service api.Service
-	}{s.view(services[i].ServiceName, "/"), services[i]})
+	v := s.view(r, one.ServiceName)
+	s.page(w, r, "service.html", serviceView{v, newShop(one, v.Host, s.now())})
 }

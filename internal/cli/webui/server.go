@@ -4,41 +4,77 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"crypto/subtle"
 	"embed"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"html/template"
 	"net"
 	"net/http"
+	"net/url"
 	"strconv"
 	"strings"
 	"sync"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/top"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
 // Source provides the data of the pages. Its methods may be called concurrently.
 type Source interface {
-	// Tasks returns all tasks, the newest first, with their usage.
+	// Tasks returns all tasks, the newest first, with their usage since the previous call.
 	Tasks(ctx context.Context) ([]top.Task, error)
 	// Explain returns the details of a task. A task that does not exist is ErrNotFound.
 	Explain(ctx context.Context, id string) (top.Detail, error)
-	// Lines returns the last lines that the containers of a task wrote.
-	Lines(ctx context.Context, id string) ([]top.Line, error)
+	// Lines calls fn, never concurrently, for lines that the containers of a task wrote, and returns its error. A task that does not
+	// exist is ErrNotFound.
+	Lines(ctx context.Context, id string, which Lines, fn func(Line) error) error
 	// Services returns the services; none without an agent.
 	Services(ctx context.Context) ([]api.Service, error)
+	// Host returns where the tasks run. What is not known is empty.
+	Host(ctx context.Context) Host
 }
 
-// Actions changes tasks.
+// Host is the host of the tasks.
+type Host struct {
+	Name string
+	// Version is that of podtask, Podman that of Podman, Agent that of the agent that runs; empty if none does.
+	Version, Podman, Agent string
+	// Local: the browser reaches the ports of the host as localhost.
+	Local bool
+}
+
+// Lines says which lines to read.
+type Lines struct {
+	// Tail is the number of last lines of each container; negative for all.
+	Tail int
+	// Follow continues with new lines until the containers have ended.
+	Follow bool
+}
+
+// Line is a line that a container wrote.
+type Line struct {
+	Container string    `json:"container"`
+	Stderr    bool      `json:"stderr,omitempty"`
+	Time      time.Time `json:"time,omitzero"`
+	Text      string    `json:"text"`
+}
+
+// Actions changes tasks and services.
 type Actions interface {
 	// Stop stops a task and returns when it has stopped.
 	Stop(ctx context.Context, id string) error
 	// Restart stops a task and starts its definition again.
 	Restart(ctx context.Context, id string) error
+	// Continue ends the pause of a service's deployment.
+	Continue(ctx context.Context, service string) error
+	// Rollback returns a service to the revision before.
+	Rollback(ctx context.Context, service string) error
 }
 
 // ErrNotFound is returned for a task or service that does not exist.
@@ -54,6 +90,7 @@ type Server struct {
 	cookie string // its name
 	mux    *http.ServeMux
 	now    func() time.Time
+	watch  watch
 
 	mu      sync.Mutex // guards link
 	link    string     // the secret of the one-time link; empty once it is used
@@ -71,8 +108,11 @@ func New(port int, source Source, actions Actions, now func() time.Time) *Server
 	s.mux.HandleFunc("GET /{$}", s.list)
 	s.mux.HandleFunc("GET /task/{id}", s.task)
 	s.mux.HandleFunc("GET /task/{id}/timeline.svg", s.timeline)
-	s.mux.HandleFunc("POST /task/{id}/{action}", s.act)
+	s.mux.HandleFunc("GET /task/{id}/log", s.follow)
+	s.mux.HandleFunc("GET /task/{id}/log.txt", s.download)
+	s.mux.HandleFunc("POST /task/{id}/{action}", s.actOnTask)
 	s.mux.HandleFunc("GET /service/{name}", s.service)
+	s.mux.HandleFunc("POST /service/{name}/{action}", s.actOnService)
 	s.mux.Handle("GET /assets/", http.FileServerFS(assets))
 	return s
 }
@@ -95,7 +135,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if secret, ok := strings.CutPrefix(r.URL.Path, "/open/"); ok && r.Method == http.MethodGet {
-		s.open(w, secret)
+		s.open(w, r, secret)
 		return
 	}
 	c, err := r.Cookie(s.cookie)
@@ -109,7 +149,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func same(a, b string) bool { return subtle.ConstantTimeCompare([]byte(a), []byte(b)) == 1 }
 
 // open invalidates the link and gives the browser its session.
-func (s *Server) open(w http.ResponseWriter, secret string) {
+func (s *Server) open(w http.ResponseWriter, r *http.Request, secret string) {
 	s.mu.Lock()
 	valid := s.link != "" && same(secret, s.link)
 	if valid {
@@ -122,44 +162,89 @@ func (s *Server) open(w http.ResponseWriter, secret string) {
 	}
 	http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: s.session, Path: "/", HttpOnly: true, SameSite: http.SameSiteStrictMode})
 	// A redirect would not send a strict cookie if another site or program opened the link.
-	s.page(w, "open.html", nil)
+	s.page(w, r, "open.html", nil)
 }
 
-// act stops or restarts a task, and then shows it.
-func (s *Server) act(w http.ResponseWriter, r *http.Request) {
+// actOnTask stops or restarts a task, and then shows the list.
+func (s *Server) actOnTask(w http.ResponseWriter, r *http.Request) {
+	if !s.mayAct(w, r) {
+		return
+	}
+	d, err := s.source.Explain(r.Context(), r.PathValue("id"))
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	do := map[string]func(context.Context, string) error{"stop": s.actions.Stop, "restart": s.actions.Restart}[r.PathValue("action")]
+	s.do(w, r, do, d.Task.ID, "/")
+}
+
+// actOnService continues or rolls back a deployment, and then shows the service.
+func (s *Server) actOnService(w http.ResponseWriter, r *http.Request) {
+	if !s.mayAct(w, r) {
+		return
+	}
+	one, err := s.find(r.Context(), r.PathValue("name"))
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	do := map[string]func(context.Context, string) error{"continue": s.actions.Continue, "rollback": s.actions.Rollback}[r.PathValue("action")]
+	s.do(w, r, do, one.ServiceName, "/service/"+url.PathEscape(one.ServiceName))
+}
+
+// mayAct reports whether a request may change something. Otherwise it has been answered.
+func (s *Server) mayAct(w http.ResponseWriter, r *http.Request) bool {
 	if s.actions == nil {
 		http.Error(w, "This page is read-only: `podtask ui --write` allows changes.", http.StatusForbidden)
-		return
+		return false
 	}
 	r.Body = http.MaxBytesReader(w, r.Body, 1<<12)
 	if origin := r.Header.Get("Origin"); !same(r.PostFormValue("token"), s.token) || origin != "" && origin != "http://"+s.host {
 		http.Error(w, "The form is not of this page.", http.StatusForbidden)
-		return
+		return false
 	}
-	id := r.PathValue("id")
-	d, err := s.source.Explain(r.Context(), id)
-	if err != nil {
-		s.fail(w, err)
-		return
-	}
-	do := map[string]func(context.Context, string) error{"stop": s.actions.Stop, "restart": s.actions.Restart}[r.PathValue("action")]
-	if do == nil {
-		http.NotFound(w, r)
-		return
-	}
-	if err := do(r.Context(), d.Task.ID); err != nil {
-		s.fail(w, err)
-		return
-	}
-	http.Redirect(w, r, "/", http.StatusSeeOther)
+	return true
 }
 
-func (s *Server) fail(w http.ResponseWriter, err error) {
-	code := http.StatusInternalServerError
-	if errors.Is(err, ErrNotFound) {
-		code = http.StatusNotFound
+// do does an action; nil is one that does not exist.
+func (s *Server) do(w http.ResponseWriter, r *http.Request, action func(context.Context, string) error, ref, then string) {
+	if action == nil {
+		s.fail(w, r, errNoPage)
+		return
 	}
-	http.Error(w, err.Error(), code)
+	unhurried(w) // a task may take long to stop
+	err := action(r.Context(), ref)
+	s.watch.forget()
+	if err != nil {
+		s.fail(w, r, err)
+		return
+	}
+	http.Redirect(w, r, then, http.StatusSeeOther)
+}
+
+// unhurried lets an answer take as long as it needs. A writer without time limits, as in tests, has no such methods.
+func unhurried(w http.ResponseWriter) {
+	c := http.NewResponseController(w)
+	_, _ = c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{})
+}
+
+// errNoPage is the answer to a path without a page.
+var errNoPage = fmt.Errorf("%w, and no such page", ErrNotFound)
+
+// fail shows an error: as a page to a browser, as text to the script.
+func (s *Server) fail(w http.ResponseWriter, r *http.Request, err error) {
+	code, title := http.StatusInternalServerError, "podtask cannot show this"
+	if errors.Is(err, ErrNotFound) {
+		code, title = http.StatusNotFound, "Not found"
+	}
+	if isLive(r) {
+		http.Error(w, term.Line(err.Error()), code)
+		return
+	}
+	v := s.view(r, title)
+	v.Problem = err.Error()
+	s.write(w, r, code, "error.html", v)
 }
 
 //go:embed assets
@@ -171,12 +256,30 @@ var pages = sync.OnceValue(func() *template.Template {
 })
 
 // page writes a page, or an error if its template fails.
-func (s *Server) page(w http.ResponseWriter, name string, data any) {
+func (s *Server) page(w http.ResponseWriter, r *http.Request, name string, data any) {
+	s.write(w, r, http.StatusOK, name, data)
+}
+
+func (s *Server) write(w http.ResponseWriter, r *http.Request, code int, name string, data any) {
 	var out bytes.Buffer
 	if err := pages().ExecuteTemplate(&out, name, data); err != nil {
-		s.fail(w, err)
+		http.Error(w, "podtask ui: a page cannot be made: "+err.Error(), http.StatusInternalServerError)
 		return
 	}
 	w.Header().Set("Content-Type", "text/html; charset=utf-8")
+	if code == http.StatusOK {
+		// The script asks again and again; most pages have not changed.
+		sum := sha256.Sum256(out.Bytes())
+		tag := `"` + hex.EncodeToString(sum[:16]) + `"`
+		w.Header().Set("ETag", tag)
+		if isLive(r) && r.Header.Get("If-None-Match") == tag {
+			w.WriteHeader(http.StatusNotModified)
+			return
+		}
+	}
+	w.WriteHeader(code)
 	_, _ = out.WriteTo(w) // the browser may have closed the connection
 }
+
+// isLive reports whether the script of a page asks for the same page again. It keeps the lines of the log itself.
+func isLive(r *http.Request) bool { return r.Header.Get("Podtask-Live") != "" }

@@ -17,19 +17,31 @@ import (
 var noon = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 // fake has one task, with text in it that must not become HTML.
-type fake struct{ done []string }
+type fake struct {
+	done   []string
+	asked  []Lines
+	agent  string
+	remote bool
+	tasks  []top.Task // instead of the usual ones
+	err    error      // of Tasks
+}
 
 const evil = `<script>alert(1)</script>`
 
 func web() api.Task {
 	return api.Task{
-		ID: strings.Repeat("a", 32), Name: "web", Family: "web", Status: "RUNNING", Health: "UNHEALTHY",
-		Containers: []api.Container{{Name: "app", Image: "app:1", Status: "RUNNING", Reason: evil, Health: &api.Health{Status: "UNHEALTHY", FailingStreak: 3}}},
+		ID: strings.Repeat("a", 32), Name: "web", Family: "web", Status: "RUNNING", DesiredStatus: "RUNNING", Health: "UNHEALTHY", Owner: api.Owner{PID: 1, Alive: true}, CreatedAt: noon,
+		Ports:      []api.Port{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}, {HostPort: 53, ContainerPort: 53, Protocol: "udp"}},
+		Why:        []api.Reason{{Code: "unhealthy", Text: "app is unhealthy: " + evil, Since: noon.Add(-time.Minute)}},
+		Containers: []api.Container{{Name: "app", Image: "app:1", Status: "RUNNING", Essential: true, Reason: evil, Health: &api.Health{Status: "UNHEALTHY", FailingStreak: 3}}},
 		History:    []api.Transition{{Seq: 1, At: noon, Container: "~infra", Status: "CREATED"}, {Seq: 2, At: noon, Status: "RUNNING", Reason: evil}},
 	}
 }
 
 func (f *fake) Tasks(context.Context) ([]top.Task, error) {
+	if f.tasks != nil || f.err != nil {
+		return f.tasks, f.err
+	}
 	ended := web()
 	ended.ID, ended.Name, ended.Status = strings.Repeat("b", 32), "ended", "STOPPED"
 	return []top.Task{{Task: web(), Use: &top.Use{CPUPercent: 12.4, Memory: 64 << 20, MemoryLimit: 128 << 20}}, {Task: ended}}, nil
@@ -43,8 +55,16 @@ func (f *fake) Explain(_ context.Context, id string) (top.Detail, error) {
 	return top.Detail{Task: web(), Why: "It waits for " + evil + ".", Chart: chart}, nil
 }
 
-func (f *fake) Lines(context.Context, string) ([]top.Line, error) {
-	return []top.Line{{Container: "app", Text: evil + "\x1b[31m"}}, nil
+func (f *fake) Lines(_ context.Context, id string, which Lines, fn func(Line) error) error {
+	f.asked = append(f.asked, which)
+	if id != web().ID {
+		return ErrNotFound
+	}
+	return fn(Line{Container: "app", Stderr: true, Time: noon, Text: evil + "\x1b[31m"})
+}
+
+func (f *fake) Host(context.Context) Host {
+	return Host{Name: "atlas", Version: "0.1.0", Podman: "5.4.2", Agent: f.agent, Local: !f.remote}
 }
 
 func (f *fake) Services(context.Context) ([]api.Service, error) {
@@ -52,7 +72,7 @@ func (f *fake) Services(context.Context) ([]api.Service, error) {
 		ServiceName: "shop", Status: "ACTIVE", TaskDefinition: "shop:3", DesiredCount: 2, RunningCount: 1,
 		Deployments: []api.Deployment{{ID: "d1", Status: "PRIMARY", TaskDefinition: "shop:3", RolloutState: "IN_PROGRESS", RolloutStateReason: evil}},
 		History: []api.PastDeployment{{Progress: &api.DeploymentProgress{
-			Stage: "PRODUCTION_TRAFFIC_SHIFT", Blue: "shop/2", Green: "shop/3", Percent: 12.5, Until: noon,
+			Stage: "PRODUCTION_TRAFFIC_SHIFT", Blue: "d0", Green: "d1", Percent: 12.5, Until: noon,
 			Hooks: []api.HookCall{{Hook: "smoke", Stage: "PRODUCTION_TRAFFIC_SHIFT", Status: "IN_PROGRESS", Reason: evil}},
 		}}},
 		Tasks:  []api.ServiceTask{{ID: web().ID, Name: "shop-1", Phase: "LIVE", Reason: evil}},
@@ -64,6 +84,17 @@ func (f *fake) Stop(_ context.Context, id string) error {
 	f.done = append(f.done, "stop "+id)
 	return nil
 }
+
+func (f *fake) Continue(_ context.Context, name string) error {
+	f.done = append(f.done, "continue "+name)
+	return nil
+}
+
+func (f *fake) Rollback(_ context.Context, name string) error {
+	f.done = append(f.done, "rollback "+name)
+	return nil
+}
+
 func (f *fake) Restart(_ context.Context, id string) error {
 	f.done = append(f.done, "restart "+id)
 	return nil
@@ -113,7 +144,7 @@ func TestLinkWorksOnceAndNothingWithoutIt(t *testing.T) {
 	server := New(8800, &fake{}, nil, time.Now)
 	link := strings.TrimPrefix(server.Link(), "http://"+server.host)
 	stranger := &browser{t: t, server: server}
-	for _, path := range []string{"/", "/?all", "/task/" + web().ID, "/service/shop", "/assets/reload.js", "/open/", "/open/x"} {
+	for _, path := range []string{"/", "/?show=all", "/task/" + web().ID + "/log", "/task/" + web().ID + "/log.txt", "/task/" + web().ID, "/service/shop", "/assets/page.js", "/open/", "/open/x"} {
 		if w := stranger.send("GET", path, nil, nil); w.Code != http.StatusForbidden || strings.Contains(w.Body.String(), "web") {
 			t.Errorf("without a session %s answers %d: %s", path, w.Code, w.Body)
 		}
@@ -137,22 +168,24 @@ func TestPagesShowTasksAndServices(t *testing.T) {
 	t.Parallel()
 	b := opened(t, &fake{}, nil)
 	for path, wants := range map[string][]string{
-		"/":                 {`<a href="/task/` + web().ID + `">web</a>`, "UNHEALTHY", "12 %", "64MiB of 128MiB", `<a href="/service/shop">shop</a>`, "1 of 2", "Read-only"},
-		"/?all":             {"ended"},
-		"/task/" + web().ID: {"It waits for", "timeline.svg", "(pod)", "(task)", "app:1", "Last lines", `<td class="UNHEALTHY">UNHEALTHY</td>`},
-		"/service/shop":     {"shop:3", "IN_PROGRESS", "shop/2 (old)", "87.5 %", `value="12.5"`, "smoke in PRODUCTION_TRAFFIC_SHIFT", `<a href="/task/` + web().ID + `">shop-1</a>`},
+		"/":                 {`<a href="/task/` + web().ID + `">web</a>`, `<span class="chip bad">unhealthy</span>`, "12 %", `64 MiB <span class="fine">of 128 MiB</span>`, `<a href="/service/shop">shop</a>`, "0 of 2 healthy", "Read-only", "<strong>atlas</strong>", "Podman 5.4.2", "for 1m0s", `href="http://localhost:8080/"`, "53 → 53/udp"},
+		"/?show=all":        {"ended"},
+		"/?show=stopped":    {"ended"},
+		"/?q=none":          {"No task fits"},
+		"/task/" + web().ID: {"It waits for", "timeline.svg", "(pod)", "(task)", "app:1", "Lines of the containers", `<span class="chip bad">unhealthy</span>`, "log.txt"},
+		"/service/shop":     {"shop:3", "updating", `aria-current="step">shift connections`, "12.5 % of connections", "smoke in production traffic shift: in progress", `<a href="/task/` + web().ID + `">shop-1</a>`},
 	} {
 		w := b.send("GET", path, nil, nil)
 		text := w.Body.String()
 		if w.Code != 200 {
 			t.Errorf("%s answers %d: %s", path, w.Code, text)
 		}
-		for _, want := range append(wants, `<html lang="en">`, `href="#main"`, "<h1>") {
+		for _, want := range append(wants, `<html lang="en">`, `href="#main"`, "<h1") {
 			if !strings.Contains(text, want) {
 				t.Errorf("%s does not have %s", path, want)
 			}
 		}
-		if strings.Contains(text, "<script>") || strings.Contains(text, "\x1b") || strings.Contains(text, "<form") {
+		if strings.Contains(text, "<script>") || strings.Contains(text, "\x1b") || strings.Contains(text, `method="post"`) {
 			t.Errorf("%s has text of a task as HTML, or a form: %s", path, text)
 		}
 		if policy := w.Header().Get("Content-Security-Policy"); !strings.Contains(policy, "default-src 'none'") || strings.Contains(policy, "unsafe") {
@@ -164,7 +197,10 @@ func TestPagesShowTasksAndServices(t *testing.T) {
 		}
 	}
 	if w := b.send("GET", "/", nil, nil); strings.Contains(w.Body.String(), "ended") {
-		t.Error("the list shows tasks that have stopped")
+		t.Error("the list shows a task that was stopped")
+	}
+	if strings.Count(b.send("GET", "/?show=running", nil, nil).Body.String(), "/task/") != 0 {
+		t.Error("an unhealthy task is among those that run as they should")
 	}
 	w := b.send("GET", "/task/"+web().ID+"/timeline.svg", nil, nil)
 	if w.Header().Get("Content-Type") != "image/svg+xml" || !strings.HasPrefix(w.Body.String(), "<svg") || strings.Contains(w.Body.String(), "<script>") {
@@ -175,7 +211,7 @@ func TestPagesShowTasksAndServices(t *testing.T) {
 			t.Errorf("%s answers %d", path, w.Code)
 		}
 	}
-	for _, path := range []string{"/assets/style.css", "/assets/reload.js"} {
+	for _, path := range []string{"/assets/style.css", "/assets/page.js"} {
 		if w := b.send("GET", path, nil, nil); w.Code != 200 {
 			t.Errorf("%s answers %d", path, w.Code)
 		}
@@ -214,10 +250,23 @@ func TestChangesNeedWriteAndTheForm(t *testing.T) {
 			t.Errorf("%s answers %d: %s", action, w.Code, w.Body)
 		}
 	}
+	for _, action := range []string{"continue", "rollback"} {
+		if w := b.send("POST", "/service/shop/"+action, form, nil); w.Code != http.StatusSeeOther || w.Header().Get("Location") != "/service/shop" {
+			t.Errorf("%s answers %d: %s", action, w.Code, w.Body)
+		}
+		if w := b.send("POST", "/service/shop/"+action, url.Values{"token": {"x"}}, nil); w.Code != http.StatusForbidden {
+			t.Errorf("%s with a wrong token answers %d", action, w.Code)
+		}
+	}
+	for _, path := range []string{"/service/other/rollback", "/service/shop/remove", "/task/" + strings.Repeat("c", 32) + "/stop"} {
+		if w := b.send("POST", path, form, nil); w.Code != http.StatusNotFound {
+			t.Errorf("%s answers %d", path, w.Code)
+		}
+	}
 	if w := b.send("POST", "/task/"+web().ID+"/remove", form, nil); w.Code != http.StatusNotFound {
 		t.Errorf("another action answers %d", w.Code)
 	}
-	if got, want := strings.Join(f.done, ","), "stop "+web().ID+",restart "+web().ID; got != want {
+	if got, want := strings.Join(f.done, ","), "stop "+web().ID+",restart "+web().ID+",continue shop,rollback shop"; got != want {
 		t.Errorf("done %s, want %s", got, want)
 	}
 }

@@ -106,7 +106,7 @@ func call[P, R any](b *browser, command cdp.Command[P, R], params P) R {
 func (b *browser) open(link string) {
 	b.t.Helper()
 	do(b, chromedp.Navigate(link))
-	b.await(`document.querySelector("h1")?.textContent === "Tasks"`)
+	b.await(`document.querySelector("h1")?.textContent === "Overview"`)
 }
 
 // await waits until an expression is true in the page, or in the one that comes after it.

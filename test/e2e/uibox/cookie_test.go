@@ -46,5 +46,5 @@ func TestCookieIsOfOnePage(t *testing.T) {
 	b.open(second)
 	page, _, _ := strings.Cut(first, "/open/")
 	do(b, chromedp.Navigate(page+"/"))
-	b.await(`document.querySelector("h1")?.textContent === "Tasks"`)
+	b.await(`document.querySelector("h1")?.textContent === "Overview"`)
 }

@@ -9,13 +9,14 @@ import (
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 
+	"github.com/podtask/podtask/internal/cli/webui"
 	"github.com/podtask/podtask/pkg/api"
 )
 
 // tabs presses Tab until the focus leaves the page and returns what it came to.
 func (b *browser) tabs() (names []string) {
 	b.t.Helper()
-	for range 40 {
+	for range 60 {
 		b.press(kb.Tab)
 		if value[bool](b, `document.activeElement === document.body`) {
 			return names
@@ -35,7 +36,7 @@ func (b *browser) tabs() (names []string) {
 // tabTo presses Tab until the focus is on what has a name.
 func (b *browser) tabTo(name string) {
 	b.t.Helper()
-	for range 40 {
+	for range 60 {
 		if b.press(kb.Tab); b.focused() == name {
 			return
 		}
@@ -48,32 +49,37 @@ func TestKeyboardComesToEverything(t *testing.T) {
 	t.Parallel()
 	b := start(t, 1280, 900)
 	b.open(serve(t, newHost(), false))
-	want := []string{"Skip to the content", "podtask", "Update every 2 seconds", "show all", "web", "nightly-report", "shop"}
+	want := []string{
+		"Skip to the content", "podtask", "Live", "shop", ":8000", "blog", "127.0.0.1:8090", "payments", "https://pay.example.com", "Search tasks by name, image, status or service",
+		"Current 8", "Needs attention 2", "Waiting 2", "Running 4", "Stopped 2", "All 9", "Status", "Name", "CPU", "Memory", "Age",
+		"web", "8080 → 80", "127.0.0.1:8443 → 443", "import", "nightly-report", "search", "customer-facing-recommendation-engine-with-a-very-long-name-that-goes-on", "cache", "127.0.0.1:6379 → 6379", "shop-1", "shop-2",
+	}
 	if got := b.tabs(); !slices.Equal(got, want) {
 		t.Errorf("the list: %q, want %q", got, want)
 	}
 	b.tabTo("Skip to the content")
 	b.picture("skip")
 	b.press(kb.Enter)
-	if b.press(kb.Tab); b.focused() != "show all" {
+	if b.press(kb.Tab); b.focused() != "shop" {
 		t.Errorf("the first in the content is %s", b.focused())
 	}
+	b.tabTo("All 9")
 	b.press(kb.Enter)
-	b.await(`document.querySelector("caption")?.textContent.startsWith("All tasks")`)
+	b.await(`document.querySelector(".tabs [aria-current]")?.textContent.startsWith("All")`)
 	b.picture("all")
 	b.tabTo("web")
 	b.press(kb.Enter)
 	b.await(`document.querySelector("h1")?.textContent === "web"`)
-	b.tabTo("As text")
-	b.press(kb.Enter)
-	b.await(`document.querySelector("details")?.open`)
-	b.picture("task")
-	b.tabTo("Last lines of the containers")
+	b.tabTo("Lines of the containers")
 	if !value[bool](b, `document.activeElement.scrollTop + document.activeElement.clientHeight >= document.activeElement.scrollHeight - 2`) {
 		t.Error("the last lines are not shown")
 	}
 	b.press(kb.Home)
 	b.await(`document.activeElement.id === "lines" && document.activeElement.scrollTop === 0`)
+	b.tabTo("As text")
+	b.press(kb.Enter)
+	b.await(`document.querySelector("details")?.open`)
+	b.picture("task")
 }
 
 // A screen reader is told what the parts of a page are, and what each cell is about.
@@ -83,14 +89,15 @@ func TestScreenReaderIsToldTheParts(t *testing.T) {
 	b.open(serve(t, newHost(), true))
 	for path, wants := range map[string][]node{
 		"/": {
-			{"RootWebArea", "Tasks – podtask"}, {"navigation", "Pages"}, {"main", ""}, {"heading", "Tasks"}, {"heading", "Services"}, {"checkbox", "Update every 2 seconds"}, {"status", ""},
-			{"table", "Tasks that have not stopped; show all"}, {"table", "Services"}, {"columnheader", "Health"}, {"rowheader", "web"}, {"link", "nightly-report"}, {"cell", "RUNNING"}, {"contentinfo", ""},
+			{"RootWebArea", "Overview on atlas – podtask"}, {"navigation", "Pages"}, {"main", ""}, {"heading", "Overview"}, {"heading", "Tasks"}, {"heading", "Services"}, {"switch", "Live"}, {"status", ""},
+			{"table", "Tasks"}, {"columnheader", "Memory"}, {"rowheader", "web"}, {"link", "nightly-report"}, {"cell", "queued (port 8080)"}, {"contentinfo", ""}, {"search", ""}, {"navigation", "Which tasks"},
+			{"image", "2 of 4 healthy, 1 starting, 1 to come"},
 		},
 		"/task/" + id("a"): {
-			{"heading", "web"}, {"button", "Stop"}, {"button", "Restart"}, {"table", "Containers"}, {"table", "Events"}, {"rowheader", "server"}, {"cell", "UNHEALTHY"}, {"cell", "HEALTHY"},
-			{"image", "Timeline; the same as text follows"}, {"region", "Last lines of the containers"},
+			{"heading", "web"}, {"button", "Stop"}, {"button", "Restart"}, {"table", "Containers"}, {"table", "Events"}, {"rowheader", "server"}, {"cell", "running unhealthy"}, {"cell", "running healthy"},
+			{"image", "Timeline; the same as text follows"}, {"log", "Lines of the containers"}, {"combobox", "Container"}, {"searchbox", "Search the lines"}, {"checkbox", "Follow"},
 		},
-		"/service/shop": {{"heading", "Deployments"}, {"table", "Deployments"}, {"table", "Tasks"}, {"list", "Events"}, {"link", "shop-1"}},
+		"/service/shop": {{"heading", "Deployment"}, {"list", "Steps of the deployment"}, {"table", "Copies"}, {"table", "History"}, {"list", "Events"}, {"link", "shop-1"}, {"heading", "shop:3 new"}},
 	} {
 		root := value[string](b, `location.origin`)
 		do(b, chromedp.Navigate(root+path))
@@ -123,7 +130,7 @@ func TestOnlyWriteStopsATask(t *testing.T) {
 			b.tabTo("web")
 			b.press(kb.Enter)
 			b.await(`document.querySelector("h1")?.textContent === "web"`)
-			if got := value[int](b, `document.querySelectorAll("button, form, input:not(#live)").length`); got > 0 != write {
+			if got := value[int](b, `document.querySelectorAll("main button, form[method=post]").length`); got > 0 != write {
 				t.Fatalf("there are %d elements of forms", got)
 			}
 			if !write {
@@ -132,12 +139,62 @@ func TestOnlyWriteStopsATask(t *testing.T) {
 			b.picture("write")
 			b.tabTo("Stop")
 			b.press(kb.Enter)
-			b.await(`document.querySelector("h1")?.textContent === "Tasks"`)
-			if text := value[string](b, `document.querySelector("main").innerText`); strings.Contains(text, "web\t") || strings.Join(h.done, ",") != "stop "+id("a") {
-				t.Errorf("done %q, the list is %s", h.done, text)
+			b.await(`document.querySelector("#ask-stop:popover-open")`)
+			if b.focused() != "Cancel" {
+				t.Errorf("the question begins at %s", b.focused())
+			}
+			b.picture("ask")
+			b.press(kb.Escape)
+			b.await(`!document.querySelector(":popover-open")`)
+			if b.focused() != "Stop" || len(h.done) != 0 {
+				t.Errorf("after Escape the keyboard is on %s, done %q", b.focused(), h.done)
+			}
+			b.press(kb.Enter)
+			b.await(`document.querySelector("#ask-stop:popover-open")`)
+			b.tabTo("Stop now")
+			b.press(kb.Enter)
+			b.await(`document.querySelector("h1")?.textContent === "Overview"`)
+			if value[bool](b, `!!document.querySelector("[data-name=web]")`) || strings.Join(h.done, ",") != "stop "+id("a") {
+				t.Errorf("done %q, the list has %s", h.done, value[string](b, `document.querySelector("main").innerText`))
 			}
 		})
 	}
+}
+
+// New lines of the log come by themselves; a search shows the lines that fit and marks the words.
+func TestLogIsFollowedAndSearched(t *testing.T) {
+	t.Parallel()
+	h, b := newHost(), start(t, 1280, 900)
+	b.open(serve(t, h, false))
+	do(b, chromedp.Navigate(value[string](b, `location.origin`)+"/task/"+id("a")))
+	b.await(`document.getElementById("logstate").textContent === "60 lines"`)
+	h.write(webui.Line{Container: "server", Time: at(61), Text: "<b>the new one</b>"})
+	b.await(`document.querySelector("#lines .l:last-child span").textContent === "<b>the new one</b>"`)
+	b.tabTo("Search the lines")
+	b.press("REFUSED")
+	b.await(`document.getElementById("logstate").textContent === "3 of 61 lines fit" && document.querySelectorAll("#lines mark").length === 3`)
+	b.picture("search")
+	value[bool](b, `(() => { const f = document.getElementById("find"); f.value = ""; f.dispatchEvent(new Event("input", { bubbles: true })); const s = document.getElementById("of"); s.value = "db"; s.dispatchEvent(new Event("change")); return true })()`)
+	b.await(`document.getElementById("logstate").textContent === "30 of 61 lines fit" && ![...document.querySelectorAll("#lines b")].some(e => e.textContent !== "db")`)
+	if got := value[int](b, `document.querySelectorAll("#lines time").length`); got != 30 {
+		t.Errorf("%d lines have a time", got)
+	}
+}
+
+// The list is searched while a word is typed, and says so when nothing fits.
+func TestListIsSearched(t *testing.T) {
+	t.Parallel()
+	b := start(t, 1280, 900)
+	b.open(serve(t, newHost(), false))
+	b.press("/")
+	value[bool](b, `(document.activeElement.value = "") === ""`) // the protocol types the key although the page has taken it
+	b.press("valkey")
+	b.await(`document.querySelectorAll("tbody").length === 1 && document.querySelector("tbody").dataset.name === "cache" && location.search === "?q=valkey"`)
+	if b.focused() != "Search tasks by name, image, status or service" {
+		t.Errorf("the keyboard is on %s", b.focused())
+	}
+	b.press("x")
+	b.await(`document.querySelector(".blank")?.textContent.includes("No task fits")`)
 }
 
 // A page follows what happens, also while the keyboard is in it, and does not lose the place.
@@ -147,21 +204,21 @@ func TestPageFollowsTheHost(t *testing.T) {
 	b.open(serve(t, h, false))
 	b.tabTo("nightly-report")
 	h.change(func(t *api.Task) { t.Health = "HEALTHY" })
-	b.await(`document.querySelector("td.HEALTHY")`)
+	b.await(`document.querySelector("[data-name=web]").dataset.state === "running, healthy" && document.getElementById("news").textContent === "web is running, healthy."`)
 	h.change(func(t *api.Task) { t.Status = "STOPPED" })
-	b.await(`!document.body.textContent.includes("web")`)
+	b.await(`!document.querySelector("[data-name=web]")`)
 	if b.focused() != "nightly-report" {
 		t.Errorf("the keyboard is on %q now", b.focused())
 	}
 	h.change(func(t *api.Task) { t.Status = "RUNNING" })
-	b.await(`document.querySelector("td.RUNNING")`)
+	b.await(`document.querySelector("[data-name=web]")`)
 	if b.focused() != "nightly-report" {
 		t.Errorf("the keyboard is on %q now", b.focused())
 	}
 	value[bool](b, `document.getElementById("live").click() || true`)
 	h.change(func(t *api.Task) { t.Health = "UNHEALTHY" })
 	value[bool](b, `document.getElementById("live").click() || true`)
-	b.await(`document.querySelector("td.UNHEALTHY")`)
+	b.await(`document.querySelector("[data-name=web]").dataset.state === "running, unhealthy"`)
 }
 
 // Nothing is wider than a telephone, but for tables, which scroll, and colors can be read in both schemes.
@@ -193,7 +250,7 @@ func TestPagesFitNarrowScreensAndBothSchemes(t *testing.T) {
 	}
 }
 
-// contrast lists texts whose color has less than 4.5 times the luminance of the page (WCAG 2.2, 1.4.3).
+// contrast lists texts whose color has less than 4.5 times the luminance of what is behind them (WCAG 2.2, 1.4.3).
 const contrast = `(() => {
 	const of = color => {
 		const probe = document.createElement("canvas").getContext("2d", { willReadFrequently: true });
@@ -202,13 +259,20 @@ const contrast = `(() => {
 		const [r, g, b] = [...probe.getImageData(0, 0, 1, 1).data].map(c => (c /= 255) <= 0.04045 ? c / 12.92 : ((c + 0.055) / 1.055) ** 2.4);
 		return 0.2126 * r + 0.7152 * g + 0.0722 * b;
 	};
-	const dark = matchMedia("(prefers-color-scheme: dark)").matches;
+	const behind = e => {
+		for (; e; e = e.parentElement) {
+			const color = getComputedStyle(e).backgroundColor;
+			if (color !== "rgba(0, 0, 0, 0)" && !color.includes("/")) return color;
+		}
+		return "#fff";
+	};
 	const low = [];
 	for (const e of document.querySelectorAll("body *")) {
-		if (!e.innerText || e.children.length || e.closest("button")) continue;
-		const a = of(getComputedStyle(e).color), page = of(dark ? "#121212" : "#ffffff");
+		const own = [...e.childNodes].some(n => n.nodeType === Node.TEXT_NODE && n.data.trim());
+		if (!own || !e.checkVisibility() || e.closest(".heard")) continue;
+		const a = of(getComputedStyle(e).color), page = of(behind(e));
 		const ratio = (Math.max(a, page) + 0.05) / (Math.min(a, page) + 0.05);
-		if (ratio < 4.5) low.push(e.innerText.slice(0, 40) + " " + ratio.toFixed(1));
+		if (ratio < 4.5) low.push(e.textContent.slice(0, 40) + " " + ratio.toFixed(1));
 	}
 	return low;
 })()`

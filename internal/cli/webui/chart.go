@@ -1,0 +1,201 @@
+package webui
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/podtask/podtask/internal/cli/top"
+)
+
+// unknown stands for what the host does not count.
+const unknown = "-"
+
+// usage is what a task uses of CPU and memory.
+type usage struct{ CPU, Memory meter }
+
+// meter is one kind of usage, now and over time.
+type meter struct {
+	// Now and Limit are for people; Now is "-" if it is not known, Limit empty without one.
+	Now, Limit string
+	// Share of the limit in percent, at most 100; 0 without one. Tight: nearly all of it is used.
+	Share int
+	Tight bool
+	// Spark is a small line of the latest values, empty for fewer than two.
+	Spark string
+	Chart chart
+}
+
+// chart is a picture of usage over time, in a box of chartWidth by chartHeight.
+type chart struct {
+	// Line and Area have the points of the line and of the area below it; empty while nothing is known.
+	Line, Area string
+	// Limit is the height of the line of the limit; negative if it is not in the picture.
+	Limit float64
+	// Top is the value at the upper edge, From how long ago the left edge is.
+	Top, From string
+	// Text says the same.
+	Text string
+}
+
+const (
+	chartWidth, chartHeight = 600, 120
+	sparkWidth, sparkHeight = 60, 16
+	sparkPast               = 2 * time.Minute
+	tight                   = 90 // percent of the limit of memory
+)
+
+// flat is how many times what is used a limit may be to be in the picture: farther away it would flatten the line.
+const flat = 8
+
+// gap is how far two samples may be apart for a line between them.
+const gap = 3 * Pace
+
+// value is a number at a time.
+type value struct {
+	at time.Time
+	n  float64
+}
+
+// newUsage returns what a task uses. Memory of 0 is not known: Podman has no figure without a cgroup for it.
+func newUsage(t top.Task, samples []sample, now time.Time) usage {
+	u := usage{CPU: meter{Now: unknown}, Memory: meter{Now: unknown}}
+	var cpus, memories []value
+	for _, s := range samples {
+		cpus = append(cpus, value{s.at, s.CPUPercent})
+		if s.Memory > 0 {
+			memories = append(memories, value{s.at, float64(s.Memory)})
+		}
+	}
+	cpuLimit, memoryLimit := t.CPU*100, uint64(max(0, t.Memory))
+	if use := t.Use; use != nil {
+		u.CPU.Now = percent(use.CPUPercent)
+		if use.MemoryLimit > 0 {
+			memoryLimit = use.MemoryLimit
+		}
+		if use.Memory > 0 {
+			u.Memory.Now = size(float64(use.Memory))
+		}
+		u.CPU.set(use.CPUPercent, cpuLimit)
+		u.Memory.set(float64(use.Memory), float64(memoryLimit))
+		u.Memory.Tight = u.Memory.Share >= tight
+	}
+	if cpuLimit > 0 {
+		u.CPU.Limit = percent(cpuLimit)
+	}
+	if memoryLimit > 0 {
+		u.Memory.Limit = size(float64(memoryLimit))
+	}
+	u.CPU.draw(cpus, cpuLimit, now, percent)
+	u.Memory.draw(memories, float64(memoryLimit), now, size)
+	return u
+}
+
+func percent(n float64) string { return fmt.Sprintf("%.0f %%", n) }
+
+func size(n float64) string {
+	return units.CustomSize("%.3g %s", n, 1024, []string{"B", "KiB", "MiB", "GiB", "TiB"})
+}
+
+func (m *meter) set(n, limit float64) {
+	if limit > 0 {
+		m.Share = min(100, int(math.Round(n/limit*100)))
+	}
+}
+
+// draw makes the pictures.
+func (m *meter) draw(values []value, limit float64, now time.Time, text func(float64) string) {
+	m.Chart = chart{Limit: -1, Text: "nothing is known yet"}
+	if len(values) == 0 {
+		return
+	}
+	highest := 0.0
+	for _, v := range values {
+		highest = max(highest, v.n)
+	}
+	top := nice(highest * 1.1)
+	if limit >= highest && limit < flat*highest {
+		top = limit
+	}
+	span := min(memory, max(time.Minute, now.Sub(values[0].at)))
+	m.Chart.Line, m.Chart.Area = polyline(values, now.Add(-span), now, top, chartWidth, chartHeight)
+	m.Chart.Top, m.Chart.From = text(top), ago(span)
+	if limit > 0 && limit <= top {
+		m.Chart.Limit = round(chartHeight * (1 - limit/top))
+	}
+	m.Chart.Text = fmt.Sprintf("now %s, highest %s in %s", m.Now, text(highest), ago(span))
+	if limit > 0 {
+		m.Chart.Text += ", limit " + text(limit)
+	}
+	if late := since(values, now.Add(-sparkPast)); len(late) > 1 {
+		m.Spark, _ = polyline(late, now.Add(-sparkPast), now, top, sparkWidth, sparkHeight)
+	}
+}
+
+func ago(d time.Duration) string {
+	if d < time.Minute+time.Second {
+		return "1 minute"
+	}
+	return fmt.Sprintf("%d minutes", int(math.Ceil(d.Minutes())))
+}
+
+func since(values []value, from time.Time) []value {
+	for len(values) > 0 && values[0].at.Before(from) {
+		values = values[1:]
+	}
+	return values
+}
+
+// nice rounds up to 1, 2, 2.5 or 5 times a power of ten, of KiB, MiB or GiB if it is as much.
+func nice(n float64) float64 {
+	if n <= 1 {
+		return 1
+	}
+	if n >= 1<<16 {
+		unit := math.Pow(1024, math.Floor(math.Log(n)/math.Log(1024)))
+		return nice(n/unit) * unit
+	}
+	power := math.Pow(10, math.Floor(math.Log10(n)))
+	for _, step := range []float64{1, 2, 2.5, 5} {
+		if n <= step*power {
+			return step * power
+		}
+	}
+	return 10 * power
+}
+
+func round(n float64) float64 { return math.Round(n*10) / 10 }
+
+// polyline returns a path through values, and that of the areas below it. Where samples are missing, the line has a gap.
+func polyline(values []value, from, to time.Time, top float64, width, height float64) (line, area string) {
+	var lines, areas strings.Builder
+	span := to.Sub(from).Seconds()
+	x := func(v value) float64 { return round(max(0, v.at.Sub(from).Seconds()/span*width)) }
+	for i := 0; i < len(values); {
+		end := i + 1
+		for end < len(values) && values[end].at.Sub(values[end-1].at) <= gap {
+			end++
+		}
+		if end == i+1 { // a single sample is a short dash
+			y := round(height * (1 - min(1, values[i].n/top)))
+			fmt.Fprintf(&lines, "M%g %gh2", x(values[i]), y)
+		} else {
+			for j, v := range values[i:end] {
+				letter := "L"
+				if j == 0 {
+					letter = "M"
+				}
+				fmt.Fprintf(&lines, "%s%g %g", letter, x(v), round(height*(1-min(1, v.n/top))))
+				if j == 0 {
+					fmt.Fprintf(&areas, "M%g %g", x(v), height)
+				}
+				fmt.Fprintf(&areas, "L%g %g", x(v), round(height*(1-min(1, v.n/top))))
+			}
+			fmt.Fprintf(&areas, "L%g %gZ", x(values[end-1]), height)
+		}
+		i = end
+	}
+	return lines.String(), areas.String()
+}
