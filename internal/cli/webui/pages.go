@@ -128,6 +128,9 @@ func (r row) used() top.Use {
 	return *r.Use
 }
 
+// mostRows is how many rows the list has at first: browsers take long for many.
+const mostRows = 100
+
 // listView is the data of the list.
 type listView struct {
 	view
@@ -136,6 +139,9 @@ type listView struct {
 	Sort, Query     string
 	Rows            []row
 	Total           int
+	// Fit is how many rows there are in all, Whole the link to them; empty if all are shown.
+	Fit   int
+	Whole string
 	Services        []shop
 	ServicesProblem string
 	// Hosts are those of the view, if there are several.
@@ -182,6 +188,11 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	slices.SortStableFunc(v.Rows, order.compare)
+	if v.Fit = len(v.Rows); v.Fit > mostRows && query.Get("rows") != "all" {
+		q := r.URL.Query()
+		q.Set("rows", "all")
+		v.Rows, v.Whole = v.Rows[:mostRows], "/?"+q.Encode()
+	}
 	for _, g := range groupNames {
 		v.Tabs = append(v.Tabs, tab{g.Name, link(g.Group, v.Sort), counts[g.Group], g.Group == v.Show, g.Group == problems && counts[g.Group] > 0})
 	}

@@ -3,6 +3,7 @@ package webui
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"strings"
 	"testing"
@@ -260,5 +261,29 @@ func TestPictureOfADeployment(t *testing.T) {
 	s.Deployments[0].DesiredCount = 500
 	if r := newShop(s, Host{}, noon).Revisions[0]; len(r.Copies) != 0 || !strings.Contains(r.Text, "1 of 500 healthy") {
 		t.Errorf("a large revision is %+v", r)
+	}
+}
+
+// A long list begins with what needs attention, and is whole on request.
+func TestLongListIsCut(t *testing.T) {
+	t.Parallel()
+	f := &fake{}
+	for i := range 500 {
+		one := top.Task{Task: web()}
+		one.ID, one.Name = fmt.Sprintf("%032x", i), fmt.Sprintf("task-%d", i)
+		if i < 499 {
+			one.Health, one.Containers = "UNKNOWN", nil
+		}
+		f.tasks = append(f.tasks, one)
+	}
+	b := opened(t, f, nil)
+	for path, want := range map[string]int{"/": mostRows, "/?rows=all": 500, "/?q=task-49": 11, "/?show=problems": 1} {
+		text := b.send("GET", path, nil, nil).Body.String()
+		if n := strings.Count(text, "<tbody"); n != want || strings.Contains(text, "rows=all") != (path == "/") {
+			t.Errorf("%s has %d rows, want %d", path, n, want)
+		}
+		if first, _, _ := strings.Cut(text, "</tbody>"); path == "/" && !strings.Contains(first, "task-499") {
+			t.Errorf("the first row is not what needs attention")
+		}
 	}
 }

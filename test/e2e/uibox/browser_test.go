@@ -102,11 +102,11 @@ func call[P, R any](b *browser, command cdp.Command[P, R], params P) R {
 	return do(b, func(ctx context.Context, t *chromedp.Target) (R, error) { return cdp.Call(ctx, t, command, params) })
 }
 
-// open follows the one-time link and waits for the list.
+// open follows the one-time link and waits for the list and its script.
 func (b *browser) open(link string) {
 	b.t.Helper()
 	do(b, chromedp.Navigate(link))
-	b.await(`document.querySelector("h1")?.textContent === "Overview"`)
+	b.await(`document.querySelector("h1")?.textContent === "Overview" && !document.querySelector(".live").hidden`)
 }
 
 // await waits until an expression is true in the page, or in the one that comes after it.

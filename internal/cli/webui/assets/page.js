@@ -17,7 +17,7 @@ function become(old, now) {
 		if (old.data !== now.data) old.data = now.data;
 		return;
 	}
-	if (old.hasAttribute("data-keep")) return;
+	if (old.hasAttribute("data-keep") || old.isEqualNode(now)) return;
 	for (const { name, value } of now.attributes) if (old.getAttribute(name) !== value) old.setAttribute(name, value);
 	for (const { name } of [...old.attributes]) if (name !== "open" && !now.hasAttribute(name)) old.removeAttribute(name);
 	const named = new Map(), kept = new Set([...now.children].map(e => e.id));
@@ -121,7 +121,13 @@ async function reload(force) {
 		loading = false;
 	}
 }
-setInterval(reload, every);
+async function beat() {
+	const begun = performance.now();
+	await reload();
+	// A long list on a slow machine is loaded less often.
+	setTimeout(beat, Math.max(every, 8 * (performance.now() - begun)));
+}
+setTimeout(beat, every);
 document.addEventListener("visibilitychange", () => {
 	reload();
 	follow();
