@@ -5,6 +5,7 @@
 package e2e
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
@@ -99,7 +100,7 @@ func TestUIShowsAndStopsATask(t *testing.T) {
 		}
 		root, _, _ := strings.Cut(link, "open/")
 		get(link)
-		if list := get(root); !strings.Contains(list, b.family) || !strings.Contains(list, "RUNNING") {
+		if list := get(root); !strings.Contains(list, b.family) || !strings.Contains(list, `<span class="chip good">running</span>`) {
 			t.Errorf("the list is %s", list)
 		}
 		one := get(root + "task/" + id)
@@ -109,6 +110,18 @@ func TestUIShowsAndStopsATask(t *testing.T) {
 		if svg := get(root + "task/" + id + "/timeline.svg"); !strings.Contains(svg, "<svg") {
 			t.Errorf("the timeline is %s", svg)
 		}
+		if file := get(root + "task/" + id + "/log.txt"); !strings.HasSuffix(file, "Z app | hello from the log\n") {
+			t.Errorf("the file of the log is %s", file)
+		}
+		stream, err := browser.Get(root + "task/" + id + "/log")
+		if err != nil {
+			t.Fatal(err)
+		}
+		first, err := bufio.NewReader(stream.Body).ReadString('\n')
+		if err != nil || !strings.Contains(first, `"container":"app"`) || !strings.Contains(first, `"text":"hello from the log"`) || !strings.Contains(first, `"time":"20`) {
+			t.Errorf("the stream of the log begins with %s %v", first, err)
+		}
+		stream.Body.Close()
 		_, token, write := strings.Cut(one, `name="token" value="`)
 		if write != (flags != nil) {
 			t.Errorf("with %q there are buttons: %t", flags, write)

@@ -30,9 +30,10 @@ func UICommand(p *command.Program) *cli.Command {
 		Name:  "ui",
 		Usage: "show tasks and services in a browser on this host",
 		Description: `Serves a page on 127.0.0.1 until Ctrl-C, and prints a link to it. The link works once; the
-browser that opens it keeps a session. The page shows tasks with health, usage, timeline, logs and
-events, and services with their deployments. It changes nothing unless --write is given; then it
-can stop and restart tasks. The link has a host name below localhost, so that programs on other ports
+browser that opens it keeps a session. The page shows tasks with what they wait for, their usage
+over time, timeline, logs and events, and services with their copies and deployments. It changes
+nothing unless --write is given; then it can stop and restart tasks, roll services back and
+continue paused deployments, and asks before each. The link has a host name below localhost, so that programs on other ports
 of this host do not get the cookie of the session. With --host, the page shows another host, with several
 --host or --all-hosts all of them; the link is for this machine.
 
@@ -43,7 +44,7 @@ Examples:
   podtask ui --port 8800 --write`,
 		Flags: []cli.Flag{
 			&cli.IntFlag{Name: "port", Usage: "listen on `PORT` of 127.0.0.1", DefaultText: "a free one"},
-			&cli.BoolFlag{Name: "write", Usage: "allow stopping and restarting tasks"},
+			&cli.BoolFlag{Name: "write", Usage: "allow stopping and restarting tasks, and rolling back services"},
 			allHostsFlag(),
 		},
 		Action: func(c *cli.Context) error {

@@ -157,6 +157,7 @@ document.addEventListener("submit", event => {
 	if (sure) {
 		setTimeout(() => { sure.disabled = true; });
 		sure.textContent = "Working…";
+		event.target.toggleAttribute("data-keep", true);
 	}
 });
 document.addEventListener("keydown", event => {
