@@ -78,6 +78,22 @@ func (r TaskReader) Inspect(ctx context.Context, ref string) (api.Task, error) {
 	return ownerapi.WithLogs(r.Observe(ctx, []lifecycle.State{st}, now)[0], r.Delivery, st, now), nil
 }
 
+// RenewReasons asks the owners of tasks that do not run yet, of at most most of them, what they wait for now: records have only what was
+// saved last. What an owner does not answer stays.
+func (r TaskReader) RenewReasons(ctx context.Context, tasks []api.Task, most int) {
+	for i, t := range tasks {
+		if t.Settled || !t.Owner.Alive || t.Status == lifecycle.StatusRunning.String() {
+			continue
+		}
+		if most--; most < 0 {
+			return
+		}
+		if now, err := r.askOwner(ctx, t.ID); err == nil {
+			tasks[i].Why = now.Why
+		}
+	}
+}
+
 // askOwner returns a task as its owner has it.
 func (r TaskReader) askOwner(ctx context.Context, id string) (t api.Task, err error) {
 	for _, socket := range []string{r.Owners.Socket(id), r.Owners.AgentSocket} {

@@ -156,6 +156,9 @@ func (o screen) show(ctx context.Context, source top.Source, actions top.Actions
 	return top.Run(ctx, source, actions, options, top.Terminal{In: o.in, Out: o.out, Environ: o.environ()})
 }
 
+// mostAsked is how many owners are asked at a time what their tasks wait for.
+const mostAsked = 50
+
 // taskView implements top.Source and top.Actions for the tasks of this host.
 type taskView struct {
 	warn       func(format string, args ...any)
@@ -203,7 +206,9 @@ func (v *taskView) Tasks(ctx context.Context) ([]top.Task, error) {
 	v.before = after
 	var tasks []top.Task
 	waiting, queued := v.queue.Waiting(), 0
-	for _, t := range v.reader.Observe(ctx, states, time.Now()) {
+	observed := v.reader.Observe(ctx, states, time.Now())
+	v.reader.RenewReasons(ctx, observed, mostAsked)
+	for _, t := range observed {
 		item := top.Task{Task: t}
 		if t.Queue != "" {
 			queued++

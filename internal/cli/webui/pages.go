@@ -134,14 +134,14 @@ const mostRows = 100
 // listView is the data of the list.
 type listView struct {
 	view
-	Tabs, Orders    []tab
-	Show            group
-	Sort, Query     string
-	Rows            []row
-	Total           int
+	Tabs, Orders []tab
+	Show         group
+	Sort, Query  string
+	Rows         []row
+	Total        int
 	// Fit is how many rows there are in all, Whole the link to them; empty if all are shown.
-	Fit   int
-	Whole string
+	Fit             int
+	Whole           string
 	Services        []shop
 	ServicesProblem string
 	// Hosts are those of the view, if there are several.
@@ -296,6 +296,9 @@ func (v serviceView) Questions() (list []question) {
 	path, name := "/service/"+url.PathEscape(v.Service.ServiceName)+"/", term.Line(v.Service.ServiceName)
 	if v.Service.Paused {
 		list = append(list, question{"continue", "Continue the deployment of " + name + "?", "The pause ends, and the next stage begins.", "Continue", path + "continue", v.Token, false})
+	}
+	if len(v.Service.History) < 2 {
+		return list // there is no revision before
 	}
 	return append(list, question{"rollback", "Roll " + name + " back?", "The copies are replaced by ones of the revision before.", "Roll back", path + "rollback", v.Token, true})
 }

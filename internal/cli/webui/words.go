@@ -94,6 +94,9 @@ func newRow(t top.Task, host Host, samples []sample, now time.Time) row {
 		r.Status[0].Kind, r.Group = "idle", problems
 		r.Status = append(r.Status, chip{"bad", health})
 	case "checking":
+		if t.Status != lifecycle.StatusRunning.String() {
+			break // nothing is checked yet
+		}
 		r.Status = append(r.Status, chip{"busy", health})
 	}
 	for _, c := range t.Containers {

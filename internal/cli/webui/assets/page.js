@@ -252,6 +252,7 @@ async function follow() {
 	try {
 		const answer = await fetch(box.dataset.source, { signal: mine.signal, redirect: "error", headers: { "Podtask-Live": "1" } });
 		if (!answer.ok) throw new Error(await answer.text());
+		if (!all.length) say(0);
 		const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
 		let rest = "", first = true;
 		const begin = () => { // what is sent begins with the last lines, which may be there already
