@@ -37,6 +37,8 @@ Examples:
 // facts is the output of info; templates see its fields.
 type facts struct {
 	Podtask api.Version `json:"podtask"`
+	// Agent is absent if none runs.
+	Agent *agentVersion `json:"agent,omitempty"`
 	// Podman is absent if it does not answer.
 	Podman  *podmanFacts `json:"podman,omitempty"`
 	Limits  limitFacts   `json:"limits"`
@@ -78,6 +80,7 @@ type infoOptions struct {
 	runtimeDir string
 	tasks      *record.Tasks
 	preflight  *preflight.Checker
+	agent      func(context.Context) *agentVersion
 }
 
 func newInfo(m *command.Machine) infoOptions {
@@ -89,6 +92,9 @@ func newInfo(m *command.Machine) infoOptions {
 		runtimeDir: m.Connector.RuntimeDir,
 		tasks:      m.Engine.Tasks,
 		preflight:  m.Engine.Preflight,
+		agent: func(ctx context.Context) *agentVersion {
+			return findAgent(ctx, m.Engine.Tasks, m.Connector.AgentSocket, m.Program.Version)
+		},
 	}
 }
 
@@ -105,7 +111,7 @@ func (o infoOptions) gather(ctx context.Context) facts {
 	findings, podman := o.preflight.Examine(ctx)
 	host := cgroups.Detect(os.DirFS("/"), os.Getuid(), o.getenv)
 	f := facts{
-		Podtask: api.ThisVersion(o.version), Health: doctor.Worst(findings),
+		Podtask: api.ThisVersion(o.version), Agent: o.agent(ctx), Health: doctor.Worst(findings),
 		Limits: limitFacts{Cgroups: host.Version, Controllers: append([]string{}, host.Controllers...)},
 		State:  o.stateDir, Runtime: o.runtimeDir,
 	}
@@ -128,6 +134,11 @@ func (o infoOptions) gather(ctx context.Context) facts {
 
 func (f facts) rows() [][]string {
 	rows := [][]string{{"podtask", f.Podtask.Version + ", " + f.Podtask.OSArch}}
+	if f.Agent != nil {
+		rows = append(rows, []string{"agent", f.Agent.String()})
+	} else {
+		rows = append(rows, []string{"agent", "does not run"})
+	}
 	if p := f.Podman; p != nil {
 		rows = append(rows,
 			[]string{"Podman", p.Version + " at " + p.Socket},

@@ -48,6 +48,13 @@ func (t *Tasks) LockAgent() (unlock func() error, err error) {
 	return lock.Unlock, nil
 }
 
+// Agent returns the process that is the agent of the state directory; alive is false if there is none. Unlike a
+// connection to the agent's socket, it starts none.
+func (t *Tasks) Agent() (h state.Holder, alive bool) {
+	h, alive, err := t.Locks.Holder(agentKey)
+	return h, alive && err == nil
+}
+
 // deadHolderLimit is how long a lock may outlive a process that was killed while it started another
 // one, which has a copy of the lock's file until it runs its program.
 const deadHolderLimit = 5 * time.Second
