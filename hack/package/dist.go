@@ -25,20 +25,22 @@ func (b build) dist(dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	sbom, err := b.sbom()
+	sbom, err := b.sbom(parts)
 	if err != nil {
 		return err
 	}
 	deb, rpm := system("/usr"), system("/usr")
-	deb.zsh = "/usr/share/zsh/vendor-completions"
+	deb.zsh, deb.debian = "/usr/share/zsh/vendor-completions", true
 	rpm.licenses = "/usr/share/licenses/podtask"
 	made := map[string][]byte{fmt.Sprintf("podtask-%s-%s.cdx.json", b.bare(), b.arch): sbom}
-	for format, l := range map[string]layout{"deb": deb, "rpm": rpm} {
-		name, data, err := b.pack(format, l, sbom)
-		if err != nil {
-			return fmt.Errorf("%s: %w", format, err)
+	for _, part := range parts {
+		for format, l := range map[string]layout{"deb": deb, "rpm": rpm} {
+			name, data, err := b.pack(part, format, l)
+			if err != nil {
+				return fmt.Errorf("%s of %s: %w", format, part, err)
+			}
+			made[name] = data
 		}
-		made[name] = data
 	}
 	name, data, err := b.tarball(sbom)
 	if err != nil {
@@ -71,25 +73,17 @@ func (b build) packageVersion() string {
 	return core + mark + strings.ReplaceAll(rest, "-", ".")
 }
 
-// withSBOM is the tree of a layout and the list of its parts.
-func (b build) withSBOM(l layout, sbom []byte) ([]file, error) {
-	tree, err := b.tree(l)
-	return append(tree, file{path: l.prefix + "/share/doc/podtask/podtask.cdx.json", mode: 0o644, data: sbom}), err
-}
-
-// reload makes running user managers look for units and run the generator.
-const reload = `#!/bin/sh
-set -e
-if [ -z "${DPKG_ROOT:-}" ] && [ -d /run/systemd/system ]; then
-	systemctl --no-block reload 'user@*.service' || true
-fi
-`
-
-func (b build) pack(format string, l layout, sbom []byte) (string, []byte, error) {
-	tree, err := b.withSBOM(l, sbom)
+// pack makes the package of a part.
+func (b build) pack(part, format string, l layout) (string, []byte, error) {
+	tree, err := b.files(l, []string{part})
 	if err != nil {
 		return "", nil, err
 	}
+	sbom, err := b.sbom([]string{part})
+	if err != nil {
+		return "", nil, err
+	}
+	tree = append(tree, file{path: l.prefix + "/share/doc/" + part + "/" + part + ".cdx.json", mode: 0o644, data: sbom})
 	stage, err := os.MkdirTemp("", "podtask-package")
 	if err != nil {
 		return "", nil, err
@@ -106,14 +100,25 @@ func (b build) pack(format string, l layout, sbom []byte) (string, []byte, error
 				return "", nil, err
 			}
 		}
+		if format == "rpm" && f.target == "" {
+			switch {
+			case strings.HasPrefix(f.path, l.prefix+"/share/licenses/"):
+				c.Type = files.TypeRPMLicence
+			case strings.HasPrefix(f.path, l.prefix+"/share/doc/"), strings.HasPrefix(f.path, l.prefix+"/share/man/"):
+				c.Type = files.TypeRPMDoc
+			}
+		}
 		contents = append(contents, c)
 	}
-	script := filepath.Join(stage, "reload")
-	if err := os.WriteFile(script, []byte(reload), 0o755); err != nil {
-		return "", nil, err
+	info := b.info(part, format, contents)
+	for name, text := range scripts(part) {
+		if err := os.WriteFile(filepath.Join(stage, name), []byte(text), 0o755); err != nil {
+			return "", nil, err
+		}
 	}
-	info := b.info(format, contents)
-	info.Scripts = nfpm.Scripts{PostInstall: script, PostRemove: script}
+	info.Scripts = nfpm.Scripts{
+		PostInstall: filepath.Join(stage, "postinst"), PreRemove: filepath.Join(stage, "prerm"), PostRemove: filepath.Join(stage, "postrm"),
+	}
 	if err := nfpm.PrepareForPackager(info, format); err != nil {
 		return "", nil, err
 	}
@@ -128,36 +133,60 @@ func (b build) pack(format string, l layout, sbom []byte) (string, []byte, error
 	return packager.ConventionalFileName(info), out.Bytes(), nil
 }
 
-func (b build) info(format string, contents files.Contents) *nfpm.Info {
+// descriptions are the summary of each package, and what else there is to say.
+var descriptions = map[string][2]string{
+	"podtask": {"run ECS-style tasks on rootless Podman", "podtask runs Amazon ECS task definitions and Kubernetes Pods on one machine, as\n" +
+		"an ordinary user: containers in the order of their dependencies, health checks,\n" +
+		"limits, a queue, systemd units, and services with rolling updates and HTTPS\n" +
+		"addresses."},
+	"podtask-ecs": {"make this host a container instance of an Amazon ECS cluster", "ECS schedules and podtask runs: the host joins a cluster as an external\n" +
+		"instance (ECS Anywhere), without root."},
+	"podtask-kubelet": {"make this host a node of a Kubernetes cluster", "A kubelet whose Pods podtask runs on rootless Podman, without root."},
+}
+
+func (b build) info(part, format string, contents files.Contents) *nfpm.Info {
+	d := descriptions[part]
 	info := nfpm.WithDefaults(&nfpm.Info{
-		Name: "podtask", Arch: b.arch, Platform: "linux", Version: b.packageVersion(), VersionSchema: "none", MTime: b.date,
-		Section: "admin", Priority: "optional", Maintainer: "podtask maintainers <podtask@users.noreply.github.com>",
-		Homepage: "https://github.com/podtask/podtask", License: "Apache-2.0",
-		Description: "run ECS-style tasks on rootless Podman\n" +
-			"podtask runs Amazon ECS task definitions and Kubernetes Pods on one machine, as an\n" +
-			"ordinary user: containers in the order of their dependencies, health checks, limits,\n" +
-			"a queue, systemd units, and services with rolling updates.",
+		Name: part, Arch: b.arch, Platform: "linux", Version: b.packageVersion(), VersionSchema: "none", MTime: b.date,
+		Section: "admin", Priority: "optional", Maintainer: maintainer,
+		Homepage: "https://github.com/podtask/podtask", License: "Apache-2.0", Description: d[0] + "\n" + d[1],
 		Overridables: nfpm.Overridables{Contents: contents},
 	})
-	switch format {
-	case "deb":
+	switch {
+	case format == "deb" && part == "podtask":
 		info.Depends = []string{"podman (>= 4.3)"}
 		info.Recommends = []string{"uidmap", "passt | slirp4netns", "catatonit", "dbus-user-session"}
-		info.Suggests = []string{"nftables", "iproute2"} // for podtask fault
-	case "rpm":
+		info.Suggests = []string{"podtask-kubelet", "podtask-ecs", "nftables", "iproute2"} // the last two for podtask fault
+	case format == "deb":
+		// Packages of before 0.1.0 had these programs in podtask.
+		info.Depends = []string{"podtask (= " + info.Version + ")"}
+		info.Deb.Breaks = []string{"podtask (<< " + info.Version + ")"}
+		info.Replaces = info.Deb.Breaks
+	case part == "podtask":
 		info.Depends = []string{"podman >= 4.3"}
-		info.Suggests = []string{"nftables", "iproute"} // for podtask fault
-		info.RPM.BuildHost, info.RPM.Summary = "localhost", "run ECS-style tasks on rootless Podman"
+		info.Suggests = []string{"podtask-kubelet", "podtask-ecs", "nftables", "iproute"}
+	default:
+		info.Depends = []string{"podtask = " + info.Version}
+	}
+	if format == "deb" && part != "podtask" {
+		info.Deb.Fields = map[string]string{"Source": "podtask"}
+	}
+	if format == "deb" {
+		info.License = "" // which has no such field; the copyright file says it
+	} else {
+		info.RPM.BuildHost, info.RPM.Summary = "localhost", strings.ToUpper(d[0][:1])+d[0][1:]
+		info.RPM.Group = "System/Management"
 	}
 	return info
 }
 
 // tarball has the same files, to unpack below a prefix such as /usr/local.
 func (b build) tarball(sbom []byte) (string, []byte, error) {
-	tree, err := b.withSBOM(system("/usr/local"), sbom)
+	tree, err := b.tree(system("/usr/local"))
 	if err != nil {
 		return "", nil, err
 	}
+	tree = append(tree, file{path: "/usr/local/share/doc/podtask/podtask.cdx.json", mode: 0o644, data: sbom})
 	name := fmt.Sprintf("podtask-%s-linux-%s", b.bare(), b.arch)
 	var out bytes.Buffer
 	zip := gzip.NewWriter(&out)
@@ -168,7 +197,7 @@ func (b build) tarball(sbom []byte) (string, []byte, error) {
 			Uname: "root", Gname: "root", Format: tar.FormatPAX,
 		}
 		if f.target != "" {
-			h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, "../../../bin/podtask-user-generator", 0o777
+			h.Typeflag, h.Linkname, h.Mode = tar.TypeSymlink, f.target, 0o777
 		}
 		if err := w.WriteHeader(h); err != nil {
 			return "", nil, err
@@ -186,11 +215,15 @@ func (b build) tarball(sbom []byte) (string, []byte, error) {
 	return name + ".tar.gz", out.Bytes(), nil
 }
 
-// modules returns the modules in podtask, podtask-compose, podtask-ecs, podtask-ingress and podtask-kubelet, read from the programs
-// themselves, and the version of Go.
-func (b build) modules() (all []*debug.Module, goVersion string, err error) {
+// modules returns the modules in the programs of some parts, read from the programs themselves, and the version
+// of Go.
+func (b build) modules(of []string) (all []*debug.Module, goVersion string, err error) {
 	seen := make(map[string]bool)
-	for _, program := range []string{"podtask", "podtask-compose", "podtask-ecs", "podtask-ingress", "podtask-kubelet"} {
+	var programs []string
+	for _, part := range of {
+		programs = append(programs, programsOf(part)...)
+	}
+	for _, program := range programs {
 		info, err := buildinfo.ReadFile(filepath.Join(b.bin, program))
 		if err != nil {
 			return nil, "", err
@@ -210,9 +243,9 @@ func (b build) modules() (all []*debug.Module, goVersion string, err error) {
 	return all, strings.TrimPrefix(goVersion, "go"), nil
 }
 
-// sbom lists the modules in the programs, in the format CycloneDX.
-func (b build) sbom() ([]byte, error) {
-	modules, goVersion, err := b.modules()
+// sbom lists the modules in the programs of some parts, in the format CycloneDX.
+func (b build) sbom(of []string) ([]byte, error) {
+	modules, goVersion, err := b.modules(of)
 	if err != nil {
 		return nil, err
 	}

@@ -2,6 +2,9 @@
 //
 //	package -root CLONE -bin DIR -version VERSION -arch ARCH -date SECONDS dist DIR
 //	package -root CLONE -bin DIR -version VERSION install|uninstall PREFIX
+//	package -root CLONE -version VERSION -date SECONDS recipes|repository|checksums DIR
+//
+// Recipes and repository need the packages of all architectures in DIR.
 //
 // The same input makes the same bytes: no file has the time, the user or the paths of the
 // build. It is a module of its own, because its libraries are not podtask's.
@@ -42,7 +45,7 @@ func run() error {
 	flag.Parse()
 	b.date = time.Unix(*date, 0).UTC()
 	if flag.NArg() != 2 || b.version == "" {
-		return fmt.Errorf("usage: package -version VERSION [flags] dist|install|uninstall DIR")
+		return fmt.Errorf("usage: package -version VERSION [flags] dist|recipes|repository|checksums|install|uninstall DIR")
 	}
 	dir, err := filepath.Abs(flag.Arg(1))
 	if err != nil {
@@ -51,10 +54,16 @@ func run() error {
 	switch flag.Arg(0) {
 	case "dist":
 		return b.dist(dir)
+	case "repository": // POOL is a directory with the debs of earlier releases
+		return b.repository(dir, os.Getenv("POOL"))
+	case "recipes":
+		return b.recipes(dir)
+	case "checksums":
+		return checksums(dir)
 	case "install":
 		return b.install(dir, os.Getenv("DESTDIR"), os.Stdout)
 	case "uninstall":
 		return b.uninstall(dir, os.Getenv("DESTDIR"))
 	}
-	return fmt.Errorf("%s: it is dist, install or uninstall", flag.Arg(0))
+	return fmt.Errorf("%s: it is dist, recipes, repository, checksums, install or uninstall", flag.Arg(0))
 }

@@ -24,14 +24,11 @@ func testBuild(t *testing.T) build {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	for _, program := range []string{"podtask", "podtask-compose", "podtask-ecs", "podtask-ingress", "podtask-kubelet"} {
-		if err := os.Symlink(self, filepath.Join(bin, program)); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, program := range []string{"podtask-netns", "podtask-user-generator"} {
-		if err := os.WriteFile(filepath.Join(bin, program), []byte("#!/bin/sh\n"), 0o755); err != nil {
-			t.Fatal(err)
+	for _, part := range parts {
+		for _, program := range programsOf(part) {
+			if err := os.Symlink(self, filepath.Join(bin, program)); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	root, err := filepath.Abs("../..")
@@ -63,7 +60,9 @@ func distOf(t *testing.T, b build) map[string][]byte {
 func TestPackagesAreTheSameEachTime(t *testing.T) {
 	b := testBuild(t)
 	first, second := distOf(t, b), distOf(t, b)
-	for _, name := range []string{"podtask_1.2.3_amd64.deb", "podtask-1.2.3-1.x86_64.rpm", "podtask-1.2.3-linux-amd64.tar.gz", "podtask-1.2.3-amd64.cdx.json", "SHA256SUMS"} {
+	for _, name := range []string{"podtask_1.2.3_amd64.deb", "podtask-1.2.3-1.x86_64.rpm", "podtask-1.2.3-linux-amd64.tar.gz", "podtask-1.2.3-amd64.cdx.json", "SHA256SUMS",
+		"podtask-ecs_1.2.3_amd64.deb", "podtask-ecs-1.2.3-1.x86_64.rpm", "podtask-kubelet_1.2.3_amd64.deb", "podtask-kubelet-1.2.3-1.x86_64.rpm",
+	} {
 		if first[name] == nil {
 			t.Errorf("%s was not made", name)
 		} else if !bytes.Equal(first[name], second[name]) {
@@ -74,6 +73,7 @@ func TestPackagesAreTheSameEachTime(t *testing.T) {
 		t.Errorf("SHA256SUMS has %d lines for %d files", n, len(first)-1)
 	}
 	checkRPM(t, first["podtask-1.2.3-1.x86_64.rpm"])
+	checkParts(t, first)
 	checkTarball(t, first["podtask-1.2.3-linux-amd64.tar.gz"])
 	if sbom := string(first["podtask-1.2.3-amd64.cdx.json"]); !strings.Contains(sbom, "pkg:golang/github.com/goreleaser/nfpm/v2@") {
 		t.Error("the SBOM does not name the modules of the program")
@@ -98,7 +98,7 @@ func checkRPM(t *testing.T, data []byte) {
 		}
 	}
 	for path, mode := range map[string]int{
-		"/usr/bin/podtask": 0o755, "/usr/bin/podtask-kubelet": 0o755, "/usr/bin/podtask-ecs": 0o755, "/usr/bin/podtask-user-generator": 0o755,
+		"/usr/bin/podtask": 0o755, "/usr/bin/podtask-user-generator": 0o755,
 		"/usr/bin/podtask-netns": 0o755, "/usr/bin/podtask-compose": 0o755,
 		"/usr/bin/podtask-ingress": 0o755, "/usr/lib/systemd/user/podtask-ingress.service": 0o644, "/usr/lib/systemd/system/podtask-ingress@.service": 0o644,
 		"/usr/lib/systemd/user/podtask.service": 0o644, "/usr/share/man/man1/podtask-run.1.gz": 0o644,
@@ -116,6 +116,58 @@ func checkRPM(t *testing.T, data []byte) {
 	requires, err := rpm.Header.GetStrings(rpmutils.REQUIRENAME)
 	if err != nil || !slices.Contains(requires, "podman") {
 		t.Errorf("rpm: it requires %v, %v", requires, err)
+	}
+}
+
+// checkParts: the programs that few want are in packages of their own, and what moved there from podtask replaces it.
+func checkParts(t *testing.T, made map[string][]byte) {
+	t.Helper()
+	control := map[string]string{}
+	owner := map[string]string{}
+	for _, part := range parts {
+		text, err := controlOf(made[part+"_1.2.3_amd64.deb"])
+		if err != nil {
+			t.Fatal(err)
+		}
+		control[part] = text
+		rpm, err := rpmutils.ReadRpm(bytes.NewReader(made[part+"-1.2.3-1.x86_64.rpm"]))
+		if err != nil {
+			t.Fatal(err)
+		}
+		infos, err := rpm.Header.GetFiles()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range infos {
+			if other, ok := owner[f.Name()]; ok {
+				t.Errorf("%s is in %s and in %s", f.Name(), other, part)
+			}
+			owner[f.Name()] = part
+		}
+		if part == "podtask" {
+			continue
+		}
+		if requires, err := rpm.Header.GetStrings(rpmutils.REQUIRENAME); err != nil || !slices.Contains(requires, "podtask") {
+			t.Errorf("the rpm of %s requires %v, %v", part, requires, err)
+		}
+		for path, want := range map[string]string{"/usr/bin/" + part: part, "/usr/lib/systemd/user/" + part + ".service": part, "/usr/share/man/man1/" + part + ".1.gz": "podtask"} {
+			if owner[path] != want {
+				t.Errorf("%s is in %q, not in %s", path, owner[path], want)
+			}
+		}
+		for name, want := range map[string]string{
+			"Depends": "podtask (= 1.2.3)", "Breaks": "podtask (<< 1.2.3)", "Replaces": "podtask (<< 1.2.3)", "Source": "podtask",
+		} {
+			if got, _ := field(text, name); got != want {
+				t.Errorf("%s: %s is %q, not %q", part, name, got, want)
+			}
+		}
+	}
+	if got, _ := field(control["podtask"], "Suggests"); !strings.HasPrefix(got, "podtask-kubelet, podtask-ecs, ") {
+		t.Errorf("podtask suggests %s", got)
+	}
+	if owner["/usr/bin/podtask-ingress"] != "podtask" {
+		t.Error("podtask lacks the proxy that `service create --ingress` needs")
 	}
 }
 
@@ -202,15 +254,22 @@ func TestInstallWithoutRoot(t *testing.T) {
 
 // A table of keys is a list in a man page, and markup of the web is gone.
 func TestManPage(t *testing.T) {
-	page := "<!-- x -->\n\n# podtask x: do it\n\n## Usage\n\n    podtask x\n\n## Flags\n\n* `-f, --flag NAME ...`: see [units](units.md), &lt;NAME>\n\n" +
+	p := page{name: "podtask-x", section: 1, version: "v1", date: time.Unix(0, 0).UTC(), docs: "/usr/share/doc/podtask", others: []string{
+		"podtask(1)", "podtask-x(1)", "podtask-x-y(1)", "podtask.task(5)",
+	}}
+	text := "<!-- x -->\n\n# podtask x: do it\n\n## Usage\n\n    podtask x\n\nSee docs/units.md and systemd.unit(5).\n\n## Commands\n\n" +
+		"* [podtask x y](podtask-x-y.md): do `-it` as well\n* [podtask x z](podtask-x-z.md): no page\n\n## Flags\n\n* `-f, --flag NAME ...`: see [units](units.md), &lt;NAME>\n\n" +
 		"| key | values | what |\n|---|---|---|\n| `Key=` + | a, b | the meaning |\n"
-	got := string(manPage("podtask-x", 1, "v1", time.Unix(0, 0).UTC(), []byte(page)))
-	for _, want := range []string{`.TH PODTASK-X 1 "1970-01-01" "podtask v1" "podtask"`, ".SH NAME\npodtask-x \\- do it", "see units, <NAME>", "the meaning (a, b)", "Key="} {
+	got := string(p.manPage([]byte(text)))
+	for _, want := range []string{`.TH PODTASK-X 1 "1970-01-01" "podtask v1" "podtask"`, ".SH NAME\npodtask-x \\- do it", "see units, <NAME>", "the meaning (a, b)", "Key=",
+		"See /usr/share/doc/podtask/docs/units.md and", ".PD 0\n.TP 14\n\\fBpodtask x y\\fP\ndo \\-it as well\n.TP 14\n\\fBpodtask x z\\fP\nno page\n.PD\n",
+		".SH SEE ALSO\npodtask(1), podtask-x-y(1), systemd.unit(5), podtask.task(5)\n",
+	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("no %q in:\n%s", want, got)
 		}
 	}
-	if strings.Contains(got, "units.md") || strings.Contains(got, "<!--") || strings.Contains(got, "|") {
+	if strings.Contains(got, "(units.md)") || strings.Contains(got, "<!--") || strings.Contains(got, "|") {
 		t.Errorf("markup is left:\n%s", got)
 	}
 }

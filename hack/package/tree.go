@@ -22,6 +22,18 @@ type file struct {
 	target string
 }
 
+// The parts are the packages that users install. Debian and rpm have one for each; everything else has all
+// of them together. podtask-ingress is a part of podtask: `service create --ingress` needs it.
+var parts = []string{"podtask", "podtask-ecs", "podtask-kubelet"}
+
+// programsOf are the programs of a part.
+func programsOf(part string) []string {
+	if part == "podtask" {
+		return []string{"podtask", "podtask-compose", "podtask-ingress", "podtask-netns", "podtask-user-generator"}
+	}
+	return []string{part}
+}
+
 // layout is where things are, below the root of the file system.
 type layout struct {
 	// prefix is /usr, /usr/local or a directory of a user.
@@ -29,8 +41,11 @@ type layout struct {
 	// units and generators are systemd's directories for users, and systemUnits the one for the system; without
 	// generators or systemUnits there are none.
 	units, systemUnits, generators string
-	// zsh is the directory of its completions, licenses that of the license files.
+	// zsh is the directory of its completions, licenses that of the license files of podtask; another part has
+	// the same with its own name.
 	zsh, licenses string
+	// debian adds the documents that Debian's policy demands.
+	debian bool
 	// program is how units start podtask.
 	program string
 }
@@ -52,18 +67,29 @@ func personal(prefix string) layout {
 }
 
 // tree returns all files of an installation, in the order of their paths.
-func (b build) tree(l layout) ([]file, error) {
-	t := treeBuilder{build: b, layout: l}
-	for _, program := range []string{"podtask", "podtask-compose", "podtask-ecs", "podtask-ingress", "podtask-kubelet", "podtask-netns", "podtask-user-generator"} {
-		t.copy(filepath.Join(b.bin, program), l.prefix+"/bin/"+program, 0o755)
-	}
-	if l.generators != "" {
-		t.add(file{path: l.generators + "/podtask-user-generator", target: l.prefix + "/bin/podtask-user-generator"})
+func (b build) tree(l layout) ([]file, error) { return b.files(l, parts) }
+
+// files returns the files of some parts of an installation.
+func (b build) files(l layout, of []string) ([]file, error) {
+	t := treeBuilder{build: b, layout: l, parts: of}
+	for _, part := range of {
+		for _, program := range programsOf(part) {
+			t.copy(filepath.Join(b.bin, program), l.prefix+"/bin/"+program, 0o755)
+		}
 	}
 	t.unitFiles()
-	t.completions()
-	t.manual()
-	t.documents()
+	if t.has("podtask") {
+		if l.generators != "" {
+			t.add(file{path: l.generators + "/podtask-user-generator", target: "../../../bin/podtask-user-generator"})
+		}
+		t.completions()
+		t.manual()
+		t.documents()
+	}
+	t.licenseFiles()
+	if l.debian {
+		t.debianFiles()
+	}
 	if t.err != nil {
 		return nil, t.err
 	}
@@ -75,9 +101,12 @@ func (b build) tree(l layout) ([]file, error) {
 type treeBuilder struct {
 	build
 	layout
+	parts []string
 	files []file
 	err   error
 }
+
+func (t *treeBuilder) has(part string) bool { return slices.Contains(t.parts, part) }
 
 func (t *treeBuilder) add(f file) { t.files = append(t.files, f) }
 
@@ -117,8 +146,14 @@ var execLine = regexp.MustCompile(`(?m)^(Exec\w+=)podtask\b`)
 
 func (t *treeBuilder) unitFiles() {
 	n := len(t.files)
-	t.copyTree("contrib/systemd", t.units, nil)
-	if t.systemUnits != "" {
+	t.copyTree("contrib/systemd", t.units, func(rel string) bool {
+		part := strings.TrimSuffix(rel, ".service")
+		if !slices.Contains(parts, part) {
+			part = "podtask"
+		}
+		return !t.has(part)
+	})
+	if t.systemUnits != "" && t.has("podtask") {
 		t.copyTree("contrib/systemd-system", t.systemUnits, nil)
 	}
 	for i := range t.files[n:] {
@@ -134,23 +169,37 @@ func (t *treeBuilder) completions() {
 	t.copy(from+"zsh", t.zsh+"/_podtask", 0o644)
 }
 
-// manual makes man pages: of each command, and of the two kinds of files.
+// manual makes man pages: of each command, of the programs that podtask executes, and of the two kinds of files.
 func (t *treeBuilder) manual() {
-	pages, err := filepath.Glob(filepath.Join(t.root, "docs/commands/podtask*.md"))
-	if err != nil || len(pages) == 0 {
-		t.err = fmt.Errorf("no pages of commands in docs/commands: %w", err)
-		return
+	var pages []string
+	for _, dir := range []string{"docs/commands", "hack/package/pages"} {
+		found, err := filepath.Glob(filepath.Join(t.root, dir, "podtask*.md"))
+		if err != nil || len(found) == 0 {
+			t.err = fmt.Errorf("no pages of commands in %s: %w", dir, err)
+			return
+		}
+		pages = append(pages, found...)
 	}
-	for _, page := range pages {
-		t.manPage(strings.TrimSuffix(filepath.Base(page), ".md"), 1, page)
+	p := page{version: t.version, date: t.date, docs: t.prefix + "/share/doc/podtask", others: []string{"podtask.task(5)", "podtask.toml(5)"}}
+	for _, from := range pages {
+		p.others = append(p.others, strings.TrimSuffix(filepath.Base(from), ".md")+"(1)")
 	}
-	t.manPage("podtask.task", 5, filepath.Join(t.root, "docs/units.md"))
-	t.manPage("podtask.toml", 5, filepath.Join(t.root, "docs/configuration.md"))
+	for _, from := range pages {
+		p.name, p.section = strings.TrimSuffix(filepath.Base(from), ".md"), 1
+		text := t.read(from)
+		if p.name == "podtask" {
+			text = append(text, t.read(filepath.Join(t.root, "hack/package/pages/examples.md"))...)
+		}
+		t.manPage(p, text)
+	}
+	for name, from := range map[string]string{"podtask.task": "docs/units.md", "podtask.toml": "docs/configuration.md"} {
+		p.name, p.section = name, 5
+		t.manPage(p, t.read(filepath.Join(t.root, from)))
+	}
 }
 
-func (t *treeBuilder) manPage(name string, section int, from string) {
-	text := manPage(name, section, t.version, t.date, t.read(from))
-	t.add(file{path: fmt.Sprintf("%s/share/man/man%d/%s.%d.gz", t.prefix, section, name, section), mode: 0o644, data: compressed(text)})
+func (t *treeBuilder) manPage(p page, text []byte) {
+	t.add(file{path: fmt.Sprintf("%s/share/man/man%d/%s.%d.gz", t.prefix, p.section, p.name, p.section), mode: 0o644, data: compressed(p.manPage(text))})
 }
 
 // compressed is gzip without a name and a time.
@@ -172,19 +221,31 @@ func (t *treeBuilder) documents() {
 	for _, name := range []string{"prometheus", "grafana"} {
 		t.copyTree("contrib/"+name, doc+"/"+name, nil)
 	}
-	t.copy(filepath.Join(t.root, "LICENSE"), t.licenses+"/LICENSE", 0o644)
-	t.add(file{path: t.licenses + "/THIRD-PARTY-LICENSES", mode: 0o644, data: t.thirdParty()})
+}
+
+// licenseFiles are podtask's license and those of the modules in the programs.
+func (t *treeBuilder) licenseFiles() {
+	dir := path.Join(path.Dir(t.licenses), t.parts[0])
+	if !t.debian { // which has it in common-licenses
+		t.copy(filepath.Join(t.root, "LICENSE"), dir+"/LICENSE", 0o644)
+	}
+	t.add(file{path: dir + "/THIRD-PARTY-LICENSES", mode: 0o644, data: t.thirdParty()})
 }
 
 var licenseFile = regexp.MustCompile(`(?i)^((un)?licen[sc]e|copying|notice)([.-].*)?$`)
 
-// thirdParty returns the licenses of all modules that the programs contain.
+// thirdParty returns the licenses of all modules that the programs of the parts contain.
 func (t *treeBuilder) thirdParty() []byte {
 	if t.err != nil {
 		return nil
 	}
 	list := exec.Command(filepath.Join(t.root, "hack/go"), "list", "-deps", "-tags", "remote containers_image_openpgp",
-		"-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}", "./cmd/...")
+		"-f", "{{with .Module}}{{if not .Main}}{{.Path}} {{.Version}}\t{{.Dir}}{{end}}{{end}}")
+	for _, part := range t.parts {
+		for _, program := range programsOf(part) {
+			list.Args = append(list.Args, "./cmd/"+program)
+		}
+	}
 	list.Dir, list.Stderr = t.root, os.Stderr
 	list.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+t.arch)
 	out, err := list.Output()
