@@ -63,7 +63,7 @@ uninstall: ## remove what "make install" with the same PREFIX installed
 package: ## build a deb, an rpm, a tarball, an SBOM and checksums into dist/
 	hack/dist package dist
 
-release: ## the same for all architectures, from a clean clone at a tag such as v1.2.3
+release: ## the same for all architectures, from a clean clone at a tag such as v1.2.3, signed with SIGNING_KEY
 	hack/dist release dist
 
 clean: ## remove what was built in this clone, test beds not included

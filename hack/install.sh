@@ -1,7 +1,7 @@
 #!/bin/bash
 # install.sh installs the missing packages that a step needs, and says so.
 #
-#   hack/install.sh GROUP...     groups: go race plain systemd vm lint registry prometheus podman6
+#   hack/install.sh GROUP...     groups: go race plain systemd vm lint release registry prometheus podman6
 #                                syslogs browser awsclients awssdk busybox
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
@@ -22,10 +22,11 @@ packages() {
 	systemd) echo ca-certificates debian-archive-keyring mmdebstrap mount ;;
 	vm) echo ca-certificates debian-archive-keyring e2fsprogs mmdebstrap mount ;;
 	lint) echo shellcheck ;;
+	release) echo gpg gpg-agent ;;
 	awsclients) echo awscli python3-boto3 ansible jq curl ;;
 	browser) echo chromium fonts-dejavu-core ;;
 	podman6) echo gcc libc6-dev libseccomp-dev libsystemd-dev pkg-config ;;
-	*) die "no such group: $1 (go race plain systemd vm lint registry prometheus podman6 syslogs browser awsclients awssdk busybox)" ;;
+	*) die "no such group: $1 (go race plain systemd vm lint release registry prometheus podman6 syslogs browser awsclients awssdk busybox)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
 	plain:12) echo iptables ;; # for netavark

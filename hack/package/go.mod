@@ -8,6 +8,7 @@ require (
 	github.com/cpuguy83/go-md2man/v2 v2.0.6
 	github.com/goreleaser/nfpm/v2 v2.43.4
 	github.com/sassoftware/go-rpmutils v0.4.0
+	golang.org/x/mod v0.35.0
 )
 
 require (

@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -57,9 +58,21 @@ func distOf(t *testing.T, b build) map[string][]byte {
 	return made
 }
 
+var (
+	distOnce sync.Once
+	dist     map[string][]byte
+)
+
+// sharedDist is what dist makes of testBuild, made once.
+func sharedDist(t *testing.T) map[string][]byte {
+	t.Helper()
+	distOnce.Do(func() { dist = distOf(t, testBuild(t)) })
+	return dist
+}
+
 func TestPackagesAreTheSameEachTime(t *testing.T) {
 	b := testBuild(t)
-	first, second := distOf(t, b), distOf(t, b)
+	first, second := sharedDist(t), distOf(t, b)
 	for _, name := range []string{"podtask_1.2.3_amd64.deb", "podtask-1.2.3-1.x86_64.rpm", "podtask-1.2.3-linux-amd64.tar.gz", "podtask-1.2.3-amd64.cdx.json", "SHA256SUMS",
 		"podtask-ecs_1.2.3_amd64.deb", "podtask-ecs-1.2.3-1.x86_64.rpm", "podtask-kubelet_1.2.3_amd64.deb", "podtask-kubelet-1.2.3-1.x86_64.rpm",
 	} {

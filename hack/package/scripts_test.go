@@ -57,9 +57,11 @@ var someProcesses = []fakeProcess{
 	{exe: "/usr/bin/podtask.dpkg-tmp (deleted)", cgroup: ofUser + "shop-task.service\n"},
 	{exe: "/usr/bin/podtask (deleted)", cgroup: ofUser + "podtask-owner-0123456789abcdef0123456789abcdef.service\n"},
 	{exe: "/usr/bin/podtask (deleted)", cgroup: "0::/user.slice/user-1000.slice/session-1.scope\n"},
+	{exe: "/usr/bin/podtask (deleted)", cgroup: ofUser + "\x1b[2J$(id) *.service\n"},
 	{exe: "/usr/bin/podtask-ingress (deleted)", cgroup: ofUser + "podtask-ingress.service\n"},
 	{exe: "/usr/bin/podtask-ingress (deleted)", cgroup: "0::/system.slice/podtask-ingress@me.service\n"},
 	{exe: "/usr/bin/podtask-kubelet (deleted)", cgroup: ofUser + "podtask-kubelet.service\n"},
+	{exe: "/home/me/x\nl r \x1b[2Jmallory g 0 d /proc/1/exe -> /usr/bin/podtask (deleted)", cgroup: ofUser + "mallory.service\n"},
 	{exe: "/usr/bin/podtask", cgroup: ofUser + "new.service\n"},
 	{exe: "/home/me/bin/podtask (deleted)", cgroup: ofUser + "mine.service\n"},
 	{exe: "/usr/bin/conmon", cmdline: "/usr/bin/conmon -c 1 -n podtask-shop-0ea735f4b0d3-web --exit-dir x"},
@@ -85,7 +87,7 @@ func TestPackageSaysWhatToRestart(t *testing.T) {
   ` + me + `: systemctl --user restart podtask.service
   ` + me + `: systemctl --user restart shop-task.service   (it restarts the task too; there is no hurry)
   root: systemctl restart podtask-ingress@me.service   (it runs as ` + me + `)
-  ` + me + `: 2 processes that run a task or a command each, and end with it
+  ` + me + `: 3 processes that run a task or a command each, and end with it
 Containers continue meanwhile. 'podtask version' shows the version of your agent.
 `
 	if got := runScript(t, "podtask", "postinst", someProcesses, "configure", "0.0.1"); got != want {
@@ -94,7 +96,7 @@ Containers continue meanwhile. 'podtask version' shows the version of your agent
 	if got := runScript(t, "podtask-kubelet", "postinst", someProcesses, "configure", "0.0.1"); !strings.Contains(got, me+": systemctl --user restart podtask-kubelet.service\n") || strings.Contains(got, "podtask.service") {
 		t.Errorf("podtask-kubelet says\n%s", got)
 	}
-	if got := runScript(t, "podtask", "postinst", someProcesses[7:], "configure", "0.0.1"); got != "" {
+	if got := runScript(t, "podtask", "postinst", someProcesses[8:], "configure", "0.0.1"); got != "" {
 		t.Errorf("without an old program it says\n%s", got)
 	}
 	if got := runScript(t, "podtask", "postrm", someProcesses, "remove"); got != "" {
@@ -110,7 +112,7 @@ func TestPackageSaysWhatRemains(t *testing.T) {
 		got := runScript(t, "podtask", "prerm", someProcesses, arg)
 		for _, want := range []string{
 			"podtask: a removal stops nothing. These continue:\n",
-			"  " + me + ": podtask-ingress@me.service, new.service, podtask-ingress.service, podtask.service, shop-task.service, 2 other processes, 1 container\n",
+			"  " + me + ": podtask-ingress@me.service, new.service, podtask-ingress.service, podtask.service, shop-task.service, 3 other processes, 1 container\n",
 			"  podtask stop --all && systemctl --user disable --now podtask.socket podtask.service\n",
 		} {
 			if !strings.Contains(got, want) {

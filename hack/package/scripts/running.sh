@@ -1,9 +1,12 @@
+# Users choose the paths of their programs and the names of their control groups: no control character of
+# either is printed.
+
 # running prints a line "USER SCOPE UNIT" for each process of this package's programs; SCOPE is user or
 # system, and UNIT a dash for a process of no unit. With "replaced" it prints only those whose program is no
 # longer the installed one.
 running() {
 	# shellcheck disable=SC2012 # one process for all links, instead of one for each
-	ls -l "$proc"/[0-9]*/exe 2>/dev/null |
+	LC_ALL=C ls -lq "$proc"/[0-9]*/exe 2>/dev/null |
 		sed -n "s|^[^ ]* *[^ ]* *\([^ ]*\) .* $proc/\([0-9]*\)/exe -> \(/.*\)\$|\1 \2 \3|p" |
 		while read -r user pid exe; do
 			case $exe in
@@ -20,6 +23,7 @@ running() {
 			case $group in */user@*) scope=user ;; esac
 			unit=${group##*/}
 			case $unit in
+			*[!A-Za-z0-9:_.@\\-]*) unit=- ;; # systemd makes no such names, but users can
 			user@* | podtask-owner-*) unit=- ;; # of one task
 			*.service) ;;
 			*) unit=- ;;
@@ -31,7 +35,7 @@ running() {
 # containers prints the user of each container of podtask that runs, by its monitor.
 containers() {
 	# shellcheck disable=SC2012 # as above
-	ls -l "$proc"/[0-9]*/exe 2>/dev/null |
+	LC_ALL=C ls -lq "$proc"/[0-9]*/exe 2>/dev/null |
 		sed -n "s|^[^ ]* *[^ ]* *\([^ ]*\) .* $proc/\([0-9]*\)/exe -> /.*/conmon\( (deleted)\)*\$|\1 \2|p" |
 		while read -r user pid; do
 			if tr '\0' ' ' <"$proc/$pid/cmdline" 2>/dev/null | grep -q -e ' -n podtask-'; then echo "$user"; fi
