@@ -75,9 +75,17 @@ func (p *Program) FindProgram(name string) (string, error) {
 	}
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", errors.New(name + " is not installed: it is a program of its own, and belongs beside podtask or into PATH; the packages of podtask have it")
+		return "", errors.New(name + " is not installed: it is a program of its own, and belongs beside podtask or into PATH; " + packageOf(name) + " has it")
 	}
 	return path, nil
+}
+
+// packageOf is the package of Debian and rpm that has a program.
+func packageOf(program string) string {
+	if program == "podtask-kubelet" || program == "podtask-ecs" {
+		return "the package " + program
+	}
+	return "the package podtask"
 }
 
 // Machine is podtask on this host for this user, opened for one command. The constructor of a
