@@ -31,55 +31,28 @@ func (b build) repository(dir, earlier string) error {
 	if err := os.RemoveAll(root); err != nil {
 		return err
 	}
-	debs, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+	debs, err := findDebs(dir, earlier)
 	if err != nil {
 		return err
 	}
-	if earlier != "" {
-		more, err := filepath.Glob(filepath.Join(earlier, "*.deb"))
-		if err != nil {
-			return err
-		}
-		if len(more) == 0 {
-			return fmt.Errorf("%s has no debs of earlier releases", earlier)
-		}
-		debs = append(debs, more...)
-	}
-	if len(debs) == 0 {
-		return fmt.Errorf("%s has no debs", dir)
-	}
-	pool := map[string][]byte{} // by the file's name
+	files := map[string][]byte{}
 	indices := map[string]*bytes.Buffer{}
-	slices.SortFunc(debs, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
 	for _, deb := range debs {
 		data, err := os.ReadFile(deb)
 		if err != nil {
 			return err
 		}
-		name := filepath.Base(deb)
-		if before, ok := pool[name]; ok {
+		name := inPool(filepath.Base(deb))
+		if before, ok := files[name]; ok {
 			if !bytes.Equal(before, data) {
 				return fmt.Errorf("%s: another file of this name is in the release: a version is released once", deb)
 			}
 			continue
 		}
-		pool[name] = data
-		control, err := controlOf(data)
-		if err != nil {
+		files[name] = data
+		if err := index(indices, name, data); err != nil {
 			return fmt.Errorf("%s: %w", deb, err)
 		}
-		arch, ok := field(control, "Architecture")
-		if !ok {
-			return fmt.Errorf("%s: its control file has no architecture", deb)
-		}
-		if indices[arch] == nil {
-			indices[arch] = new(bytes.Buffer)
-		}
-		fmt.Fprintf(indices[arch], "%s\nFilename: %s\nSize: %d\nSHA256: %x\n\n", strings.TrimRight(control, "\n"), inPool(name), len(data), sha256.Sum256(data))
-	}
-	files := map[string][]byte{}
-	for name, data := range pool {
-		files[inPool(name)] = data
 	}
 	for name, data := range b.indexFiles(indices) {
 		files[path.Join("dists", suite, name)] = data
@@ -93,6 +66,46 @@ func (b build) repository(dir, earlier string) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// findDebs returns the debs of a release and of earlier ones, in the order of their names.
+func findDebs(dir, earlier string) ([]string, error) {
+	debs, err := filepath.Glob(filepath.Join(dir, "*.deb"))
+	if err != nil {
+		return nil, err
+	}
+	if len(debs) == 0 {
+		return nil, fmt.Errorf("%s has no debs", dir)
+	}
+	if earlier != "" {
+		more, err := filepath.Glob(filepath.Join(earlier, "*.deb"))
+		if err != nil {
+			return nil, err
+		}
+		if len(more) == 0 {
+			return nil, fmt.Errorf("%s has no debs of earlier releases", earlier)
+		}
+		debs = append(debs, more...)
+	}
+	slices.SortStableFunc(debs, func(a, b string) int { return strings.Compare(filepath.Base(a), filepath.Base(b)) })
+	return debs, nil
+}
+
+// index adds a deb to the index of its architecture.
+func index(indices map[string]*bytes.Buffer, name string, deb []byte) error {
+	control, err := controlOf(deb)
+	if err != nil {
+		return err
+	}
+	arch, ok := field(control, "Architecture")
+	if !ok {
+		return errors.New("its control file has no architecture")
+	}
+	if indices[arch] == nil {
+		indices[arch] = new(bytes.Buffer)
+	}
+	fmt.Fprintf(indices[arch], "%s\nFilename: %s\nSize: %d\nSHA256: %x\n\n", strings.TrimRight(control, "\n"), name, len(deb), sha256.Sum256(deb))
 	return nil
 }
 

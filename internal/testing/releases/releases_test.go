@@ -8,13 +8,15 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/schedule"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 )
 
-// The directory before-0.1.0 has running tasks of an ECS definition, a Pod and services with a
+// Each directory has running tasks of an ECS definition, a Pod and services with a
 // listener and without, a task that failed, one with a secret, and the ledger, image records, event log
-// and catalog that belong to them.
+// and catalog that belong to them; those of releases also schedules and a task that waits in the queue.
+// hack/release-fixtures makes them.
 func TestStateOfReleasesIsRead(t *testing.T) {
 	t.Parallel()
 	releases, err := filepath.Glob(filepath.Join("testdata", "*"))
@@ -36,6 +38,7 @@ func TestStateOfReleasesIsRead(t *testing.T) {
 			checkTasks(t, e)
 			checkServices(t, e)
 			checkCatalog(t, dir)
+			checkSchedules(t, e)
 			content, err := e.Ledger.Read()
 			if err != nil || len(content.Queue.Entries) < 5 {
 				t.Errorf("%d entries in the ledger: %v", len(content.Queue.Entries), err)
@@ -109,5 +112,24 @@ func checkCatalog(t *testing.T, dir string) {
 		if err != nil {
 			t.Errorf("%s:%d: %v", r.Family, r.Revision, err)
 		}
+	}
+}
+
+func checkSchedules(t *testing.T, e *engine.Engine) {
+	t.Helper()
+	all, err := e.Schedules.All()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(all) == 0 {
+		return // before-0.1.0 has none
+	}
+	for _, s := range all {
+		if err := schedule.Check(s); err != nil {
+			t.Errorf("schedule %s: %v", s.Name, err)
+		}
+	}
+	if len(all) != 2 || all[0].Name != "nightly" || !all[0].CatchUp || len(all[0].Runs) != 1 || all[1].Name != "paused" || !all[1].Paused {
+		t.Errorf("the schedules are %+v", all)
 	}
 }
