@@ -77,7 +77,7 @@ func (u units) put(c *cli.Context, services []taskunit.Service) error {
 	switch dir := c.String("output"); {
 	case dir != "":
 		err = unitdir.Sync(dir, services)
-	case unitdir.HasGenerator():
+	case unitdir.HasGenerator(u.getenv):
 		return errors.New("podtask-user-generator is installed, so systemd makes the services itself: `systemctl --user daemon-reload`")
 	default:
 		err = u.reload(c.Context)

@@ -159,7 +159,7 @@ func (u units) report(problems []taskunit.Problem) bool {
 
 // reload makes systemd read its units again. Without a generator it writes the services first.
 func (u units) reload(ctx context.Context) error {
-	if !unitdir.HasGenerator() {
+	if !unitdir.HasGenerator(u.getenv) {
 		dir := unitdir.Services(u.getenv)
 		if dir == "" {
 			return errors.New("no directory for services: set HOME or XDG_CONFIG_HOME")

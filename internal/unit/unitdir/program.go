@@ -34,9 +34,14 @@ var generatorDirs = []string{
 	"/usr/local/lib/systemd/user-generators", "/usr/lib/systemd/user-generators",
 }
 
-// HasGenerator reports whether this host's user managers run podtask's generator.
-func HasGenerator() bool {
-	for _, dir := range generatorDirs {
+// HasGenerator reports whether this host's user managers run podtask's generator. SYSTEMD_GENERATOR_PATH has other
+// directories, as for systemd.
+func HasGenerator(getenv func(string) string) bool {
+	dirs := generatorDirs
+	if path := getenv("SYSTEMD_GENERATOR_PATH"); path != "" {
+		dirs = filepath.SplitList(path)
+	}
+	for _, dir := range dirs {
 		if info, err := os.Stat(filepath.Join(dir, "podtask-user-generator")); err == nil && info.Mode()&0o111 != 0 {
 			return true
 		}
