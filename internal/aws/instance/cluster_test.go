@@ -30,7 +30,7 @@ func withCluster(t *testing.T, test func(*clusterLab)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		listener := &pipes{make(chan net.Conn), make(chan struct{})}
+		listener := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 		transport := &http.Transport{DialContext: listener.dial, DisableKeepAlives: true}
 		cluster, err := ecscluster.New("http://ecs.example", filepath.Join(dir, "cluster"))
 		if err != nil {

@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -30,6 +31,22 @@ import (
 type pipes struct {
 	conns chan net.Conn
 	done  chan struct{}
+	// reset: connections that the server ends are reset, not closed.
+	reset atomic.Bool
+}
+
+// piped is the client's end of a connection.
+type piped struct {
+	net.Conn
+	of *pipes
+}
+
+func (c piped) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	if errors.Is(err, io.EOF) && c.of.reset.Load() {
+		err = syscall.ECONNRESET
+	}
+	return n, err
 }
 
 func (p *pipes) Accept() (net.Conn, error) {
@@ -47,7 +64,7 @@ func (p *pipes) dial(ctx context.Context, _, _ string) (net.Conn, error) {
 	ours, theirs := net.Pipe()
 	select {
 	case p.conns <- theirs:
-		return ours, nil
+		return piped{ours, p}, nil
 	case <-p.done:
 		return nil, errors.New("connection refused")
 	case <-ctx.Done():
@@ -106,6 +123,7 @@ type lab struct {
 	agent    *stubAgent
 	config   Config
 	disk     *disk
+	listener *pipes
 	stop     func() // of the instance
 	finished chan struct{}
 	err      error
@@ -116,9 +134,10 @@ func withLab(t *testing.T, test func(*lab)) {
 	t.Helper()
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		listener := &pipes{make(chan net.Conn), make(chan struct{})}
+		listener := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 		transport := &http.Transport{DialContext: listener.dial, DisableKeepAlives: true}
 		l := newLab(t, dir, ecsplane.New("http://ecs.example"), transport)
+		l.listener = listener
 		server := &http.Server{Handler: l.plane, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 		var serving sync.WaitGroup
 		serving.Go(func() { _ = server.Serve(listener) })

@@ -24,10 +24,11 @@ import (
 
 // line is a line of a recording: what the agent or ECS said, or a note.
 type line struct {
-	From, On, Op, Note string
-	Status             int
-	Body               json.RawMessage
-	Query              map[string]string
+	T                           float64 // seconds
+	From, On, Op, Note, Control string
+	Status                      int
+	Body                        json.RawMessage
+	Query, Headers              map[string]string
 }
 
 func recording(t *testing.T, name string) (out []line) {
@@ -154,8 +155,12 @@ func (l *lab) drive(c wire.StateChange) {
 	synctest.Wait()
 }
 
+// TestReplay compares recordings; a difference that is in the table and not found is an error.
 func TestReplay(t *testing.T) {
 	used := make(map[int]bool)
+	t.Run("links", func(t *testing.T) { replayLinks(t, used) })
+	t.Run("silence", func(t *testing.T) { replaySilence(t, used) })
+	t.Run("registration", func(t *testing.T) { replayRegistration(t, used) })
 	for _, name := range []string{"life", "digest", "edges", "refusals"} {
 		t.Run(name, func(t *testing.T) {
 			lines := recording(t, name)
@@ -285,19 +290,7 @@ func (l *lab) compare(name string, lines []line, used map[int]bool) {
 	for _, e := range l.plane.Events() {
 		ours.add(e.Op, e.Body)
 	}
-	report := func(what, want, got string) {
-		l.t.Helper()
-		if want == got {
-			return
-		}
-		for i, d := range differences {
-			if d.recording == name && d.what == what && d.recorded == want && d.ours == got {
-				used[i] = true
-				return
-			}
-		}
-		l.t.Errorf("{%q, %q, %q, %q, \"\"}, // not in the table of differences", name, what, want, got)
-	}
+	report := reporter(l.t, name, used)
 	for _, id := range union(recorded.replies, ours.replies) {
 		report(id, strings.Join(recorded.replies[id], " "), strings.Join(ours.replies[id], " "))
 	}
@@ -313,6 +306,23 @@ func (l *lab) compare(name string, lines []line, used map[int]bool) {
 			}
 			report(fmt.Sprintf("task %s, %d", task, i), want, got)
 		}
+	}
+}
+
+// reporter returns what looks a difference up in the table.
+func reporter(t *testing.T, recording string, used map[int]bool) func(what, recorded, ours string) {
+	return func(what, recorded, ours string) {
+		t.Helper()
+		if recorded == ours {
+			return
+		}
+		for i, d := range differences {
+			if d.recording == recording && d.what == what && d.recorded == recorded && d.ours == ours {
+				used[i] = true
+				return
+			}
+		}
+		t.Errorf("{%q, %q, %q, %q, \"\"}, // not in the table of differences", recording, what, recorded, ours)
 	}
 }
 

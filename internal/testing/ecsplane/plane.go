@@ -37,7 +37,11 @@ type Event struct {
 	// Instance is the ARN of the instance whose web socket it is; empty for calls.
 	Instance string
 	Query    url.Values
-	Body     json.RawMessage
+	// Header has those of the handshake of a web socket.
+	Header http.Header
+	// At is when it came.
+	At   time.Time
+	Body json.RawMessage
 	// Planned: it got a planned answer.
 	Planned bool
 }
@@ -47,6 +51,8 @@ type Answer struct {
 	Status int
 	// Type and Message make the exception; empty for a body that is empty.
 	Type, Message string
+	// Body is the whole answer, if it is not empty.
+	Body string
 	// Cut ends the connection without an answer.
 	Cut bool
 }
@@ -175,6 +181,7 @@ func (p *Plane) WaitFor(ctx context.Context, on, op string, n int) error {
 }
 
 func (p *Plane) note(e Event) {
+	e.At = time.Now()
 	p.mu.Lock()
 	p.events = append(p.events, e)
 	close(p.changed)
@@ -289,7 +296,10 @@ func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 			panic(http.ErrAbortHandler)
 		}
 		w.WriteHeader(a.Status)
-		if a.Type != "" {
+		switch {
+		case a.Body != "":
+			_, _ = io.WriteString(w, a.Body)
+		case a.Type != "":
 			answer(w, map[string]string{"__type": a.Type, "message": a.Message})
 		}
 		return
@@ -399,7 +409,7 @@ var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return
 func (p *Plane) socket(w http.ResponseWriter, r *http.Request, on string) {
 	query := r.URL.Query()
 	instance := query.Get("containerInstance") + query.Get("containerInstanceArn")
-	p.note(Event{On: on, Op: "connect", Instance: instance, Query: query})
+	p.note(Event{On: on, Op: "connect", Instance: instance, Query: query, Header: r.Header.Clone()})
 	if a, ok := p.planned(on); ok {
 		if a.Cut {
 			panic(http.ErrAbortHandler)
