@@ -318,6 +318,7 @@ type stubAgent struct {
 	refuse  error // of the next Create
 	away    bool
 	stops   int
+	asked   int // calls, but for those of a watch that goes on
 	// manual: tasks that are asked to stop run until a test ends them. Strict: definitions are read as
 	// podtask reads them.
 	manual, strict bool
@@ -331,6 +332,7 @@ var errAway = errors.New("no process serves the socket")
 
 func (a *stubAgent) Create(_ context.Context, n api.NewTask) (api.Task, error) {
 	a.mu.Lock()
+	a.asked++
 	defer a.mu.Unlock()
 	if a.away {
 		return api.Task{}, errAway
@@ -390,6 +392,7 @@ func (a *stubAgent) find(ref string) *api.Task {
 
 func (a *stubAgent) Task(_ context.Context, ref string) (api.Task, error) {
 	a.mu.Lock()
+	a.asked++
 	defer a.mu.Unlock()
 	if a.away {
 		return api.Task{}, errAway
@@ -408,6 +411,7 @@ func clone(t *api.Task) api.Task {
 
 func (a *stubAgent) Tasks(context.Context) (out []api.Task, err error) {
 	a.mu.Lock()
+	a.asked++
 	defer a.mu.Unlock()
 	for _, t := range a.tasks {
 		out = append(out, clone(t))
@@ -416,6 +420,9 @@ func (a *stubAgent) Tasks(context.Context) (out []api.Task, err error) {
 }
 
 func (a *stubAgent) Watch(ctx context.Context, id string, fn func(api.Task) bool) error {
+	a.mu.Lock()
+	a.asked++
+	a.mu.Unlock()
 	for last := -1; ; {
 		a.mu.Lock()
 		t, changed, away := a.find(id), a.changed, a.away
@@ -446,6 +453,7 @@ func (a *stubAgent) Watch(ctx context.Context, id string, fn func(api.Task) bool
 
 func (a *stubAgent) Stop(_ context.Context, id string) error {
 	a.mu.Lock()
+	a.asked++
 	if a.away {
 		a.mu.Unlock()
 		return errAway
@@ -466,6 +474,7 @@ func (a *stubAgent) Stop(_ context.Context, id string) error {
 
 func (a *stubAgent) Remove(_ context.Context, id string) error {
 	a.mu.Lock()
+	a.asked++
 	defer a.mu.Unlock()
 	if a.find(id) == nil {
 		return api.Failed(api.NotFound, "no such task")
@@ -477,11 +486,18 @@ func (a *stubAgent) Remove(_ context.Context, id string) error {
 
 func (a *stubAgent) Version(context.Context) (api.Version, error) {
 	a.mu.Lock()
+	a.asked++
 	defer a.mu.Unlock()
 	if a.away {
 		return api.Version{}, errAway
 	}
 	return api.Version{Version: "1.0"}, nil
+}
+
+func (a *stubAgent) count() int {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.asked
 }
 
 func (a *stubAgent) setAway(away bool) {

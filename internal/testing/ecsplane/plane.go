@@ -141,6 +141,13 @@ func (p *Plane) Events() []Event {
 	return slices.Clone(p.events)
 }
 
+// Forget forgets what was said so far.
+func (p *Plane) Forget() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.events = nil
+}
+
 // Problems are signatures that did not fit, and calls that are not known.
 func (p *Plane) Problems() []string {
 	p.mu.Lock()
