@@ -382,6 +382,9 @@ func (a *stubAgent) notify() {
 
 // find returns the task by its ID or name; the lock is held.
 func (a *stubAgent) find(ref string) *api.Task {
+	if t := a.tasks[ref]; t != nil {
+		return t
+	}
 	for _, t := range a.tasks {
 		if t.ID == ref || t.Name == ref {
 			return t
@@ -427,7 +430,8 @@ func (a *stubAgent) Watch(ctx context.Context, id string, fn func(api.Task) bool
 		a.mu.Lock()
 		t, changed, away := a.find(id), a.changed, a.away
 		var now api.Task
-		if t != nil {
+		news := t != nil && len(t.History) != last
+		if news {
 			now = clone(t)
 		}
 		a.mu.Unlock()
@@ -437,8 +441,8 @@ func (a *stubAgent) Watch(ctx context.Context, id string, fn func(api.Task) bool
 		case t == nil:
 			return api.Failed(api.NotFound, "no such task")
 		}
-		if n := len(now.History); n != last {
-			last = n
+		if news {
+			last = len(now.History)
 			if !fn(now) || now.Status == "STOPPED" {
 				return nil
 			}

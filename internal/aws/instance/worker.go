@@ -288,7 +288,7 @@ func (w *taskWorker) tryCreate(ctx context.Context, rec record) (t api.Task, wai
 	}
 	references, err := w.references(ctx, plan.Needs)
 	var value *valueError
-	if errors.As(err, &value) && awscall.Refused(value.err) {
+	if errors.As(err, &value) && awscall.Refused(value.err) && !awscall.Outdated(value.err) {
 		return t, nil, &refusal{reason: cut(err.Error(), maxReason)}
 	}
 	if err != nil {

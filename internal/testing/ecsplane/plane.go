@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -63,6 +64,12 @@ type Plane struct {
 	Address string
 	// Now is the time for signatures; nil for time.Now.
 	Now func() time.Time
+	// Wrong, if not nil, answers calls whose signature does not fit, as AWS does; handshakes are refused and
+	// frames end their connection. Without it such a signature is a problem.
+	Wrong *Answer
+	// Lose, if not nil, is asked for each frame and call, by its type or operation. True: it is lost with its
+	// connection, and nothing has come.
+	Lose func(on, op string) bool
 	// Serve, if not nil, may answer a call that no planned answer is for; false: the plane answers.
 	Serve func(w http.ResponseWriter, operation string, body []byte) bool
 	// Notify, if not nil, is called with each event, in its order on its connection. It must not wait.
@@ -264,7 +271,11 @@ func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.problem("read: %v", err)
 		return
 	}
-	p.verify(r, body, "ecs")
+	if !p.verify(r, body) {
+		w.WriteHeader(p.Wrong.Status)
+		answer(w, map[string]string{"__type": p.Wrong.Type, "message": p.Wrong.Message})
+		return
+	}
 	switch {
 	case strings.HasSuffix(r.URL.Path, "/acs/ws"):
 		p.socket(w, r, "acs")
@@ -289,6 +300,9 @@ func (p *Plane) planned(operation string) (Answer, bool) {
 
 func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	if p.Lose != nil && p.Lose("http", operation) {
+		panic(http.ErrAbortHandler)
+	}
 	var of struct {
 		Task string `json:"task"`
 	}
@@ -392,8 +406,8 @@ func answer(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // a client that has left gets none
 }
 
-// verify notes a signature that does not fit.
-func (p *Plane) verify(r *http.Request, body []byte, service string) {
+// verify verifies a signature. One that does not fit is a problem, unless Wrong answers it: then it is false.
+func (p *Plane) verify(r *http.Request, body []byte) bool {
 	now := time.Now()
 	if p.Now != nil {
 		now = p.Now()
@@ -406,9 +420,13 @@ func (p *Plane) verify(r *http.Request, body []byte, service string) {
 	if err == nil {
 		err = signed.Verify(body)
 	}
+	if err != nil && p.Wrong != nil {
+		return false
+	}
 	if err != nil {
 		p.problem("%s %s: %v", r.Method, r.URL.Path, err)
 	}
+	return true
 }
 
 var upgrader = websocket.Upgrader{CheckOrigin: func(*http.Request) bool { return true }}
@@ -456,7 +474,9 @@ func (p *Plane) socket(w http.ResponseWriter, r *http.Request, on string) {
 			return
 		}
 		if on == "tcs" {
-			text = p.unsigned(r, text)
+			if text, err = p.unsigned(r, text); err != nil {
+				return
+			}
 		}
 		var f struct {
 			Type    string
@@ -466,6 +486,9 @@ func (p *Plane) socket(w http.ResponseWriter, r *http.Request, on string) {
 			p.problem("%s: %v in %.200q", on, err, text)
 			continue
 		}
+		if p.Lose != nil && p.Lose(on, f.Type) {
+			return
+		}
 		p.note(Event{On: on, Op: f.Type, Instance: instance, Body: f.Message})
 		if kind := map[string]string{"PublishMetricsRequest": "AckPublishMetric", "PublishHealthRequest": "AckPublishHealth", "PublishInstanceStatusRequest": "AckPublishInstanceStatus"}[f.Type]; kind != "" {
 			_ = p.Say(one, kind, map[string]string{"message": "ok"})
@@ -473,12 +496,14 @@ func (p *Plane) socket(w http.ResponseWriter, r *http.Request, on string) {
 	}
 }
 
+var errWrong = errors.New("the signature does not fit")
+
 // unsigned verifies the signature of a frame, and returns what is signed.
-func (p *Plane) unsigned(opened *http.Request, text []byte) []byte {
+func (p *Plane) unsigned(opened *http.Request, text []byte) ([]byte, error) {
 	head, body, ok := bytes.Cut(text, []byte("\r\n\r\n"))
 	if !ok {
 		p.problem("a frame without a signature")
-		return text
+		return text, nil
 	}
 	r := opened.Clone(context.Background())
 	r.Header = make(http.Header)
@@ -490,6 +515,8 @@ func (p *Plane) unsigned(opened *http.Request, text []byte) []byte {
 			r.Header.Set(name, value)
 		}
 	}
-	p.verify(r, body, "ecs")
-	return body
+	if !p.verify(r, body) {
+		return nil, errWrong
+	}
+	return body, nil
 }

@@ -29,6 +29,7 @@ func TestAnswersOfAService(t *testing.T) {
 		{400, `{"__type":"ThrottlingException","Message":"slow"}`, "ThrottlingException", true, false, "Do: ThrottlingException: slow"},
 		{503, ``, "", true, false, "Do: Service Unavailable"},
 		{403, `<html>`, "", false, true, "Do: Forbidden"},
+		{404, `<?xml version="1.0"?><Error><Code>NoSuchKey</Code><Message>no object</Message></Error>`, "NoSuchKey", false, true, "Do: NoSuchKey: no object"},
 		{200, `{"a":`, "", false, false, "the answer is not what ECS sends"},
 	} {
 		server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

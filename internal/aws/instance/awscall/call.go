@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
+	"encoding/xml"
 	"errors"
 	"fmt"
 	"io"
@@ -113,6 +114,16 @@ func Refused(err error) bool {
 	return errors.As(err, &e) && !e.Passing()
 }
 
+// Outdated reports whether a service refused a call because its credentials have ended, or because of the clock of
+// this host: with new credentials, or when the clock is right, it may succeed.
+func Outdated(err error) bool {
+	switch CodeOf(err) {
+	case "ExpiredTokenException", "ExpiredToken", "RequestExpired", "RequestTimeTooSkewed", "InvalidSignatureException", "SignatureDoesNotMatch":
+		return true
+	}
+	return false
+}
+
 // Endpoint returns the URL of a service.
 func (c *Client) Endpoint(service string) string {
 	if u := c.Endpoints[service]; u != "" {
@@ -211,7 +222,14 @@ func refusal(operation string, status int, body []byte) *Error {
 		Message  string `json:"message"`
 		Message2 string `json:"Message"`
 	}
-	_ = json.Unmarshal(body, &e) // an answer without JSON has a status
+	if json.Unmarshal(body, &e) != nil { // an answer without JSON has a status; S3 answers in XML
+		var x struct {
+			Code, Message string
+		}
+		if xml.Unmarshal(body, &x) == nil {
+			e.Type, e.Message = x.Code, x.Message
+		}
+	}
 	code := e.Type
 	if i := strings.LastIndexByte(code, '#'); i >= 0 {
 		code = code[i+1:]
