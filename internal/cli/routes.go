@@ -158,6 +158,7 @@ var routes = map[string]route{
 	"push":         {place: special},
 	"port-forward": {place: special},
 	"image load":   {input: always},
+	"image layers": {},
 
 	"context add": {place: here, why: "contexts are of this machine"},
 	"context use": {place: here, why: "contexts are of this machine"},

@@ -16,10 +16,14 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
+	"time"
 
+	"github.com/docker/go-units"
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/urfave/cli/v2"
@@ -35,7 +39,8 @@ func Command(p *command.Program) *cli.Command {
 			Name:      "setup",
 			Usage:     "copy podtask to a host, start its agent there and check the host",
 			ArgsUsage: "HOST",
-			Description: `Needs ssh, Linux and Podman on the host, and no root. It says what it will do and asks: it copies
+			Description: `Needs ssh and Podman on the host, and no root. The host is a Debian, a Fedora or one of their like
+(Ubuntu, Mint, RHEL, Rocky, AlmaLinux); for others it prints the command that copies the programs. It says what it will do and asks: it copies
 the programs of this podtask to ~/.local/bin, installs the agent as a service of the user, turns on
 lingering, so that tasks outlive the login, and runs podtask doctor there. Repeat it to update. A host
 whose podtask is from a package is updated by its package manager.
@@ -93,10 +98,10 @@ type setup struct {
 	asks, yes bool
 }
 
-// units are the services of the agent, for programs in ~/.local/bin.
+// unitFiles are the services of the agent, for programs in ~/.local/bin.
 //
 //go:embed units
-var units embed.FS
+var unitFiles embed.FS
 
 // Scripts of the host's shell. They have single quotes only around them, because the login shell may be
 // any.
@@ -109,6 +114,11 @@ echo "uid=$(id -u)"
 echo "user=$(id -un)"
 command -v podman >/dev/null && echo "podman=$(podman --version 2>/dev/null | head -n 1)"
 command -v podtask >/dev/null && echo "podtask=$(command -v podtask)" && echo "version=$(podtask version --format "{{.Version}}" 2>/dev/null | head -n 1)"
+if [ -n "$(command -v podtask)" ]; then
+	dpkg -S "$(command -v podtask)" >/dev/null 2>&1 && echo package=deb
+	rpm -qf "$(command -v podtask)" >/dev/null 2>&1 && echo package=rpm
+fi
+(. "${OS_RELEASE:-/etc/os-release}" 2>/dev/null && echo "distribution=$ID $ID_LIKE" && echo "name=$PRETTY_NAME")
 echo "home=$HOME"
 [ -S "/run/user/$(id -u)/bus" ] && echo manager=yes
 [ -e "/var/lib/systemd/linger/$(id -un)" ] && echo linger=yes
@@ -117,7 +127,7 @@ exit 0'`
 umask 022
 to="$HOME/%[1]s"
 mkdir -p "$to" && new=$(mktemp -d "$to/.podtask-XXXXXX") || exit 1
-if tar -xf - -C "$new" && [ -e "$new/%[2]s" ] && mv -f "$new"/* "$to"/; then rmdir "$new"; else rm -rf "$new"; exit 1; fi'`
+if tar -xf - -C "$new" && [ -e "$new/%[2]s" ] && mv -f "$new"/* "$to"/; then rmdir "$new"; command -v restorecon >/dev/null && restorecon -R "$to"; exit 0; else rm -rf "$new"; exit 1; fi'`
 	lingering = `exec loginctl enable-linger`
 	starting  = `exec sh -c '
 export XDG_RUNTIME_DIR="/run/user/$(id -u)"
@@ -152,8 +162,16 @@ func (s *setup) check(f facts) (copy bool, err error) {
 		return false, fmt.Errorf("%s is a machine of type %q, and this podtask is for %s: install the package for that machine there", s.host, f["machine"], runtime.GOARCH)
 	case f["uid"] == "0":
 		return false, fmt.Errorf("%s is reached as root: podtask works for an ordinary user: write ssh://USER@%s", s.host, s.host.Name)
+	}
+	family, err := s.family(f)
+	if err != nil {
+		return false, err
+	}
+	switch {
 	case f["podman"] == "":
-		return false, fmt.Errorf("%s has no Podman: install it there first, on Debian and Ubuntu with `sudo apt install podman`, on Fedora with `sudo dnf install podman`", s.host)
+		return false, fmt.Errorf("%s has no Podman: run `%s` there first", s.host, family.podman)
+	case tooOld(f["podman"]):
+		return false, fmt.Errorf("%s has %s, and podtask needs Podman 4.3 or newer: update the host to a newer release of %s", s.host, f["podman"], cmp.Or(f["name"], "its distribution"))
 	}
 	own := f["home"] + "/.local/bin/podtask"
 	switch {
@@ -161,8 +179,54 @@ func (s *setup) check(f facts) (copy bool, err error) {
 		return f["version"] != s.version || f["podtask"] == "", nil
 	case f["version"] == s.version:
 		return false, nil
+	case f["package"] != "":
+		return false, fmt.Errorf("podtask %s on %s is from a package, this one is %s: copy the package of this version there and run `%s`", cmp.Or(f["version"], "of an unknown version"), s.host, s.version, family.update)
 	}
 	return false, fmt.Errorf("podtask %s on %s is %s, which is not in ~/.local/bin: update it as it was installed there, this one is %s", cmp.Or(f["version"], "of an unknown version"), s.host, f["podtask"], s.version)
+}
+
+// family is what hosts with the same package manager have in common.
+type family struct {
+	ids             []string // of os-release
+	podman, manager string   // commands that install Podman, and what a user manager of systemd needs
+	update          string   // installs a package of podtask
+}
+
+var families = []family{
+	{[]string{"debian", "ubuntu"}, "sudo apt install podman uidmap dbus-user-session", "sudo apt install dbus-user-session", "sudo apt install ./podtask_*.deb"},
+	{[]string{"fedora", "rhel", "centos"}, "sudo dnf install podman", "sudo dnf install systemd", "sudo dnf install ./podtask-*.rpm"},
+}
+
+// family returns the family of a host. The error for another one has the command that copies the programs.
+func (s *setup) family(f facts) (family, error) {
+	words := strings.Fields(f["distribution"])
+	for _, known := range families {
+		if slices.ContainsFunc(known.ids, func(id string) bool { return slices.Contains(words, id) }) {
+			return known, nil
+		}
+	}
+	copying := "tar -C DIRECTORY -c podtask"
+	if programs, err := s.programs(); err == nil {
+		copying = "tar -C " + filepath.Dir(programs[0]) + " -c"
+		for _, path := range programs {
+			copying += " " + filepath.Base(path)
+		}
+	}
+	return family{}, fmt.Errorf("%s runs %s: host setup knows Debian, Fedora and their like. Install Podman 4.3 or newer there, and run `%s | ssh %s 'mkdir -p ~/.local/bin && tar -x -C ~/.local/bin'`; then `podtask --host %s doctor` says what is missing",
+		s.host, cmp.Or(f["name"], "an unknown distribution"), copying, s.host, s.host)
+}
+
+// tooOld reports whether the text of podman --version names a version before 4.3.
+func tooOld(version string) bool {
+	var major, minor int
+	words := strings.Fields(version)
+	if len(words) == 0 {
+		return false
+	}
+	if n, _ := fmt.Sscanf(words[len(words)-1], "%d.%d", &major, &minor); n < 2 {
+		return false // doctor looks again
+	}
+	return major < 4 || major == 4 && minor < 3
 }
 
 // run sets the host up, after it has asked.
@@ -211,6 +275,10 @@ func (s *setup) run(ctx context.Context) error {
 		}
 	}
 	if !service {
+		if f["manager"] == "" {
+			known, _ := s.family(f) // check has found it
+			fmt.Fprintf(s.errOut, "Warning: %s has no systemd manager for user %s, so the agent is not installed: run `%s` there, log in again and repeat podtask host setup\n", s.host, f["user"], known.manager)
+		}
 		return nil
 	}
 	if err := s.installUnits(ctx); err != nil {
@@ -259,7 +327,13 @@ func (s *setup) programs() ([]string, error) {
 
 // install copies files into a directory below the home of the host; all of them or none.
 func (s *setup) install(ctx context.Context, dir string, paths []string) error {
-	return s.send(ctx, dir, "podtask", func(t *tar.Writer) error {
+	var all int64
+	for _, path := range paths {
+		if info, err := os.Stat(path); err == nil {
+			all += info.Size()
+		}
+	}
+	return s.send(ctx, dir, "podtask", all, func(t *tar.Writer) error {
 		for i, path := range paths {
 			name := filepath.Base(path)
 			if i == 0 {
@@ -274,12 +348,12 @@ func (s *setup) install(ctx context.Context, dir string, paths []string) error {
 }
 
 func (s *setup) installUnits(ctx context.Context) error {
-	return s.send(ctx, ".config/systemd/user", "podtask.socket", func(t *tar.Writer) error {
-		return fs.WalkDir(units, "units", func(path string, d fs.DirEntry, err error) error {
+	return s.send(ctx, ".config/systemd/user", "podtask.socket", 0, func(t *tar.Writer) error {
+		return fs.WalkDir(unitFiles, "units", func(path string, d fs.DirEntry, err error) error {
 			if err != nil || d.IsDir() {
 				return err
 			}
-			text, err := units.ReadFile(path)
+			text, err := unitFiles.ReadFile(path)
 			if err != nil {
 				return err
 			}
@@ -292,12 +366,12 @@ func (s *setup) installUnits(ctx context.Context) error {
 	})
 }
 
-// send writes an archive to the host, whose last file is last.
-func (s *setup) send(ctx context.Context, dir, last string, pack func(*tar.Writer) error) error {
+// send writes an archive to the host, whose last file is last. All is its size in bytes; 0 shows no progress.
+func (s *setup) send(ctx context.Context, dir, last string, all int64, pack func(*tar.Writer) error) error {
 	read, write := io.Pipe()
 	packed := make(chan error, 1)
 	go func() {
-		t := tar.NewWriter(write)
+		t := tar.NewWriter(s.showing(write, all))
 		err := pack(t)
 		if err == nil {
 			err = t.Close()
@@ -312,6 +386,24 @@ func (s *setup) send(ctx context.Context, dir, last string, pack func(*tar.Write
 		return s.shellError("copy to ~/"+dir, err)
 	}
 	return packErr
+}
+
+// showing returns w, on a terminal with the progress of all bytes.
+func (s *setup) showing(w io.Writer, all int64) io.Writer {
+	if all == 0 || !command.IsTerminal(s.errOut) {
+		return w
+	}
+	var done int64
+	last := time.Time{}
+	return console.WriterFunc(func(b []byte) (int, error) {
+		n, err := w.Write(b)
+		done += int64(n)
+		if now := time.Now(); now.Sub(last) >= pace {
+			last = now
+			fmt.Fprintf(s.errOut, "\r\x1b[Kcopied %s of %s\r", units.HumanSize(float64(min(done, all))), units.HumanSize(float64(all)))
+		}
+		return n, err
+	})
 }
 
 func (s *setup) shellError(what string, err error) error {

@@ -26,10 +26,19 @@ type machine struct {
 func newMachine(t *testing.T) *machine {
 	m := &machine{t: t, home: t.TempDir(), uid: "1000"}
 	m.program("podman", "echo podman version 5.4.2")
+	m.release("ID=debian\nPRETTY_NAME='Debian 13'\n")
 	m.program("systemctl", `echo "systemctl $*" >>"$HOME/calls"`)
 	m.program("loginctl", `echo "loginctl $*" >>"$HOME/calls"; exit 1`)
 	m.program("id", `case "$1" in -u) echo `+"${TEST_UID:-1000}"+` ;; *) echo me ;; esac`)
 	return m
+}
+
+// release writes the os-release of the machine.
+func (m *machine) release(text string) {
+	m.t.Helper()
+	if err := os.WriteFile(filepath.Join(m.home, "programs", "os-release"), []byte(text), 0o644); err != nil {
+		m.t.Fatal(err)
+	}
 }
 
 func (m *machine) program(name, script string) {
@@ -43,9 +52,28 @@ func (m *machine) program(name, script string) {
 	}
 }
 
+// tools is a directory with the programs that setup uses: this machine may have a podtask.
+func (m *machine) tools() string {
+	m.t.Helper()
+	dir := filepath.Join(m.home, "programs", "tools")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	for _, name := range []string{"sh", "uname", "head", "mkdir", "mktemp", "tar", "mv", "rm", "rmdir"} {
+		path, err := exec.LookPath(name)
+		if err != nil {
+			m.t.Fatal(err)
+		}
+		if err := os.Symlink(path, filepath.Join(dir, name)); err != nil && !errors.Is(err, os.ErrExist) {
+			m.t.Fatal(err)
+		}
+	}
+	return dir
+}
+
 func (m *machine) shell(ctx context.Context, script string, stdin io.Reader, out io.Writer) error {
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
-	cmd.Env = []string{"HOME=" + m.home, "PATH=" + filepath.Join(m.home, "programs") + ":/usr/bin:/bin", "TEST_UID=" + m.uid}
+	cmd.Env = []string{"HOME=" + m.home, "PATH=" + filepath.Join(m.home, "programs") + ":" + m.tools(), "TEST_UID=" + m.uid, "OS_RELEASE=" + filepath.Join(m.home, "programs", "os-release")}
 	cmd.Stdin, cmd.Stdout = stdin, out
 	return cmd.Run()
 }
@@ -117,14 +145,21 @@ func TestHostsThatCannotBeSetUp(t *testing.T) {
 	t.Parallel()
 	s := &setup{version: "1.4.0", host: sshhost.Host{Name: "box"}}
 	machine := map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]
-	good := facts{"os": "Linux", "machine": machine, "uid": "1000", "podman": "podman version 5", "home": "/home/me"}
+	s.executable = func() (string, error) { return "/opt/podtask", nil }
+	good := facts{"distribution": "debian", "os": "Linux", "machine": machine, "uid": "1000", "podman": "podman version 5", "home": "/home/me"}
 	for want, change := range map[string]facts{
 		"":                      {},
 		"runs on Linux":         {"os": "Darwin"},
 		"package for that":      {"machine": "armv7l"},
 		"ordinary user":         {"uid": "0"},
-		"has no Podman":         {"podman": ""},
-		"as it was installed":   {"podtask": "/usr/bin/podtask", "version": "1.2.0"},
+		"sudo apt install podm": {"podman": ""},
+		"sudo dnf install podm": {"podman": "", "distribution": "rocky rhel centos fedora"},
+		"4.3 or newer":          {"podman": "podman version 3.4.4", "distribution": "ubuntu debian"},
+		"as it was installed":   {"podtask": "/opt/bin/podtask", "version": "1.2.0"},
+		"./podtask_*.deb":       {"podtask": "/usr/bin/podtask", "version": "1.2.0", "package": "deb"},
+		"./podtask-*.rpm":       {"podtask": "/usr/bin/podtask", "version": "1.2.0", "package": "rpm", "distribution": "fedora"},
+		"| ssh ssh://box 'mkdi": {"distribution": "arch", "name": "Arch Linux"},
+		"an unknown distributi": {"distribution": ""},
 		"type \"\", and this p": {"machine": ""},
 	} {
 		f := facts{}
@@ -151,9 +186,29 @@ func TestUnitsAreThoseOfThePackages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got, err := units.ReadFile("units/" + name)
+		got, err := unitFiles.ReadFile("units/" + name)
 		if text := strings.ReplaceAll(string(want), "ExecStart=podtask", "ExecStart=%h/.local/bin/podtask"); err != nil || string(got) != text {
 			t.Errorf("%s: %v: copy it from contrib/systemd", name, err)
+		}
+	}
+}
+
+// TestSetupKnowsDebianAndFedora: hosts of both are set up, and of others nothing is changed.
+func TestSetupKnowsDebianAndFedora(t *testing.T) {
+	t.Parallel()
+	for release, good := range map[string]bool{
+		"ID=ubuntu\nID_LIKE=debian\n": true, "ID=fedora\n": true, "ID='rocky'\nID_LIKE='rhel centos fedora'\n": true,
+		"ID=alpine\n": false, "ID=opensuse-leap\nID_LIKE='suse opensuse'\n": false, "": false,
+	} {
+		m := newMachine(t)
+		m.release(release)
+		s, out := m.setup("y\n")
+		err := s.run(t.Context())
+		if (err == nil) != good || !good && len(m.files()) > 0 {
+			t.Errorf("%q: %v, %q, %s", release, err, m.files(), out)
+		}
+		if good && !strings.Contains(out.String(), "no systemd manager") {
+			t.Errorf("%q: it does not say that there is no agent: %s", release, out)
 		}
 	}
 }
@@ -163,7 +218,7 @@ func TestAPackThatFailsInstallsNothing(t *testing.T) {
 	m := newMachine(t)
 	s, _ := m.setup("")
 	failed := errors.New("no")
-	if err := s.send(t.Context(), "x", "podtask", func(*tar.Writer) error { return failed }); err == nil {
+	if err := s.send(t.Context(), "x", "podtask", 0, func(*tar.Writer) error { return failed }); err == nil {
 		t.Error("no error")
 	}
 	if len(m.files()) > 0 {

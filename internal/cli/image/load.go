@@ -1,9 +1,12 @@
 package image
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os/exec"
+	"slices"
+	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/urfave/cli/v2"
@@ -20,11 +23,7 @@ func imageLoadCommand(p *command.Program) *cli.Command {
 			if err := command.NoArguments(c); err != nil {
 				return err
 			}
-			var args []string
-			if url := p.Getenv("CONTAINER_HOST"); url != "" {
-				args = append(args, "--url", url)
-			}
-			cmd := exec.CommandContext(c.Context, "podman", append(args, "load", "--quiet")...)
+			cmd := podman(c.Context, p.Getenv, "load", "--quiet")
 			cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Stdin, p.Stdout, p.Stderr
 			err := cmd.Run()
 			var ended *exec.ExitError
@@ -37,4 +36,47 @@ func imageLoadCommand(p *command.Program) *cli.Command {
 			return nil
 		},
 	}
+}
+
+// imageLayersCommand is what `podtask push` asks the other host.
+func imageLayersCommand(p *command.Program) *cli.Command {
+	return &cli.Command{
+		Name:        "layers",
+		Usage:       "print those of the layers that an image of this host has",
+		ArgsUsage:   "DIGEST ...",
+		Description: "Examples:\n  podtask image layers sha256:6a59b7e0a1d2d6a5b4a8c6f57a1a83b2b2c7e9f5d4c3b2a190817263544f5e6d",
+		Hidden:      true,
+		Action: func(c *cli.Context) error {
+			images, err := podman(c.Context, p.Getenv, "images", "--all", "--quiet", "--no-trunc").Output()
+			if err != nil {
+				return fmt.Errorf("list images: %w", err)
+			}
+			ids := strings.Fields(string(images))
+			slices.Sort(ids)
+			have := make(map[string]bool)
+			for some := range slices.Chunk(slices.Compact(ids), 100) {
+				layers, err := podman(c.Context, p.Getenv, append([]string{"image", "inspect", "--format", "{{range .RootFS.Layers}}{{println .}}{{end}}", "--"}, some...)...).Output()
+				if err != nil {
+					return fmt.Errorf("look at images: %w", err)
+				}
+				for _, layer := range strings.Fields(string(layers)) {
+					have[layer] = true
+				}
+			}
+			for _, layer := range c.Args().Slice() {
+				if have[layer] {
+					fmt.Fprintln(p.Stdout, layer)
+				}
+			}
+			return nil
+		},
+	}
+}
+
+// podman returns a command for the Podman of podtask.
+func podman(ctx context.Context, getenv func(string) string, args ...string) *exec.Cmd {
+	if url := getenv("CONTAINER_HOST"); url != "" {
+		args = append([]string{"--url", url}, args...)
+	}
+	return exec.CommandContext(ctx, "podman", args...)
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -27,7 +28,7 @@ type process struct {
 const shield = `trap "" INT QUIT; exec "$0" "$@"`
 
 // startSSH starts ssh with a command for the other host's shell. Its messages go to stderr.
-func startSSH(h Host, ask bool, command string, stderr io.Writer) (*process, error) {
+func startSSH(h Host, ask bool, command string, stderr io.Writer, options ...string) (*process, error) {
 	ssh, err := exec.LookPath("ssh")
 	if err != nil {
 		return nil, fmt.Errorf("ssh is not installed here: %w", err)
@@ -43,7 +44,7 @@ func startSSH(h Host, ask bool, command string, stderr io.Writer) (*process, err
 		return nil, err
 	}
 	p := &process{in: in, out: out, ended: make(chan struct{})}
-	p.cmd = exec.Command("sh", append([]string{"-c", shield, ssh}, h.Arguments(ask, command)...)...)
+	p.cmd = exec.Command("sh", slices.Concat([]string{"-c", shield, ssh}, options, h.Arguments(ask, command))...)
 	p.cmd.Stdin, p.cmd.Stdout, p.cmd.Stderr = childIn, childOut, stderr
 	p.cmd.WaitDelay = time.Second // a master connection that ssh leaves in the background keeps stderr open
 	err = p.cmd.Start()
@@ -136,6 +137,9 @@ func (p *process) failure(h Host) error {
 	}
 }
 
+// silenceOptions let ssh end when the other host is silent; a Link finds that out itself.
+var silenceOptions = []string{"-oServerAliveInterval=5", "-oServerAliveCountMax=4"}
+
 // ShellCommand is a command line of another host's shell.
 type ShellCommand struct {
 	Host Host
@@ -148,7 +152,7 @@ type ShellCommand struct {
 
 // Run runs the command and returns when it has ended. Its exit code is that of the *exec.ExitError.
 func (c ShellCommand) Run(ctx context.Context) error {
-	p, err := startSSH(c.Host, c.Ask, c.Line, NewScreenWriter(c.Stderr))
+	p, err := startSSH(c.Host, c.Ask, c.Line, NewScreenWriter(c.Stderr), silenceOptions...)
 	if err != nil {
 		return err
 	}
