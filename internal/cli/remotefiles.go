@@ -302,11 +302,11 @@ func (r *remoteCall) sendDocumentEnvFile(dir, value string) (string, error) {
 	if strings.HasPrefix(value, "arn:") || strings.Contains(value, "${") {
 		return value, nil
 	}
-	if _, err := os.Stat(path); err != nil {
-		return "", fmt.Errorf("the environment file: %w", err)
+	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
+		return r.base + path, nil // as for secrets
 	}
 	if _, err := r.sendEnvFile(path); err != nil {
-		return "", err
+		return "", fmt.Errorf("the environment file: %w", err)
 	}
 	if filepath.IsAbs(name) {
 		return r.base + path, nil
@@ -338,6 +338,10 @@ func (r *remoteCall) sendSecret(dir, source string, whole bool) (string, error) 
 	parsed, err := secretsource.Parse("file:" + name)
 	if err != nil {
 		return "", err
+	}
+	if _, err := os.Stat(name); errors.Is(err, fs.ErrNotExist) {
+		// It is missing there too, whatever files the host has, and podtask there reports it with all other problems.
+		return "file:" + r.base + name, nil
 	}
 	value, err := secretsource.Reader{Getenv: r.p.Getenv}.Read(context.WithoutCancel(r.ctx), parsed)
 	if err != nil {

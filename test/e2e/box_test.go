@@ -445,7 +445,10 @@ func (b *box) owners() (pids []string) {
 		dir := filepath.Dir(path)
 		exe, _ := os.Readlink(filepath.Join(dir, "exe"))
 		environ, _ := os.ReadFile(path)
-		if exe == bed.podtask && bytes.Contains(environ, mark) && !b.following(filepath.Base(dir)) {
+		line, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
+		words := strings.Split(string(line), "\x00")
+		session := len(words) > 1 && words[1] == "session" // of what follows events through ssh
+		if exe == bed.podtask && bytes.Contains(environ, mark) && !b.following(filepath.Base(dir)) && !session {
 			pids = append(pids, filepath.Base(dir))
 		}
 	}

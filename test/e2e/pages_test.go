@@ -200,6 +200,19 @@ volumes: {data: {}}
 				"podtask context add box ssh://me@box":        func(line string) { u.typed(strings.ReplaceAll(line, "me@", "")).want(0) },
 				"podtask --host box port-forward web 8080:80": func(line string) { u.untilCtrlC(strings.ReplaceAll(line, "8080", fmt.Sprint(freePort(u.t))), " -> ") },
 				"podtask --host box port web":                 func(string) {}, // the page shows it after the end of the task
+				"podtask top --host box1 --host box2": func(string) {
+					top := u.onTerminal("top", "--host", "box", "--host", "local")
+					top.see("of 2 hosts")
+					top.keysIn("q")
+					top.want(0)
+				},
+				"podtask ui --all-hosts": func(line string) { u.untilCtrlC(line, "/open/") },
+				"podtask --host box push localhost/web:1": func(line string) {
+					u.podman("pull", "--quiet", "--authfile", bed.auth, u.image)
+					u.podman("tag", u.image, "localhost/web:1")
+					u.typed(line).want(0)
+					u.podman("untag", u.image, "localhost/web:1")
+				},
 			}
 		},
 	},

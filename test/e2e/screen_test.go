@@ -4,7 +4,6 @@ package e2e
 
 import (
 	"fmt"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
@@ -27,9 +26,6 @@ var shells = map[string]struct{ program, setUp string }{
 
 // onScreen starts a shell on a screen of 24 lines.
 func (b *box) onScreen(shell string, columns int) *screen {
-	if os.Getenv("PODTASK_BY_SSH") != "" {
-		b.t.Skip("the shell on the screen has a PATH of its own, and so another ssh")
-	}
 	b.t.Helper()
 	s := &screen{b: b, socket: filepath.Join(b.dir, "tmux")}
 	s.tmux("-f", "/dev/null", "-u", "new-session", "-d", "-x", fmt.Sprint(columns), "-y", "24", shells[shell].program)

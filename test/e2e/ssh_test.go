@@ -85,35 +85,21 @@ func startSSHD(t *testing.T, dir string) sshd {
 }
 
 // shared is the server of a run of all tests through ssh (BY_SSH=1 hack/e2e run).
-var shared struct {
+var shared sharedSSHD
+
+type sharedSSHD struct {
 	once sync.Once
 	sshd
+	config string // of the user's ssh; removed at the end
 }
 
 // endSharedSSHD ends the shared server, if there is one.
 func endSharedSSHD() {
 	if shared.stop != nil {
 		shared.stop()
+		_ = os.Remove(shared.config)
 		_ = os.RemoveAll(shared.dir)
 	}
-}
-
-// throughSSH lets the podtask of a box work through ssh if the whole run is to.
-func (b *box) throughSSH() {
-	if os.Getenv("PODTASK_BY_SSH") == "" {
-		return
-	}
-	shared.once.Do(func() {
-		dir, err := os.MkdirTemp("", "podtask-sshd-")
-		if err != nil {
-			b.t.Fatal(err)
-		}
-		shared.sshd = startSSHD(b.t, dir)
-	})
-	if shared.url == "" {
-		b.t.Fatal("there is no SSH server")
-	}
-	b.bySSH(shared.sshd)
 }
 
 // path is a PATH in which ssh is the client of this server.
@@ -468,9 +454,6 @@ func TestHostBySSHHasServicesAndUnits(t *testing.T) {
 // TestHostSetup: a host with Podman and ssh gets podtask and its agent. It is not parallel, because the agent has
 // the socket that every command finds.
 func TestHostSetup(t *testing.T) {
-	if os.Getenv("PODTASK_BY_SSH") != "" {
-		t.Skip("this test has an SSH server of its own")
-	}
 	b := newBox(t)
 	s := startSSHD(t, t.TempDir())
 	t.Cleanup(s.stop)

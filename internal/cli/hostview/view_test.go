@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strings"
 	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -26,9 +25,9 @@ type fake struct {
 	id   string
 	mu   sync.Mutex
 	done []string
-	// ends is closed to end all connections; open counts them.
+	// ends is closed to end all connections; open waits for them.
 	ends chan struct{}
-	open atomic.Int32
+	open sync.WaitGroup
 }
 
 func newFake(digit string) *fake {
@@ -60,13 +59,14 @@ func (f *fake) Host(context.Context) webui.Host {
 
 // Follow prints lines until its reader has gone.
 func (f *fake) Follow(ctx context.Context, id string, fn func(top.Line) error) error {
+	defer func() { _ = f.note("follow has ended", id) }()
 	for i := range 3 {
 		if err := fn(top.Line{Container: "app", Text: fmt.Sprint(i)}); err != nil {
 			return err
 		}
 	}
 	<-ctx.Done()
-	return f.note("follow has ended", id)
+	return nil
 }
 
 func (f *fake) note(what, of string) error {
@@ -87,9 +87,7 @@ func (f *fake) connect(ctx context.Context) (Stream, error) {
 	f.mu.Lock()
 	ends := f.ends
 	f.mu.Unlock()
-	f.open.Add(1)
-	go func() {
-		defer f.open.Add(-1)
+	f.open.Go(func() {
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		go func() {
@@ -100,7 +98,7 @@ func (f *fake) connect(ctx context.Context) (Stream, error) {
 			_ = there.Close()
 		}()
 		_ = Serve(ctx, there, there, f)
-	}()
+	})
 	return here, nil
 }
 
@@ -202,6 +200,8 @@ func TestCallsReachTheirHost(t *testing.T) {
 		t.Errorf("follow: %q, %v", got, err)
 	}
 	v.Close() // ends all requests
+	a.open.Wait()
+	b.open.Wait()
 	if want := []string{"continue shop", "follow has ended " + a.id}; !slices.Equal(a.done, want) {
 		t.Errorf("host one has done %q", a.done)
 	}

@@ -1,0 +1,310 @@
+//go:build e2e
+
+//e2e:bed systemd
+
+package e2e
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/cookiejar"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+
+	"github.com/podtask/podtask/internal/testing/registrytest"
+)
+
+// slowLink forwards connections to an SSH server.
+type slowLink struct {
+	// pace is how long 1 KiB takes in either direction; 0 is no delay.
+	pace time.Duration
+
+	mu     sync.Mutex
+	frozen chan struct{} // closed: what is connected gets nothing more, and is not told
+}
+
+// through lets the client reach a server as the host "slow" through a link.
+func (l *slowLink) through(t *testing.T, s sshd) {
+	t.Helper()
+	l.frozen = make(chan struct{})
+	port := s.url[strings.LastIndexByte(s.url, ':')+1:]
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { listener.Close() })
+	go func() {
+		for {
+			near, err := listener.Accept()
+			if err != nil {
+				return
+			}
+			far, err := net.Dial("tcp", "127.0.0.1:"+port)
+			if err != nil {
+				near.Close()
+				continue
+			}
+			l.mu.Lock()
+			frozen := l.frozen
+			l.mu.Unlock()
+			for _, d := range [][2]net.Conn{{near, far}, {far, near}} {
+				go l.copy(d[0], d[1], frozen)
+			}
+		}
+	}()
+	f, err := os.OpenFile(filepath.Join(s.dir, "ssh_config"), os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if _, err := fmt.Fprintf(f, "Host slow\n  HostName 127.0.0.1\n  HostKeyAlias [127.0.0.1]:%s\n  Port %d\n", port, listener.Addr().(*net.TCPAddr).Port); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (l *slowLink) copy(to, from net.Conn, frozen <-chan struct{}) {
+	if l.pace > 0 { // what a real link does not hold is not on its way either
+		_ = to.(*net.TCPConn).SetWriteBuffer(16 << 10)
+		_ = from.(*net.TCPConn).SetReadBuffer(16 << 10)
+	}
+	buf := make([]byte, 4<<10)
+	for {
+		n, err := from.Read(buf)
+		if l.pace > 0 {
+			timer := time.NewTimer(l.pace * time.Duration(n) / 1024)
+			<-timer.C
+		}
+		select {
+		case <-frozen:
+			_, _ = io.Copy(io.Discard, from)
+			return
+		default:
+		}
+		if n > 0 {
+			_, _ = to.Write(buf[:n])
+		}
+		if err != nil {
+			_ = to.(*net.TCPConn).CloseWrite()
+			return
+		}
+	}
+}
+
+// freeze ends the link of all that is connected without telling anybody; new connections work.
+func (l *slowLink) freeze() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	close(l.frozen)
+	l.frozen = make(chan struct{})
+}
+
+// A host that falls silent is noticed by each command that follows something, and each goes on over a new connection.
+func TestHostBySSHThatFallsSilent(t *testing.T) {
+	t.Parallel()
+	far, near, s := newSSHBox(t)
+	var link slowLink
+	link.through(t, s)
+	far.env = append(far.env, "PODTASK_HOST=ssh://slow")
+	far.detach("--wait=running", "--name", far.family, far.web(port{Container: 8080, Host: freePort(t)}))
+	logs := far.start("logs", "-f", far.family)
+	events := far.start("events")
+	ports := far.start("port-forward", far.family, "0:8080")
+	waits := far.start("wait", "--condition", "stopped", far.family)
+	top := far.onTerminal("top")
+	top.see(far.family[:6])
+	eventually(t, "the forwarded port", func() bool { return strings.Contains(ports.out.String(), " -> ") })
+	eventually(t, "the sessions", func() bool { return len(sessionsOf(near)) >= 10 })
+	link.freeze()
+	for _, p := range []*process{logs, events, ports} {
+		eventually(t, p.cmd.Args[1]+" to connect again", func() bool {
+			return strings.Contains(p.err.String(), "gave no sign of life") && strings.Contains(p.err.String(), "connected to ssh://slow again")
+		})
+	}
+	if r := waits.wait(); r.code != 125 || !strings.Contains(r.err, "gave no sign of life") {
+		t.Errorf("wait ended with %d %s", r.code, r.err)
+	}
+	near.detach("--wait=running", "--name", "later-"+far.family, near.define(ctr{Name: "app", Command: words("sleep forever")}))
+	top.see("later-")
+	top.keysIn("q")
+	top.want(0)
+	var local int
+	if _, err := fmt.Sscanf(ports.out.String(), "127.0.0.1:%d ", &local); err != nil {
+		t.Fatal(err)
+	}
+	near.askWeb(local)
+	ports.interrupt()
+	ports.want(130)
+	near.want(0, "rm", "--force", "later-"+far.family)
+	near.want(0, "stop", "-t", "0", far.family)
+	if r := logs.wait(); r.code != 0 {
+		t.Errorf("logs ended with %d %s", r.code, r.err)
+	}
+	eventually(t, "the event", func() bool { return strings.Contains(events.out.String(), "STOPPED") })
+	events.interrupt()
+	events.want(130)
+}
+
+// uiReader gets pages of podtask ui, with the session that its link opens.
+type uiReader struct {
+	t      *testing.T
+	client *http.Client
+	host   string // NAME:PORT
+	base   string
+}
+
+func readUI(t *testing.T, ui *process) *uiReader {
+	t.Helper()
+	eventually(t, "the link", func() bool { return strings.Contains(ui.out.String(), "/open/") })
+	link := strings.TrimPrefix(strings.TrimSpace(ui.out.String()), "http://")
+	host, path, _ := strings.Cut(link, "/")
+	jar, err := cookiejar.New(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &uiReader{t: t, client: &http.Client{Jar: jar}, host: host, base: "http://127.0.0.1" + host[strings.LastIndexByte(host, ':'):] + "/"}
+	r.get(path)
+	return r
+}
+
+func (r *uiReader) get(path string) string {
+	r.t.Helper()
+	req, err := http.NewRequestWithContext(r.t.Context(), http.MethodGet, r.base+path, nil)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	req.Host = r.host
+	resp, err := r.client.Do(req)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		r.t.Fatalf("%s: %s %s %v", path, resp.Status, text, err)
+	}
+	return string(text)
+}
+
+// Several hosts are one list; a host that is down is a line with its reason. A host that comes back is shown again.
+func TestHostBySSHSeveralHostsInOneView(t *testing.T) {
+	t.Parallel()
+	far, near, s := newSSHBox(t)
+	far.env = append(near.env, "PATH="+s.path())
+	near.detach("--wait=running", "--name", near.family, near.define(ctr{Name: "app", Command: words("print from the app -- sleep forever")}))
+	hosts := []string{"--host", s.url, "--host", "local", "--host", fmt.Sprintf("ssh://127.0.0.1:%d", freePort(t))}
+	top := far.onTerminal(append([]string{"top"}, hosts...)...)
+	top.see("HOST")
+	eventually(t, "all hosts", func() bool {
+		screen := top.screen.String()
+		return strings.Contains(screen, "ssh cannot connect") && strings.Contains(screen, "local ") && strings.Contains(screen, "127.0.0.1:") && strings.Contains(screen, near.family[:6])
+	})
+	top.keysIn("\r")
+	top.see("from the app")
+	top.keysIn("q")
+	top.keysIn("q")
+	top.want(0)
+
+	ui := far.start(append([]string{"ui"}, hosts...)...)
+	page := readUI(t, ui)
+	eventually(t, "all hosts on the page", func() bool {
+		text := page.get("")
+		return strings.Count(text, ">"+near.family+"<") == 2 && strings.Contains(text, "ssh cannot connect") && strings.Contains(text, "<td>local</td>")
+	})
+	id := near.inspect(near.family).ID
+	if text := page.get("task/" + id); !strings.Contains(text, "from the app") {
+		t.Errorf("the page of the task is %s", text)
+	}
+	ui.interrupt()
+	ui.want(130)
+
+	one := far.start("ui", "--host", s.url)
+	page = readUI(t, one)
+	eventually(t, "the task", func() bool { return strings.Contains(page.get(""), near.family) })
+	if err := syscall.Kill(sshOf(one), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the reason", func() bool { return strings.Contains(page.get(""), "broke") })
+	eventually(t, "the host again", func() bool { return !strings.Contains(page.get(""), "alert") })
+	one.interrupt()
+	one.want(130)
+	far.want(125, append(hosts, "ps")...)
+	if r := far.want(125, "top", "--host", "none"); !strings.Contains(r.err, "there is no context") {
+		t.Errorf("a context that is missing: %s", r.err)
+	}
+}
+
+// A push over a link of 256 kbit/s takes longer than a host may be silent, shows its progress, and sends a layer only
+// if the host does not have it. The other host's Podman has a storage of its own here.
+func TestHostBySSHSlowLink(t *testing.T) {
+	t.Parallel()
+	far, near, s := newSSHBox(t)
+	storage := t.TempDir()
+	socket := filepath.Join(storage, "podman.sock")
+	service := exec.Command("podman", "--root", filepath.Join(storage, "root"), "--runroot", filepath.Join(storage, "run"), "--storage-driver", "vfs", "system", "service", "--time", "0", "unix://"+socket)
+	if err := service.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = service.Process.Kill()
+		_ = service.Wait()
+		_ = exec.Command("podman", "unshare", "rm", "-rf", storage).Run()
+	})
+	eventually(t, "the other Podman", func() bool { _, err := os.Stat(socket); return err == nil })
+	there := filepath.Join(s.dir, "there", "podtask")
+	if err := os.Remove(there); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(there, []byte("#!/bin/sh\nCONTAINER_HOST=unix://"+socket+" exec "+bed.podtask+" \"$@\"\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	link := slowLink{pace: 31 * time.Millisecond} // 256 kbit/s
+	link.through(t, s)
+	far.env = append(far.env, "PODTASK_HOST=ssh://slow")
+
+	base, err := registrytest.Image(v1.Config{}, registrytest.File{Path: "/noise", Data: registrytest.Random(900<<10, 7)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	change, err := registrytest.Image(v1.Config{}, registrytest.File{Path: "/app", Data: registrytest.Random(10<<10, 8)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	layers, err := change.Layers()
+	if err != nil {
+		t.Fatal(err)
+	}
+	app, err := mutate.AppendLayers(base, layers...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, img := range []struct{ sent, of string }{{"sent 1 of 1 layers", "base"}, {"sent 1 of 2 layers", "app"}, {"sent 0 of 2 layers", "app"}} {
+		image := base
+		if i > 0 {
+			image = app
+		}
+		ref, _ := near.push(img.of+":1", image)
+		near.podman("pull", "--quiet", "--authfile", bed.auth, ref)
+		p := far.onTerminal("push", ref)
+		p.see("Loaded image")
+		p.see(img.sent)
+		p.want(0)
+		id := strings.TrimSpace(near.podman("image", "inspect", "--format", "{{.Id}}", ref))
+		if got := strings.TrimSpace(near.podman("--url", "unix://"+socket, "image", "inspect", "--format", "{{.Id}}", ref)); got != id {
+			t.Errorf("the image is %s there, and %s here", got, id)
+		}
+	}
+	if r := far.want(0, "version"); !strings.Contains(r.out, "podtask") {
+		t.Errorf("version printed %q", r.out)
+	}
+}
