@@ -88,8 +88,8 @@ func newUsage(t top.Task, samples []sample, now time.Time) usage {
 	if memoryLimit > 0 {
 		u.Memory.Limit = size(float64(memoryLimit))
 	}
-	u.CPU.draw(cpus, cpuLimit, now, percent)
-	u.Memory.draw(memories, float64(memoryLimit), now, size)
+	u.CPU.draw(cpus, scale{limit: cpuLimit, least: 10, text: percent}, now)
+	u.Memory.draw(memories, scale{limit: float64(memoryLimit), least: 1, text: size}, now)
 	return u
 }
 
@@ -105,8 +105,14 @@ func (m *meter) set(n, limit float64) {
 	}
 }
 
+// scale is how values are drawn: with the limit, if it is not 0, and up to least at least, so that a little does not look like much.
+type scale struct {
+	limit, least float64
+	text         func(float64) string
+}
+
 // draw makes the pictures.
-func (m *meter) draw(values []value, limit float64, now time.Time, text func(float64) string) {
+func (m *meter) draw(values []value, s scale, now time.Time) {
 	m.Chart = chart{Limit: -1, Text: "nothing is known yet"}
 	if len(values) == 0 {
 		return
@@ -115,7 +121,8 @@ func (m *meter) draw(values []value, limit float64, now time.Time, text func(flo
 	for _, v := range values {
 		highest = max(highest, v.n)
 	}
-	top := nice(highest * 1.1)
+	limit, text := s.limit, s.text
+	top := nice(max(s.least, highest*1.1))
 	if limit >= highest && limit < flat*highest {
 		top = limit
 	}

@@ -48,7 +48,7 @@ type revision struct {
 }
 
 // square is a copy. Kind is good, bad, busy, leaving or missing.
-type square struct{ Kind, Text, ID string }
+type square struct{ Kind, Text string }
 
 // step is a step of a deployment. State is done, now or empty.
 type step struct{ Name, State string }
@@ -94,14 +94,6 @@ func (v shop) Hooks() []api.HookCall {
 
 // Age is how long ago the service was created.
 func (v shop) Age() string { return console.ShortSpan(v.now.Sub(v.CreatedAt)) }
-
-// Squares are the copies of all revisions.
-func (v shop) Squares() (all []square) {
-	for _, r := range v.Revisions {
-		all = append(all, r.Copies...)
-	}
-	return all
-}
 
 // progressOf is that of a deployment with stages that is under way; nil if there is none.
 func progressOf(s api.Service) *api.DeploymentProgress {
@@ -168,25 +160,20 @@ func newRevision(s api.Service, d api.Deployment, p *api.DeploymentProgress) rev
 	}
 	counts := map[string]int{}
 	for _, t := range s.Tasks {
-		if t.Deployment != d.ID || t.Phase == "STOPPED" || t.Phase == "REMOVING" {
+		if t.Deployment != d.ID || gone(t) {
 			continue
 		}
-		kind, word := "busy", "starting"
-		switch {
-		case t.Phase == "STOPPING":
-			kind, word = "leaving", "stopping"
-		case t.Healthy:
-			kind, word = "good", "healthy"
-		case t.Health == "UNHEALTHY":
-			kind, word = "bad", "unhealthy"
+		c := copyChip(t)
+		counts[c.Text]++
+		if c.Text == "stopping" {
+			c.Kind = "leaving"
 		}
-		counts[word]++
-		r.Copies = append(r.Copies, square{kind, term.Line(t.Name) + ": " + word, t.ID})
+		r.Copies = append(r.Copies, square{c.Kind, term.Line(t.Name) + ": " + c.Text})
 	}
 	want := max(d.DesiredCount, d.RunningCount+d.PendingCount)
 	for i := len(r.Copies); i < d.DesiredCount; i++ {
 		counts["to come"]++
-		r.Copies = append(r.Copies, square{"missing", "to come", ""})
+		r.Copies = append(r.Copies, square{"missing", "to come"})
 	}
 	if len(r.Copies) > mostSquares {
 		r.Copies = nil
@@ -204,6 +191,53 @@ func newRevision(s api.Service, d api.Deployment, p *api.DeploymentProgress) rev
 		r.Text += fmt.Sprintf(", %d failed", d.FailedTasks)
 	}
 	return r
+}
+
+func gone(t api.ServiceTask) bool { return t.Phase == "STOPPED" || t.Phase == "REMOVING" }
+
+// copyChip says what a copy does.
+func copyChip(t api.ServiceTask) chip {
+	switch {
+	case gone(t):
+		return chip{"idle", "stopped"}
+	case t.Phase == "STOPPING":
+		return chip{"idle", "stopping"}
+	case t.Healthy:
+		return chip{"good", "healthy"}
+	case t.Health == "UNHEALTHY":
+		return chip{"bad", "unhealthy"}
+	}
+	return chip{"busy", "starting"}
+}
+
+// replica is a copy in the table.
+type replica struct {
+	api.ServiceTask
+	Status chip
+}
+
+// Copies are the copies, those that have stopped last, the newest first.
+func (v shop) Copies() (list []replica) {
+	for _, t := range slices.Backward(v.Tasks) {
+		list = append(list, replica{t, copyChip(t)})
+	}
+	slices.SortStableFunc(list, func(a, b replica) int {
+		switch {
+		case gone(a.ServiceTask) == gone(b.ServiceTask):
+			return 0
+		case gone(b.ServiceTask):
+			return -1
+		}
+		return 1
+	})
+	return list
+}
+
+// Latest are the events, the newest first.
+func (v shop) Latest() []api.ServiceEvent {
+	events := slices.Clone(v.Events)
+	slices.Reverse(events)
+	return events
 }
 
 // stepOf is the step of the picture to which a stage belongs.

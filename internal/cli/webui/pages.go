@@ -40,6 +40,7 @@ var helpers = template.FuncMap{
 	"chips": containerChips,
 	"image": shortImage,
 	"color": color,
+	"parts": parts,
 	"sentence": func(text string) string {
 		text = term.Line(text)
 		if first, size := utf8.DecodeRuneInString(text); size > 0 {
@@ -53,6 +54,23 @@ var helpers = template.FuncMap{
 			meter
 		}{title, name, m}
 	},
+}
+
+// part is a piece of a sentence; Code is what stood between backticks.
+type part struct {
+	Text string
+	Code bool
+}
+
+func parts(text string) (list []part) {
+	pieces := strings.Split(text, "`")
+	if len(pieces)%2 == 0 { // one of them is only a letter
+		return []part{{Text: text}}
+	}
+	for i, p := range pieces {
+		list = append(list, part{p, i%2 == 1})
+	}
+	return list
 }
 
 // color is one of eight colors for the container at an index.

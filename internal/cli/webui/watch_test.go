@@ -152,6 +152,17 @@ func TestScriptAsksForChanges(t *testing.T) {
 	}
 }
 
+// What stands between backticks is code, and one alone is a letter.
+func TestPartsOfASentence(t *testing.T) {
+	t.Parallel()
+	if got := parts("run `podtask ps` now"); len(got) != 3 || !got[1].Code || got[1].Text != "podtask ps" || got[2].Code {
+		t.Errorf("the parts are %v", got)
+	}
+	if got := parts("a ` alone"); len(got) != 1 || got[0].Code {
+		t.Errorf("the parts are %v", got)
+	}
+}
+
 func TestLostAgentIsSaid(t *testing.T) {
 	t.Parallel()
 	c, f := &clock{noon}, &fake{agent: "0.1.0"}

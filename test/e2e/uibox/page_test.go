@@ -197,6 +197,27 @@ func TestListIsSearched(t *testing.T) {
 	b.await(`document.querySelector(".blank")?.textContent.includes("No task fits")`)
 }
 
+// When podtask ui does not answer, the page says since when, and when it is back, that it is.
+func TestPageSaysWhenItIsOld(t *testing.T) {
+	t.Parallel()
+	h, b := newHost(), start(t, 1280, 900)
+	b.open(serve(t, h, false))
+	h.gone.Store(true)
+	b.await(`!document.getElementById("banner").hidden && document.getElementById("banner").textContent.includes("does not answer since") && document.querySelector("[data-name=web]")`)
+	b.picture("gone")
+	h.gone.Store(false)
+	b.await(`document.getElementById("banner").hidden && document.getElementById("news").textContent === "podtask answers again."`)
+	h.mu.Lock()
+	h.agent = ""
+	h.mu.Unlock()
+	b.await(`document.getElementById("agent-lost")`)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = slices.DeleteFunc(b.problems, func(p string) bool {
+		return strings.Contains(p, "ERR_EMPTY_RESPONSE") || strings.Contains(p, "ERR_CONNECTION")
+	})
+}
+
 // A page follows what happens, also while the keyboard is in it, and does not lose the place.
 func TestPageFollowsTheHost(t *testing.T) {
 	t.Parallel()

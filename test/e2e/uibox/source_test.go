@@ -5,10 +5,12 @@ import (
 	"fmt"
 	"math"
 	"net"
+	"net/http"
 	"net/http/httptest"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -33,6 +35,8 @@ type host struct {
 	lines []webui.Line
 	more  chan struct{}
 	agent string
+	// gone: the program does not answer.
+	gone atomic.Bool
 }
 
 func (h *host) now() time.Time { return noon.Add(time.Since(h.begun)) }
@@ -299,7 +303,12 @@ func serve(t *testing.T, h *host, write bool) (link string) {
 		actions = h
 	}
 	page := webui.New(server.Listener.Addr().(*net.TCPAddr).Port, h, actions, h.now)
-	server.Config.Handler = page
+	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if h.gone.Load() {
+			panic(http.ErrAbortHandler)
+		}
+		page.ServeHTTP(w, r)
+	})
 	server.Start()
 	tick := time.NewTicker(webui.Pace)
 	t.Cleanup(tick.Stop)

@@ -77,7 +77,7 @@ function tell(before, after) {
 
 function lost(text) {
 	lostSince ||= Date.now();
-	const since = new Date(lostSince).toLocaleTimeString();
+	const since = new Date(lostSince).toLocaleTimeString([], { hour12: false });
 	const whole = text.replaceAll("SINCE", since);
 	if (banner.firstElementChild.textContent !== whole) banner.firstElementChild.textContent = whole;
 	banner.hidden = false;
