@@ -127,7 +127,7 @@ func (m *meter) draw(values []value, s scale, now time.Time) {
 		top = limit
 	}
 	span := min(memory, max(time.Minute, now.Sub(values[0].at)))
-	m.Chart.Line, m.Chart.Area = polyline(values, now.Add(-span), now, top, chartWidth, chartHeight)
+	m.Chart.Line, m.Chart.Area = frame{now.Add(-span), now, top, chartWidth, chartHeight}.path(values)
 	m.Chart.Top, m.Chart.From = text(top), ago(span)
 	if limit > 0 && limit <= top {
 		m.Chart.Limit = round(chartHeight * (1 - limit/top))
@@ -137,7 +137,7 @@ func (m *meter) draw(values []value, s scale, now time.Time) {
 		m.Chart.Text += ", limit " + text(limit)
 	}
 	if late := since(values, now.Add(-sparkPast)); len(late) > 1 {
-		m.Spark, _ = polyline(late, now.Add(-sparkPast), now, top, sparkWidth, sparkHeight)
+		m.Spark, _ = frame{now.Add(-sparkPast), now, top, sparkWidth, sparkHeight}.path(late)
 	}
 }
 
@@ -175,34 +175,40 @@ func nice(n float64) float64 {
 
 func round(n float64) float64 { return math.Round(n*10) / 10 }
 
-// polyline returns a path through values, and that of the areas below it. Where samples are missing, the line has a gap.
-func polyline(values []value, from, to time.Time, top float64, width, height float64) (line, area string) {
+// frame is what a picture shows: a time, and values from 0 to top.
+type frame struct {
+	from, to           time.Time
+	top, width, height float64
+}
+
+func (f frame) x(v value) float64 {
+	return round(max(0, v.at.Sub(f.from).Seconds()/f.to.Sub(f.from).Seconds()*f.width))
+}
+
+func (f frame) y(v value) float64 { return round(f.height * (1 - min(1, v.n/f.top))) }
+
+// path returns a line through values, and the areas below it. Where samples are missing, the line has a gap.
+func (f frame) path(values []value) (line, area string) {
 	var lines, areas strings.Builder
-	span := to.Sub(from).Seconds()
-	x := func(v value) float64 { return round(max(0, v.at.Sub(from).Seconds()/span*width)) }
 	for i := 0; i < len(values); {
 		end := i + 1
 		for end < len(values) && values[end].at.Sub(values[end-1].at) <= gap {
 			end++
 		}
-		if end == i+1 { // a single sample is a short dash
-			y := round(height * (1 - min(1, values[i].n/top)))
-			fmt.Fprintf(&lines, "M%g %gh2", x(values[i]), y)
-		} else {
-			for j, v := range values[i:end] {
-				letter := "L"
-				if j == 0 {
-					letter = "M"
-				}
-				fmt.Fprintf(&lines, "%s%g %g", letter, x(v), round(height*(1-min(1, v.n/top))))
-				if j == 0 {
-					fmt.Fprintf(&areas, "M%g %g", x(v), height)
-				}
-				fmt.Fprintf(&areas, "L%g %g", x(v), round(height*(1-min(1, v.n/top))))
-			}
-			fmt.Fprintf(&areas, "L%g %gZ", x(values[end-1]), height)
-		}
+		run := values[i:end]
 		i = end
+		if len(run) == 1 { // a short dash
+			fmt.Fprintf(&lines, "M%g %gh2", f.x(run[0]), f.y(run[0]))
+			continue
+		}
+		fmt.Fprintf(&areas, "M%g %g", f.x(run[0]), f.height)
+		letter := "M"
+		for _, v := range run {
+			fmt.Fprintf(&lines, "%s%g %g", letter, f.x(v), f.y(v))
+			fmt.Fprintf(&areas, "L%g %g", f.x(v), f.y(v))
+			letter = "L"
+		}
+		fmt.Fprintf(&areas, "L%g %gZ", f.x(run[len(run)-1]), f.height)
 	}
 	return lines.String(), areas.String()
 }

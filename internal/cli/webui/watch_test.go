@@ -72,7 +72,7 @@ func TestUnknownUsageIsADash(t *testing.T) {
 func TestLineHasGaps(t *testing.T) {
 	t.Parallel()
 	at := func(seconds int, n float64) value { return value{noon.Add(time.Duration(seconds) * time.Second), n} }
-	line, area := polyline([]value{at(0, 0), at(10, 50), at(60, 100), at(100, 200)}, noon, noon.Add(100*time.Second), 100, 100, 10)
+	line, area := frame{noon, noon.Add(100 * time.Second), 100, 100, 10}.path([]value{at(0, 0), at(10, 50), at(60, 100), at(100, 200)})
 	if line != "M0 10L10 5M60 0h2M100 0h2" || area != "M0 10L0 10L10 5L10 10Z" {
 		t.Errorf("the line is %s, the area %s", line, area)
 	}
