@@ -65,11 +65,40 @@ func TaskHealth(t api.Task) string {
 		return "unhealthy"
 	}
 	for _, c := range t.Containers {
-		if c.Health != nil && c.Essential {
+		if c.Health != nil && c.Essential && c.Status == lifecycle.StatusRunning.String() {
 			return "checking"
 		}
 	}
 	return "-"
+}
+
+// ContainerState returns what a container does in everyday words: starting, running, paused, restarting, exited (3), stopped. The health is
+// healthy, unhealthy or checking; "-" without a health check, or if it does not run.
+func ContainerState(c api.Container) (state, health string) {
+	switch {
+	case c.Status == lifecycle.StatusStopped.String() && c.ExitCode != nil:
+		return fmt.Sprintf("exited (%s)", c.ExitCode), "-"
+	case c.Status == lifecycle.StatusStopped.String():
+		return "stopped", "-"
+	case !c.RestartAt.IsZero():
+		return "restarting", "-"
+	case c.Status != lifecycle.StatusRunning.String():
+		return "starting", "-"
+	case c.Paused:
+		state = "paused"
+	default:
+		state = "running"
+	}
+	if c.Health == nil {
+		return state, "-"
+	}
+	switch c.Health.Status {
+	case lifecycle.HealthHealthy.String():
+		return state, "healthy"
+	case lifecycle.HealthUnhealthy.String():
+		return state, "unhealthy"
+	}
+	return state, "checking"
 }
 
 // TaskName returns the name of a task; its family and the beginning of its ID if it has none.

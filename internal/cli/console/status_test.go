@@ -37,7 +37,7 @@ func TestStateOfATaskInEverydayWords(t *testing.T) {
 func TestHealthOfATaskInEverydayWords(t *testing.T) {
 	t.Parallel()
 	alive := api.Owner{PID: 1, Alive: true}
-	checked := []api.Container{{Essential: true, Health: &api.Health{Status: "UNKNOWN"}}}
+	checked := []api.Container{{Essential: true, Status: "RUNNING", Health: &api.Health{Status: "UNKNOWN"}}}
 	for want, task := range map[string]api.Task{
 		"healthy":   {Status: "RUNNING", Health: "HEALTHY", Owner: alive},
 		"unhealthy": {Status: "RUNNING", Health: "UNHEALTHY", Owner: alive},
@@ -51,7 +51,32 @@ func TestHealthOfATaskInEverydayWords(t *testing.T) {
 	if got := TaskHealth(api.Task{Status: "RUNNING", Health: "UNKNOWN", Owner: alive}); got != "-" {
 		t.Errorf("without a health check: %q", got)
 	}
+	waits := []api.Container{{Essential: true, Status: "NONE", Health: &api.Health{Status: "UNKNOWN"}}}
+	if got := TaskHealth(api.Task{Status: "NONE", Health: "UNKNOWN", Containers: waits, Owner: alive, Queue: "a port"}); got != "-" {
+		t.Errorf("while it is queued: %q", got)
+	}
 	if got := TaskHealth(api.Task{Status: "RUNNING", Health: "HEALTHY"}); got != "-" {
 		t.Errorf("without an owner: %q", got)
+	}
+}
+
+func TestStateOfAContainerInEverydayWords(t *testing.T) {
+	t.Parallel()
+	code := api.ExitCode(3)
+	health := func(status string) *api.Health { return &api.Health{Status: status} }
+	for want, c := range map[string]api.Container{
+		"starting -":        {Status: "PULLED", Health: health("UNKNOWN")},
+		"running -":         {Status: "RUNNING"},
+		"running checking":  {Status: "RUNNING", Health: health("UNKNOWN")},
+		"running unhealthy": {Status: "RUNNING", Health: health("UNHEALTHY")},
+		"paused healthy":    {Status: "RUNNING", Paused: true, Health: health("HEALTHY")},
+		"restarting -":      {Status: "RUNNING", RestartAt: time.Unix(1, 0), ExitCode: &code},
+		"exited (3) -":      {Status: "STOPPED", ExitCode: &code, Health: health("UNHEALTHY")},
+		"stopped -":         {Status: "STOPPED"},
+	} {
+		state, health := ContainerState(c)
+		if got := state + " " + health; got != want {
+			t.Errorf("%+v: %q, want %q", c, got, want)
+		}
 	}
 }

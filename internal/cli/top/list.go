@@ -98,13 +98,14 @@ const listFrame = 6
 func (l list) draw(c canvas, footer string) string {
 	shown := l.visible()
 	head := []string{"NAME", "STATUS", "HEALTH", "RUN", "CPU", "MEMORY", "AGE", "PORTS", "IMAGE"}
+	table := l.tableOf(c, shown)
 	lines := append([]string{l.title(c, len(shown))}, l.downHosts(c)...)
-	lines = append(lines, "", c.paint(console.Bold, l.row(c, "  ", "HOST", head)))
+	lines = append(lines, "", c.paint(console.Bold, l.row(c, table, "  ", "HOST", head)))
 	room := max(1, c.height-listFrame-(len(lines)-3))
 	at := l.at(shown)
 	first := max(0, min(at-room/2, len(shown)-room))
 	for i := first; i < min(first+room, len(shown)); i++ {
-		lines = append(lines, l.taskRow(c, shown[i], i == at))
+		lines = append(lines, l.taskRow(c, table, shown[i], i == at))
 	}
 	why := ""
 	switch {
@@ -154,20 +155,18 @@ func (l list) title(c canvas, shown int) string {
 	return c.split(text, c.now.Format("15:04:05"))
 }
 
-// The columns of the list, on a narrow screen and on a wide one. The name gets the remaining space.
-var (
-	taskColumns     = columns{0, 15, 9, 4, 9, 12, 4}
-	wideTaskColumns = columns{0, 24, 9, 5, 11, 15, 4, 24, 20}
-)
-
 // wideScreen is the width from which on ports and images are shown.
 const wideScreen = 120
 
-func tableOf(c canvas) columns {
-	if c.width >= wideScreen {
-		return wideTaskColumns
+// want is how wide a column should be: as wide as its cells, within limits.
+type want struct{ width, least int }
+
+func wantOf(cells []string, least, most int) want {
+	w := want{least, least}
+	for _, cell := range cells {
+		w.width = max(w.width, min(most, letters(cell)))
 	}
-	return taskColumns
+	return w
 }
 
 // downHosts returns a line for each host that does not answer, at most a third of the screen.
@@ -187,37 +186,83 @@ func (l list) downHosts(c canvas) (lines []string) {
 // hostColumn is the width of the column of hosts, which is there if there are several.
 const hostColumn = 14
 
-func (l list) row(c canvas, mark, host string, cells []string) string {
-	table := tableOf(c)
+// row writes cells, of which those without a column are left out.
+func (l list) row(c canvas, table columns, mark, host string, cells []string) string {
 	cells = cells[:len(table)]
-	if len(l.hosts) > 1 {
+	if l.several() {
 		table, cells = append(columns{hostColumn}, table...), append([]string{host}, cells...)
 	}
 	return table.row(c, mark, cells...)
 }
 
-func (l list) taskRow(c canvas, t Task, selected bool) string {
-	running := 0
+func (l list) several() bool { return len(l.hosts) > 1 }
+
+// tableOf returns the columns of the list for its tasks. What changes all the time has a fixed width, so that nothing jumps. The name
+// gets the remaining space; where there is too little, images, ports, names and states are cut, in this order.
+func (l list) tableOf(c canvas, tasks []Task) columns {
+	var names, states, ports, images []string
+	for _, t := range tasks {
+		names, states = append(names, console.TaskName(t.Task)), append(states, t.state())
+		ports, images = append(ports, portsOf(t)), append(images, imagesOf(t))
+	}
+	name, state := wantOf(names, 12, 40), wantOf(states, 12, 30)
+	table := columns{0, 0, 9, 4, 9, 12, 4}
+	var published, image want
+	if c.width >= wideScreen {
+		table = columns{0, 0, 9, 5, 11, 15, 4, 0, 0}
+		published, image = wantOf(ports, 12, 48), wantOf(images, 12, 48)
+	}
+	excess := len("> ") + name.width + state.width + published.width + image.width - c.width
+	for _, n := range table {
+		excess += n + len(" ")
+	}
+	if l.several() {
+		excess += hostColumn + len(" ")
+	}
+	for _, w := range []*want{&image, &published, &name, &state} {
+		cut := max(0, min(excess, w.width-w.least))
+		w.width -= cut
+		excess -= cut
+	}
+	table[1] = state.width
+	if len(table) > 7 {
+		table[7], table[8] = published.width, image.width
+	}
+	return table
+}
+
+func portsOf(t Task) string {
+	if t.Status == lifecycle.StatusStopped.String() {
+		return ""
+	}
+	return console.PortList(t.Ports)
+}
+
+// imagesOf returns the images of a task without their registries, each once.
+func imagesOf(t Task) string {
 	var images []string
 	for _, k := range t.Containers {
-		if k.Status == lifecycle.StatusRunning.String() && k.RestartAt.IsZero() {
-			running++
-		}
 		image, _, _ := strings.Cut(k.Image, "@")
 		if image = image[strings.LastIndex(image, "/")+1:]; !slices.Contains(images, image) {
 			images = append(images, image)
 		}
 	}
-	ports := ""
-	if t.Status != lifecycle.StatusStopped.String() {
-		ports = console.PortList(t.Ports)
+	return strings.Join(images, ", ")
+}
+
+func (l list) taskRow(c canvas, table columns, t Task, selected bool) string {
+	running := 0
+	for _, k := range t.Containers {
+		if k.Status == lifecycle.StatusRunning.String() && k.RestartAt.IsZero() {
+			running++
+		}
 	}
 	cpu, memory, tight := useText(t.Use, t.CPU)
 	bad := tight || t.Health == lifecycle.HealthUnhealthy.String() || t.ExitCode != nil && *t.ExitCode != 0
 	mark, ink := rowStyle(selected, bad)
 	age := console.ShortSpan(c.now.Sub(t.CreatedAt))
-	cells := []string{console.TaskName(t.Task), t.state(), console.TaskHealth(t.Task), fmt.Sprintf("%d/%d", running, len(t.Containers)), cpu, memory, age, ports, strings.Join(images, ", ")}
-	return c.paint(ink, l.row(c, mark, t.Host, cells))
+	cells := []string{console.TaskName(t.Task), t.state(), console.TaskHealth(t.Task), fmt.Sprintf("%d/%d", running, len(t.Containers)), cpu, memory, age, portsOf(t), imagesOf(t)}
+	return c.paint(ink, l.row(c, table, mark, t.Host, cells))
 }
 
 // rowStyle returns the mark and the color of a row.

@@ -136,7 +136,7 @@ func (p *page) end(lines []string, room int) []string {
 }
 
 // containerColumns has the columns of the overview. The note gets the remaining space.
-var containerColumns = columns{16, 8, 9, 5, 13, 0}
+var containerColumns = columns{16, 12, 9, 5, 13, 0}
 
 func (p *page) overview(c canvas, used map[string]Use) []string {
 	lines := []string{c.paint(console.Bold, containerColumns.row(c, "  ", "CONTAINER", "STATUS", "HEALTH", "CPU", "MEMORY", "NOTE"))}
@@ -171,31 +171,19 @@ func printable(lanes []timeline.Lane) []timeline.Lane {
 
 func containerRow(c canvas, k api.Container, u *Use, selected bool) string {
 	cpu, memory, tight := useText(u, 0)
-	health := "-"
-	if k.Health != nil {
-		health = k.Health.Status
-	}
-	mark, ink := rowStyle(selected, tight || health == lifecycle.HealthUnhealthy.String() || k.ExitCode != nil && *k.ExitCode != 0)
-	return c.paint(ink, containerColumns.row(c, mark, k.Name, k.Status, health, cpu, memory, note(k)))
+	state, health := console.ContainerState(k)
+	mark, ink := rowStyle(selected, tight || health == "unhealthy" || k.ExitCode != nil && *k.ExitCode != 0)
+	return c.paint(ink, containerColumns.row(c, mark, k.Name, state, health, cpu, memory, note(k)))
 }
 
 // note returns what a container waits for, its restarts, and how it ended.
 func note(k api.Container) string {
 	var words []string
 	for _, d := range k.WaitingFor {
-		words = append(words, "needs "+d.ContainerName+" "+d.Condition)
-	}
-	if !k.RestartAt.IsZero() {
-		words = append(words, "restarts soon")
-	}
-	if k.Paused {
-		words = append(words, "paused")
-	}
-	if k.ExitCode != nil {
-		words = append(words, "exit code "+k.ExitCode.String())
+		words = append(words, "needs "+d.ContainerName+" "+strings.ToLower(d.Condition))
 	}
 	if k.RestartCount > 0 {
-		words = append(words, fmt.Sprintf("%d restarts", k.RestartCount))
+		words = append(words, number(k.RestartCount, "restart"))
 	}
 	if k.Reason != "" {
 		words = append(words, term.Line(k.Reason))

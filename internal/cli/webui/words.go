@@ -94,9 +94,6 @@ func newRow(t top.Task, host Host, samples []sample, now time.Time) row {
 		r.Status[0].Kind, r.Group = "idle", problems
 		r.Status = append(r.Status, chip{"bad", health})
 	case "checking":
-		if t.Status != lifecycle.StatusRunning.String() {
-			break // nothing is checked yet
-		}
 		r.Status = append(r.Status, chip{"busy", health})
 	}
 	for _, c := range t.Containers {
@@ -234,33 +231,27 @@ func linkTo(ip string, number uint16, host Host) string {
 
 // containerChips are the status and the health of a container.
 func containerChips(c api.Container) []chip {
-	var one chip
+	state, health := console.ContainerState(c)
+	kind := "idle"
 	switch {
-	case c.Status == lifecycle.StatusStopped.String() && c.ExitCode != nil && *c.ExitCode == 0:
-		one = chip{"idle", "exited (0)"}
-	case c.Status == lifecycle.StatusStopped.String() && c.ExitCode != nil:
-		one = chip{"bad", fmt.Sprintf("exited (%s)", c.ExitCode)}
-	case c.Status == lifecycle.StatusStopped.String():
-		one = chip{"idle", "stopped"}
-	case !c.RestartAt.IsZero():
-		one = chip{"bad", "restarting"}
-	case c.Paused:
-		one = chip{"warn", "paused"}
-	case c.Status == lifecycle.StatusRunning.String():
-		one = chip{"good", "running"}
-	default:
-		one = chip{"busy", "starting"}
+	case state == "running":
+		kind = "good"
+	case state == "paused":
+		kind = "warn"
+	case state == "starting":
+		kind = "busy"
+	case state == "restarting", c.ExitCode != nil && *c.ExitCode != 0:
+		kind = "bad"
 	}
-	chips := []chip{one}
-	if c.Health == nil || c.Status != lifecycle.StatusRunning.String() {
-		return chips
-	}
-	switch c.Health.Status {
-	case lifecycle.HealthHealthy.String():
-		return append(chips, chip{"good", "healthy"})
-	case lifecycle.HealthUnhealthy.String():
+	chips := []chip{{kind, state}}
+	switch health {
+	case "healthy":
+		return append(chips, chip{"good", health})
+	case "unhealthy":
 		chips[0].Kind = "idle"
-		return append(chips, chip{"bad", "unhealthy"})
+		return append(chips, chip{"bad", health})
+	case "checking":
+		return append(chips, chip{"busy", health})
 	}
-	return append(chips, chip{"busy", "checking"})
+	return chips
 }
