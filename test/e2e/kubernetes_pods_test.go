@@ -139,3 +139,61 @@ func pullSecrets(n *node) {
 	})
 	n.kubectl("delete", "pod/outsider", "pod/own", "pod/account")
 }
+
+// debug shows ephemeral containers: kubectl debug puts one into a Pod that runs, where it shares the network,
+// and the processes of the container that it targets. It can be attached to, and is not restarted.
+func debug(n *node, image string) {
+	shell, _ := n.push("shell:1", shellImage(n.t))
+	n.apply(fmt.Sprintf(`apiVersion: v1
+kind: Pod
+metadata: {name: patient}
+spec:
+  terminationGracePeriodSeconds: 2
+  containers:
+  - name: main
+    image: %s
+    args: [serve, "8080"]
+    readinessProbe: {httpGet: {path: /, port: 8080}, periodSeconds: 1}
+`, image), "apply", "-f", "-")
+	n.kubectl("wait", "--for=condition=Ready", "pod/patient", "--timeout=5m")
+	state := func(name, path string) string {
+		return n.kubectl("get", "pod/patient", "-o", fmt.Sprintf("jsonpath={.status.ephemeralContainerStatuses[?(@.name==%q)].state.%s}", name, path))
+	}
+	awaits := func(name, path, want string) {
+		n.t.Helper()
+		eventually(n.t, fmt.Sprintf("%s of %s to be %q", path, name, want), func() bool { return state(name, path) == want })
+	}
+
+	n.kubectl("debug", "patient", "--image", shell, "--container=once", "--target=main", "--env=WORD=hello", "--",
+		"sh", "-c", "echo $WORD; cat /proc/1/cmdline; echo; exit 3")
+	awaits("once", "terminated.exitCode", "3")
+	if got := n.kubectl("logs", "patient", "-c", "once"); !strings.HasPrefix(got, "hello\n") || !strings.Contains(got, "serve\x008080") {
+		n.t.Errorf("with --target=main it has written %q", got)
+	}
+	n.kubectl("debug", "patient", "--image", shell, "--container=stays", "-i", "--attach=false", "--", "sh")
+	eventually(n.t, "the container to run", func() bool { return state("stays", "running.startedAt") != "" })
+	if got := n.kubectl("exec", "patient", "-c", "stays", "--", "cat", "/proc/net/tcp", "/proc/net/tcp6"); !strings.Contains(got, ":1F90 ") {
+		n.t.Errorf("port 8080 of the Pod is not seen: %s", got)
+	}
+	n.kubectl("debug", "patient", "--image", shell, "--container=bad", "--", "/no/such/program")
+	awaits("bad", "terminated.reason", "StartError")
+	n.wantEvents("patient", "Created", "Started", "Failed")
+
+	n.kubelet.kill()
+	n.startKubelet()
+	n.kubectl("wait", "--for=condition=Ready", "pod/patient", "--timeout=5m")
+	at := onTerminalWith(n.box, func(cmd *exec.Cmd) {
+		kubectl := n.plane.Command(context.Background(), n.plane.Admin, "debug", "patient", "-it", "--image", shell, "--container=seen", "--", "sh")
+		cmd.Path, cmd.Args, cmd.Env = kubectl.Path, kubectl.Args, append(kubectl.Env, "TERM=xterm")
+	})
+	at.keysIn("echo I am $((6*7)).\n")
+	at.see("I am 42.")
+	at.keysIn("exit\n")
+	at.want(0)
+	awaits("seen", "terminated.exitCode", "0")
+	awaits("once", "terminated.exitCode", "3")
+	if got := n.kubectl("get", "pod/patient", "-o", "jsonpath={.status.phase} {.status.containerStatuses[0].restartCount}"); got != "Running 0" {
+		n.t.Errorf("the Pod is %s", got)
+	}
+	n.kubectl("delete", "pod/patient")
+}

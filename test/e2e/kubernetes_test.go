@@ -168,6 +168,7 @@ func TestKubernetes(t *testing.T) {
 	part(n, "Verbs", func() { n.verbs() })
 	part(n, "Talk", func() { talk(n, image) })
 	part(n, "Terminals", func() { terminals(n) })
+	part(n, "Debug", func() { debug(n, image) })
 	part(n, "Ports", func() { portsOfHost(n, image) })
 	part(n, "PullSecrets", func() { pullSecrets(n) })
 	part(n, "Drain", func() { drain(n) })

@@ -213,6 +213,10 @@ func (l *Logs) awaitRun(ctx context.Context, s lifecycle.State, i, n int) (begun
 		if err != nil {
 			return err
 		}
+		if i >= len(now.Containers) { // it runs beside those of the definition, once
+			begun = n == 1
+			return record.ErrSeen
+		}
 		c := now.Containers[i]
 		if begun = !c.StartedAt.IsZero() && c.Restarts+1 >= n; begun || c.Ended {
 			return record.ErrSeen

@@ -125,6 +125,8 @@ type Description struct {
 	// Env are NAME=VALUE. While the container runs, secrets are among them.
 	Env    []string
 	Labels map[string]string
+	// Stdin and TTY are those of ContainerSpec.
+	Stdin, TTY bool
 }
 
 // DescribeContainer returns the configuration of a container; zero if it does not exist.
@@ -138,7 +140,7 @@ func (c *Client) DescribeContainer(ctx context.Context, name string) (Descriptio
 	}
 	d := Description{ID: data.ID, Created: data.Created, Command: append([]string{data.Path}, data.Args...), Labels: labelsOf(data)}
 	if data.Config != nil {
-		d.Env = data.Config.Env
+		d.Env, d.Stdin, d.TTY = data.Config.Env, data.Config.OpenStdin, data.Config.Tty
 	}
 	return d, nil
 }

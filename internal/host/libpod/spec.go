@@ -114,6 +114,9 @@ type ContainerSpec struct {
 	// its own, or the pod's if the pod shares it. Podman's mode none is not available
 	// through its API (up to 5.4.2).
 	IPCHost bool `json:",omitzero"`
+	// PIDPath is the file of a PID namespace that the container joins, as /proc/1/ns/pid; "" for the pod's or
+	// one of its own. The namespace ends with its first process, and every process in it too.
+	PIDPath string `json:",omitzero"`
 	// Network is none for loopback only, host for the host's network with the container's
 	// own Hosts and DNS (those of a pod in the host's network have no effect), or "" for
 	// the pod's.
@@ -277,6 +280,9 @@ func security(s *specgen.SpecGenerator, c ContainerSpec, root bool) {
 func namespaces(s *specgen.SpecGenerator, c ContainerSpec, server semver.Version) (err error) {
 	if c.PIDHost {
 		s.PidNS.NSMode = specgen.Host
+	}
+	if c.PIDPath != "" {
+		s.PidNS.NSMode, s.PidNS.Value = specgen.Path, c.PIDPath
 	}
 	if c.IPCHost {
 		s.IpcNS.NSMode = specgen.Host

@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/kube/ephemeral"
 	"github.com/podtask/podtask/internal/kube/kubeserve"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -33,6 +34,7 @@ type attacher interface {
 	observe.ContainerReader
 	AttachContainer(ctx context.Context, name string, terminal, stdin bool) (*libpod.ExecStream, error)
 	ResizeContainer(ctx context.Context, name string, size libpod.Size) error
+	DescribeContainer(ctx context.Context, name string) (libpod.Description, error)
 }
 
 // New makes an Access to the tasks of a. The helper is a program with arguments that calls
@@ -61,21 +63,38 @@ func (a *Access) task(ref kubeserve.Ref) (found lifecycle.State, err error) {
 	return found, nil
 }
 
-// container is a container of a Pod.
-func (a *Access) container(ref kubeserve.Ref) (s lifecycle.State, i int, err error) {
+// container is a container of a Pod. An ephemeral one comes after those of the task.
+func (a *Access) container(ctx context.Context, ref kubeserve.Ref) (s lifecycle.State, i int, err error) {
 	if s, err = a.task(ref); err != nil {
 		return s, 0, err
 	}
-	i, ok := s.Task.Index(ref.Container)
-	if !ok {
+	if i, ok := s.Task.Index(ref.Container); ok {
+		return s, i, nil
+	}
+	podman, err := a.podman(ctx)
+	if err != nil {
+		return s, 0, err
+	}
+	name := ephemeral.ContainerName(s, ref.Container)
+	seen, err := podman.InspectContainer(ctx, name)
+	if err != nil {
+		return s, 0, err
+	}
+	if seen.Status == libpod.Absent || seen.TaskID != s.ID {
 		return s, 0, fmt.Errorf("container %s is not valid for pod %s: %w", ref.Container, ref.Pod, kubeserve.ErrRefused)
 	}
+	described, err := podman.DescribeContainer(ctx, name)
+	if err != nil {
+		return s, 0, err
+	}
+	s, i = ephemeral.With(s, taskdef.Container{Name: ref.Container, Interactive: described.Stdin, PseudoTerminal: described.TTY}, 0)
+	s.Containers[i] = lifecycle.Container{ID: seen.ID, StartedAt: seen.StartedAt, FinishedAt: seen.FinishedAt}
 	return s, i, nil
 }
 
 // Logs implements kubeserve.Pods.
 func (a *Access) Logs(ctx context.Context, ref kubeserve.Ref, q kubeserve.LogQuery, fn func(kubeserve.Line) error) error {
-	s, i, err := a.container(ref)
+	s, i, err := a.container(ctx, ref)
 	if err != nil {
 		return err
 	}

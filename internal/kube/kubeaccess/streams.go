@@ -22,7 +22,7 @@ const (
 
 // Exec implements kubeserve.Pods.
 func (a *Access) Exec(ctx context.Context, ref kubeserve.Ref, command []string, s kubeserve.Streams) (code int, err error) {
-	st, i, err := a.container(ref)
+	st, i, err := a.container(ctx, ref)
 	if err != nil {
 		return 0, err
 	}
@@ -64,7 +64,7 @@ func cannotRun(s kubeserve.Streams, command []string, err error) (code int, _ er
 
 // Attach implements kubeserve.Pods.
 func (a *Access) Attach(ctx context.Context, ref kubeserve.Ref, s kubeserve.Streams) error {
-	st, i, err := a.container(ref)
+	st, i, err := a.container(ctx, ref)
 	if err != nil {
 		return err
 	}

@@ -235,13 +235,9 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	access, err := o.access()
+	access, client, err := o.access()
 	if err != nil {
 		return c, errors.Join(append(errs, err)...)
-	}
-	client, err := kubernetes.NewForConfig(access)
-	if err != nil {
-		errs = append(errs, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err))
 	}
 	server, err := serverOf(cmp.Or(o.server, access.Host))
 	if err != nil {
@@ -259,10 +255,13 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if err != nil {
 		return c, err
 	}
+	if c.Ephemerals, err = o.ephemerals(pods); err != nil {
+		return c, err
+	}
 	agent, often := kubenode.NewSocket(socket), kubenode.DefaultPace
 	often.Refresh = o.work.sync
 	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: often, Server: server, Dir: dir, Serve: serve, Thresholds: checked.thresholds, Sysctls: checked.sysctls, Use: pods.use,
-		Access: access, NoLimits: func() string { return kubenode.NoLimits(o.getenv) },
+		Ephemerals: c.Ephemerals, Access: access, NoLimits: func() string { return kubenode.NoLimits(o.getenv) },
 		Shutdown: kubenode.Shutdown{Begun: pods.shuttingDown, Limit: o.work.shutdown}}, errors.Join(errs...)
 }
 
@@ -276,19 +275,23 @@ func (o *options) podFiles(node string) (string, error) {
 	return filepath.Join(runtimeDir, "kubelet", node, "pods"), nil
 }
 
-// access reads the kubeconfig. JSON is larger than protobuf, which the client speaks.
-func (o *options) access() (*rest.Config, error) {
+// access reads the kubeconfig, and returns a client. JSON is larger than protobuf, which the client speaks.
+func (o *options) access() (*rest.Config, *kubernetes.Clientset, error) {
 	if o.kubeconfig == "" {
-		return nil, errors.New("--kubeconfig is missing: give the file with the node's credentials")
+		return nil, nil, errors.New("--kubeconfig is missing: give the file with the node's credentials")
 	}
 	c, err := clientcmd.BuildConfigFromFlags("", o.kubeconfig)
 	if err != nil {
-		return nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
+		return nil, nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
 	}
 	c.UserAgent = "podtask-kubelet/" + o.version
 	c.QPS, c.Burst = 50, 100 // as the kubelet
 	c.AcceptContentTypes, c.ContentType = "application/vnd.kubernetes.protobuf,application/json", "application/vnd.kubernetes.protobuf"
-	return c, nil
+	client, err := kubernetes.NewForConfig(c)
+	if err != nil {
+		return nil, nil, fmt.Errorf("--kubeconfig %s: %w", o.kubeconfig, err)
+	}
+	return c, client, nil
 }
 
 // serverOf returns the host and the port of a URL.

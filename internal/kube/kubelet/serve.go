@@ -17,7 +17,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/kube/ephemeral"
 	"github.com/podtask/podtask/internal/kube/kubeaccess"
 	"github.com/podtask/podtask/internal/kube/kubenode"
 	"github.com/podtask/podtask/internal/kube/kubeserve"
@@ -116,6 +119,20 @@ func (o *options) podAccess(log *slog.Logger) *podAccess {
 func (p *podAccess) shuttingDown(ctx context.Context) bool {
 	a, err := p.open()
 	return err == nil && a.User.ShuttingDown(ctx)
+}
+
+// ephemerals returns what runs ephemeral containers. Their definitions are read with the settings of this
+// host, as the agent reads those of Pods.
+func (o *options) ephemerals(p *podAccess) (*ephemeral.Containers, error) {
+	settings, err := config.Load(config.Source{Getenv: o.getenv})
+	if err != nil {
+		return nil, err
+	}
+	a, err := p.open()
+	if err != nil {
+		return nil, err
+	}
+	return ephemeral.New(a, p.stateDir, define.Reader{Settings: settings}), nil
 }
 
 // use returns the memory that Pods use.

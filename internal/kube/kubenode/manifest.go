@@ -103,6 +103,7 @@ func named(pod *corev1.Pod, name string) metav1.ObjectMeta {
 func (m manifests) adapted(pod *corev1.Pod) *corev1.Pod {
 	p := pod.DeepCopy()
 	p.TypeMeta, p.Status, p.ManagedFields = typeOf("Pod"), corev1.PodStatus{}, nil
+	p.Spec.EphemeralContainers = nil // runEphemerals starts them beside the task
 	if p.Annotations == nil {
 		p.Annotations = make(map[string]string)
 	}

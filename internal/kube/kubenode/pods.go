@@ -51,6 +51,8 @@ type PodsConfig struct {
 	Members *Members
 	// Sysctls are the unsafe sysctls that Pods may set, and patterns of them.
 	Sysctls []string
+	// Ephemerals runs ephemeral containers; nil: they are refused with an event.
+	Ephemerals EphemeralContainers
 }
 
 // Pods are the Pods of a node: the provider of Virtual Kubelet. Its methods are called

@@ -86,7 +86,7 @@ func (w *podWorker) see(pod *corev1.Pod) {
 	w.notify()
 	var ignored []ignoredUpdate
 	if w.task != "" {
-		ignored = w.updates.ignored(pod)
+		ignored = w.updates.ignored(pod, w.pods.Ephemerals != nil)
 	}
 	w.mu.Unlock()
 	for _, u := range ignored {
@@ -142,6 +142,7 @@ func (w *podWorker) setTask(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.task = id
+	w.notify()
 }
 
 // release asks for the end of the Pod, within seconds; nil for the Pod's own grace period.
@@ -169,6 +170,7 @@ func (w *podWorker) run(ctx context.Context) {
 	w.pods.wg.Go(func() { w.report.run(reporting) })
 	w.pods.wg.Go(func() { w.refreshVolumes(w.ctx) })
 	w.pods.wg.Go(func() { w.enforceDeadline(w.ctx) })
+	w.pods.wg.Go(func() { w.runEphemerals(w.ctx) })
 	w.runTask(ctx)
 	<-w.ctx.Done()
 	if ctx.Err() != nil {
@@ -330,6 +332,7 @@ func (w *podWorker) setCreated(id string, pod *corev1.Pod) {
 	defer w.mu.Unlock()
 	w.task = id
 	w.updates.created(pod)
+	w.notify()
 }
 
 // made finds the task of a request whose answer was lost.

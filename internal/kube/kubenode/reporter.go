@@ -38,6 +38,8 @@ type reporter struct {
 	idle       chan struct{} // closed when the server has what is wanted
 	// restarts are those of the containers of earlier tasks of the Pod, by name.
 	restarts map[string]int32
+	// ephemeral are the statuses of ephemeral containers, by name.
+	ephemeral map[string]corev1.ContainerStatus
 }
 
 func newReporter(p *Pods, pod *corev1.Pod) *reporter {
@@ -87,6 +89,51 @@ func (r *reporter) set(s corev1.PodStatus) {
 	}
 	r.want = &s
 	r.wake()
+}
+
+// setEphemeral says what the status of an ephemeral container is.
+func (r *reporter) setEphemeral(s corev1.ContainerStatus) {
+	if text, err := json.Marshal(s); err == nil {
+		s = corev1.ContainerStatus{}
+		_ = json.Unmarshal(text, &s) // what was marshaled is valid JSON
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.ephemeral == nil {
+		r.ephemeral = make(map[string]corev1.ContainerStatus)
+	}
+	r.ephemeral[s.Name] = s
+	if r.want == nil {
+		return // it is written with the first status of the Pod
+	}
+	again := *r.want // another pointer: it is to be written
+	r.want = &again
+	r.wake()
+}
+
+// ephemeralStatuses are the statuses of ephemeral containers in the order of the Pod: those that are known,
+// else those that an earlier process has written.
+func ephemeralStatuses(server *corev1.Pod, known map[string]corev1.ContainerStatus) (out []corev1.ContainerStatus) {
+	for _, c := range server.Spec.EphemeralContainers {
+		s, ok := known[c.Name]
+		if !ok {
+			s, ok = writtenStatus(server, c.Name)
+		}
+		if ok {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+// writtenStatus is the status of an ephemeral container that the API server has.
+func writtenStatus(server *corev1.Pod, name string) (corev1.ContainerStatus, bool) {
+	for _, s := range server.Status.EphemeralContainerStatuses {
+		if s.Name == name {
+			return s, true
+		}
+	}
+	return corev1.ContainerStatus{}, false
 }
 
 // restart counts the restart of the containers that ran: another task takes the place of this
@@ -143,17 +190,21 @@ func (r *reporter) run(ctx context.Context) {
 }
 
 // push makes the server's status that which is wanted; false to try again. A Pod that has
-// ended for the server stays so.
+// ended for the server stays so; its ephemeral containers may end later.
 func (r *reporter) push(ctx context.Context) bool {
 	r.mu.Lock()
-	server, want := r.server, r.want
+	server, want, beside := r.server, r.want, maps.Clone(r.ephemeral)
 	same := r.of == want && r.written != nil && server != nil && r.generation == server.Generation && equality.Semantic.DeepEqual(*r.written, server.Status)
-	idle := want == nil || server == nil || r.gone || same || ended(server.Status.Phase)
+	idle := want == nil || server == nil || r.gone || same
 	r.mu.Unlock()
 	if idle {
 		return r.done(server, want)
 	}
 	status := merged(server, *want, r.pods.Address)
+	if ended(server.Status.Phase) {
+		status = *server.Status.DeepCopy()
+	}
+	status.EphemeralContainerStatuses = ephemeralStatuses(server, beside)
 	if equality.Semantic.DeepEqual(status, server.Status) {
 		return r.done(server, want)
 	}

@@ -45,6 +45,8 @@ type Config struct {
 	Access *rest.Config
 	// Sysctls are the unsafe sysctls that Pods may set, and patterns of them.
 	Sysctls []string
+	// Ephemerals runs ephemeral containers; nil: they are refused with an event.
+	Ephemerals EphemeralContainers
 	// NoLimits returns why limits of Pods cannot be applied on this host, with the fix; empty if they can.
 	NoLimits func() string
 	// Shutdown is how the Pods end with their host.
@@ -89,7 +91,7 @@ func Run(asked context.Context, c Config) error {
 	pods := NewPods(ctx, PodsConfig{
 		Node: c.Identity.Name, Client: c.Client, Agent: c.Agent, Events: events, Log: c.Log, Pace: c.Pace,
 		Room: n.room, Pressures: n.pressures, Current: informer.current, Address: addressOf(c.Identity), Server: c.Server, Dir: c.Dir,
-		Services: linked.of, Members: members, Sysctls: c.Sysctls,
+		Services: linked.of, Members: members, Sysctls: c.Sysctls, Ephemerals: c.Ephemerals,
 	})
 	defer pods.Wait()
 	defer cancel(nil) // before the wait

@@ -16,8 +16,8 @@ import (
 )
 
 // updates are the changes of a Pod that cannot reach the containers of its task. Kubernetes lets
-// users change little of a Pod: activeDeadlineSeconds, which enforceDeadline honors; images and
-// ephemeral containers, which users are told about here; and tolerations.
+// users change little of a Pod: activeDeadlineSeconds, which enforceDeadline honors; ephemeral containers, which
+// runEphemerals starts; images, which users are told about here; and tolerations.
 type updates struct {
 	images map[string]string // of the task's containers, by their names
 	// reported has the images and the ephemeral containers that users were told about.
@@ -46,8 +46,9 @@ func imagesOf(pod *corev1.Pod) map[string]string {
 	return out
 }
 
-// ignored returns the changes that users were not told about yet.
-func (u *updates) ignored(pod *corev1.Pod) (out []ignoredUpdate) {
+// ignored returns the changes that users were not told about yet. Ephemeral containers are among them if
+// there is nothing that runs them.
+func (u *updates) ignored(pod *corev1.Pod, ephemerals bool) (out []ignoredUpdate) {
 	now := imagesOf(pod)
 	for _, name := range slices.Sorted(maps.Keys(now)) {
 		if u.images[name] != now[name] && u.reported[name] != now[name] {
@@ -56,6 +57,9 @@ func (u *updates) ignored(pod *corev1.Pod) (out []ignoredUpdate) {
 		}
 	}
 	maps.Copy(u.reported, now)
+	if ephemerals {
+		return out
+	}
 	for _, c := range pod.Spec.EphemeralContainers {
 		if _, known := u.reported[c.Name]; !known {
 			u.reported[c.Name] = c.Image

@@ -70,9 +70,10 @@ var direction = []rule{
 	{pkg: "internal/unit/", may: []string{"pkg/", "internal/cli/console", "internal/connect", "internal/engine/"}},
 
 	// Kubernetes.
+	{pkg: "internal/kube/ephemeral", may: []string{"pkg/", "internal/define", "internal/engine/", "internal/host/"}},
 	{pkg: "internal/kube/kubefiles"},
 	{pkg: "internal/kube/kubeserve", may: []string{"pkg/api/connlimit"}},
-	{pkg: "internal/kube/kubelet", may: []string{"internal/netnshelper", "internal/config", "internal/engine/", "internal/kube/", "internal/state/"}},
+	{pkg: "internal/kube/kubelet", may: []string{"internal/netnshelper", "internal/config", "internal/define", "internal/engine/", "internal/kube/", "internal/state/"}},
 	{pkg: "internal/kube/", may: []string{"pkg/", "internal/engine/", "internal/host/"}},
 
 	// The command line, and the programs.
