@@ -20,6 +20,9 @@ type Options struct {
 	Quota Quota `json:"quota,omitzero"`
 	// Remove: the owner removes the task as soon as it has stopped (run -d --rm).
 	Remove bool `json:"remove,omitempty"`
+	// Temporary: the task lives no longer than the process that created it. Whoever owns it next
+	// kills and removes it.
+	Temporary bool `json:"temporary,omitempty"`
 	// Unit is the systemd service whose main process owns the task; empty for none.
 	Unit string `json:"unit,omitempty"`
 	// AutoUpdate is registry for a service that is to follow its tags; empty for none.

@@ -200,3 +200,62 @@ tests:
 		t.Errorf("left: %s", left)
 	}
 }
+
+// A test that is killed leaves a task that the next command, or the agent, kills and removes; the check of what is left is
+// newBox's.
+func TestTestsThatAreKilledLeaveNothing(t *testing.T) {
+	t.Parallel()
+	for _, with := range []string{"the next test", "the agent", "a kept task"} {
+		t.Run(with, func(t *testing.T) {
+			t.Parallel()
+			b := newBox(t)
+			waits := b.tested(`
+definition: DEFINITION
+vars: {GREETING: hi}
+leaveOut: [agent]
+tests:
+- name: waits
+  expect:
+  - log: {contains: nothing of the kind}
+    within: 10m
+  timeout: 10m
+- name: passes
+  expect:
+  - healthy: app
+`)
+			if with == "the agent" {
+				b.agent()
+			}
+			args := []string{"test", "--run", "waits", waits}
+			if with == "a kept task" {
+				args = append(args, "--keep")
+			}
+			run := b.start(args...)
+			var name string
+			eventually(t, "the task runs", func() bool {
+				name = strings.TrimSpace(b.podtask("ps", "--filter", "status=running", "--format", "{{.Name}}").out)
+				return name != ""
+			})
+			run.kill()
+			switch with {
+			case "the agent":
+				eventually(t, "the agent has removed it", func() bool { return b.podtask("ps", "-aq").out == "" })
+				return
+			case "a kept task":
+				b.want(0, "test", "--run", "passes", waits)
+				if left := b.want(0, "ps", "-a", "--format", "{{.Name}}").out; strings.TrimSpace(left) != name {
+					t.Errorf("left: %q", left)
+				}
+				b.want(0, "rm", "-f", name)
+				return
+			}
+			r := b.want(0, "test", "--run", "passes", waits)
+			if !strings.Contains(r.err, "removed task "+name+" of a test that was killed") {
+				t.Errorf("it said\n%s%s", r.out, r.err)
+			}
+			if left := b.want(0, "ps", "-aq").out; left != "" {
+				t.Errorf("left: %s", left)
+			}
+		})
+	}
+}

@@ -142,6 +142,8 @@ func (r *runner) drive(ctx context.Context, task taskdef.Task, name string, opti
 	if err := r.engine.Preflight.Check(ctx, task, options); err != nil {
 		return nil, err
 	}
+	// A task that is to be kept outlives this process.
+	options.Temporary = !r.keep
 	o, err := r.engine.Creator.CreateOwned(ctx, task, name, options)
 	if err != nil {
 		return nil, err

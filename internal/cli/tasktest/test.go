@@ -23,6 +23,7 @@ import (
 	"github.com/podtask/podtask/internal/define/strictdoc"
 	"github.com/podtask/podtask/internal/define/testfile"
 	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 	"github.com/urfave/cli/v2"
@@ -124,7 +125,36 @@ func (o testOptions) Run(ctx context.Context, c *cli.Context) error {
 	}
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, unix.SIGTERM, unix.SIGHUP)
 	defer stop()
+	o.removeAbandoned(ctx)
 	return o.runAll(ctx, c, jobs)
+}
+
+// removeAbandoned removes what tests left that were killed. It returns when that is gone, or with a word about each
+// task that stays. It has three minutes at most.
+func (o testOptions) removeAbandoned(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, cleanUpLimit)
+	defer cancel()
+	all, _ := o.engine.Tasks.States() // commands that list tasks report unreadable records
+	var mu sync.Mutex                 // for the output
+	var g errgroup.Group
+	g.SetLimit(defaultJobs)
+	for _, s := range all {
+		if _, owned := o.engine.Tasks.Holder(s.ID); owned || !s.Options.Temporary {
+			continue
+		}
+		g.Go(func() error {
+			err := o.owners.Remove(ctx, s.ID, by, true, func(api.Task) {})
+			mu.Lock()
+			defer mu.Unlock()
+			if err != nil {
+				fmt.Fprintf(o.errOut, "podtask: task %s of a test that was killed is not removed: %v; `podtask rm -f %[1]s` tries again\n", s.DisplayName(), err)
+			} else {
+				fmt.Fprintf(o.errOut, "podtask: removed task %s of a test that was killed\n", s.DisplayName())
+			}
+			return nil
+		})
+	}
+	_ = g.Wait() // what fails is in the output
 }
 
 // findFiles returns the test files that the arguments name.

@@ -34,8 +34,8 @@ const (
 )
 
 // Remove removes tasks that stopped longer ago than keep (ECS agent: 3 h), those of
-// run --rm without a foreground process, and what is left of interrupted removals. A task
-// that has an owner is left to its owner. Until then its logs and exit codes can be read.
+// run --rm without a foreground process, temporary tasks whose process was killed, and what is left of interrupted
+// removals. A task that has an owner is left to its owner. Until then its logs and exit codes can be read.
 //
 // No agent is needed: each command calls it before it exits. So it is limited by ctx and a
 // number of tasks, and works at most once a minute for all processes. What cannot be
@@ -96,8 +96,8 @@ func (c *Expired) overdue(now time.Time, keep time.Duration) []lifecycle.State {
 
 func (c *Expired) expired(s lifecycle.State, now time.Time, keep time.Duration) bool {
 	switch {
-	case s.Goal == lifecycle.Gone:
-		return true // its removal was interrupted
+	case s.Goal == lifecycle.Gone, s.Options.Temporary:
+		return true // its removal was interrupted, or the process that created it was killed
 	case s.Options.Remove && c.Tasks.InForeground(s.ID):
 		return false // run --rm may still be reading its logs
 	case s.Options.Remove:

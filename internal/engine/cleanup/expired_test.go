@@ -137,3 +137,36 @@ func TestCleanUpLooksOnceAMinute(t *testing.T) {
 		t.Errorf("left after the clock was set back: %s", left)
 	}
 }
+
+// A temporary task whose process was killed is removed though it runs, by whoever looks first; one that has an owner is not.
+func TestCleanUpRemovesTemporaryTasks(t *testing.T) {
+	t.Parallel()
+	host := enginehost.New(t)
+	e, other := host.Open(), host.Open()
+	options := enginehost.Unlimited
+	options.Temporary = true
+	o, err := e.Creator.CreateOwned(t.Context(), host.Task(nil, enginehost.Fields{"name": "app", "command": "serve"}), "", options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, kill := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- o.Run(ctx) }()
+	host.Await(e, o.ID(), enginehost.IsRunning)
+	removeExpired(t, other, 0)
+	if s, err := e.Tasks.Get(o.ID()); err != nil || !enginehost.IsRunning(s) {
+		t.Fatalf("it has an owner: %v", err)
+	}
+	kill()
+	<-ended
+	if err := o.Close(); err != nil {
+		t.Fatal(err)
+	}
+	removeExpired(t, other, 2*time.Minute)
+	if left := host.Podman.Left(o.ID()); len(left) > 0 {
+		t.Errorf("left: %s", left)
+	}
+	if _, err := e.Tasks.Get(o.ID()); err == nil {
+		t.Error("its record is left")
+	}
+}

@@ -86,7 +86,7 @@ func (f *Fleet) seen(id string) {
 	s, err := record.Decode(data)
 	switch {
 	case err != nil:
-	case s.Settled():
+	case s.Settled() && !s.Options.Temporary:
 		f.deliver(s)
 	default:
 		f.claim(id)
@@ -199,7 +199,7 @@ func (f *Fleet) run(id string, c *claim, events []lifecycle.Event) error {
 		if err != nil {
 			return err
 		}
-		if o.State().Settled() && len(events) == 0 {
+		if s := o.State(); s.Settled() && !s.Options.Temporary && len(events) == 0 {
 			return o.Close()
 		}
 		for _, ev := range events {

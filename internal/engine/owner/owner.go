@@ -75,7 +75,8 @@ func (o *Owners) OwnWait(ctx context.Context, id string) (*Owner, error) {
 	return o.load(id, lock)
 }
 
-// load reads the record of a task that is locked. If that fails it releases the lock.
+// load reads the record of a task that is locked. If that fails it releases the lock. A temporary task has lost the
+// process that created it, so its new owner is asked to remove it.
 func (o *Owners) load(id string, lock *state.Lock) (*Owner, error) {
 	data, err := o.Tasks.Store.Get(id)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -91,7 +92,11 @@ func (o *Owners) load(id string, lock *state.Lock) (*Owner, error) {
 		lock.Unlock()
 		return nil, fmt.Errorf("task %s: %w", id, err)
 	}
-	return o.New(lock, s), nil
+	own := o.New(lock, s)
+	if s.Options.Temporary {
+		own.Send(lifecycle.RemoveRequested{By: "the end of the process that created it", Force: true})
+	}
+	return own, nil
 }
 
 // New returns the owner of a task whose lock is held and whose record holds s.
