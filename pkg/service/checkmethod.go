@@ -26,7 +26,7 @@ const (
 // hookStages are those that have hooks.
 var hookStages = []Stage{Reconcile, PreScaleUp, PostScaleUp, TestShift, PostTestShift, PreProduction, Production, PostProduction}
 
-var hookName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]{0,127}$`)
+var hookName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
 
 // checkMethod returns what is wrong with how a service is deployed.
 func checkMethod(c Config) (errs []error) {
@@ -107,7 +107,7 @@ func checkHooks(hooks []Hook, refuse func(string, ...any)) {
 		if h.Target.Kind == HookPause {
 			pauses++
 		}
-		if !hookName.MatchString(h.Name) {
+		if len(h.Name) > 128 || !hookName.MatchString(h.Name) {
 			refuse("the name of the hook %q is not one of 1 to 128 letters, digits, dots, dashes and underscores", h.Name)
 		}
 		if slices.ContainsFunc(hooks[:i], func(o Hook) bool { return o.Name == h.Name }) {

@@ -91,11 +91,12 @@ const DefaultNamespace = "default"
 // Bounds of names.
 const (
 	maxName    = 253
+	maxPart    = 63
 	maxOffered = 50
 )
 
 // namePart is a part of a name between dots. Host names have no underscore, but ECS' names may.
-var namePart = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]{0,61}[a-z0-9])?$`)
+var namePart = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$`)
 
 // CheckNamespace returns what is wrong with the name of a namespace; nil for a good one.
 func CheckNamespace(name string) error {
@@ -112,7 +113,7 @@ func checkName(name string) error {
 		return fmt.Errorf("the name %s is that of the task itself: choose another one", name)
 	case strings.HasSuffix(name, ".containers.internal") || strings.HasSuffix(name, ".docker.internal"):
 		return fmt.Errorf("the name %s belongs to Podman: choose another one", name)
-	case len(name) > maxName || slices.ContainsFunc(strings.Split(name, "."), func(p string) bool { return !namePart.MatchString(p) }):
+	case len(name) > maxName || slices.ContainsFunc(strings.Split(name, "."), func(p string) bool { return len(p) > maxPart || !namePart.MatchString(p) }):
 		return fmt.Errorf("%q is not a host name: lower-case letters, digits and dashes, in parts of up to 63 with dots between them", name)
 	case isAddress(name):
 		return fmt.Errorf("the name %s is an address: give it a letter", name)

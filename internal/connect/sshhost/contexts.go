@@ -32,7 +32,10 @@ type Contexts struct {
 	path string
 }
 
-var contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
+var contextPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+
+// contextName reports whether a context may have the name.
+func contextName(name string) bool { return len(name) <= 63 && contextPattern.MatchString(name) }
 
 const maxContexts = 1 << 20 // bytes
 
@@ -78,7 +81,7 @@ func (c *Contexts) parse(text []byte) error {
 	}
 	var errs []error
 	for i, ctx := range c.Contexts {
-		if !contextName.MatchString(ctx.Name) || ctx.Name == Local {
+		if !contextName(ctx.Name) || ctx.Name == Local {
 			errs = append(errs, fmt.Errorf("contexts[%d].name: %q is no name of a context", i, ctx.Name))
 		}
 		if _, err := ParseHost(ctx.Host); err != nil {
@@ -116,7 +119,7 @@ func (c *Contexts) Add(name, host string, replace bool) error {
 	switch {
 	case name == Local:
 		return fmt.Errorf("%q is this machine: choose another name", name)
-	case !contextName.MatchString(name):
+	case !contextName(name):
 		return fmt.Errorf("%q is no name of a context: it has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
 	}
 	h, err := ParseHost(host)
@@ -173,7 +176,7 @@ func (c *Contexts) Find(word string) (Host, error) {
 	switch {
 	case word == Local:
 		return Host{}, nil
-	case strings.ContainsAny(word, ":/,") || !contextName.MatchString(word):
+	case strings.ContainsAny(word, ":/,") || !contextName(word):
 		return ParseHost(word)
 	}
 	i := c.index(word)

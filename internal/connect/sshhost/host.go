@@ -20,8 +20,15 @@ type Host struct {
 // What a destination may contain: ssh, and what its configuration runs with %h and %r, must never
 // take a part of it for an option or for a command of a shell.
 var (
-	hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]{0,252}[A-Za-z0-9._])?$`)
-	userName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._@+-]{0,62}[A-Za-z0-9._@+$])?$`)
+	hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9._])?$`)
+	userName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._@+-]*[A-Za-z0-9._@+$])?$`)
+)
+
+// Bounds of a host in bytes. They are not in the patterns, because a counted repetition makes a pattern large, and
+// every command compiles it.
+const (
+	maxHostName = 254
+	maxUserName = 64
 )
 
 // errForm ends errors about the form of a host.
@@ -53,10 +60,10 @@ func ParseHost(text string) (Host, error) {
 		return fail("options are those of ssh_config; a URL has none")
 	}
 	h := Host{User: u.User.Username(), Name: u.Hostname()}
-	if _, err := netAddress(h.Name); err != nil && !hostName.MatchString(h.Name) {
+	if _, err := netAddress(h.Name); err != nil && (len(h.Name) > maxHostName || !hostName.MatchString(h.Name)) {
 		return fail("the name of a host has letters, digits, dots, dashes and underscores, and begins with none of . and -")
 	}
-	if h.User != "" && !userName.MatchString(h.User) {
+	if h.User != "" && (len(h.User) > maxUserName || !userName.MatchString(h.User)) {
 		return fail("the user has a character that no name of a user has, or begins with a dash")
 	}
 	if p := u.Port(); p != "" {

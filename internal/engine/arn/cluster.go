@@ -1,6 +1,9 @@
 package arn
 
-import "regexp"
+import (
+	"regexp"
+	"sync"
+)
 
 // Tags of a task that came from an ECS cluster, whose ARN is then ECS's.
 const (
@@ -9,12 +12,19 @@ const (
 	TagRevision = "ecs.revision"
 )
 
-var taskOfECS = regexp.MustCompile(`^arn:aws[a-z-]*:ecs:[a-z0-9-]+:[0-9]{12}:task/([a-zA-Z0-9_-]{1,255})/[a-zA-Z0-9-]{1,64}$`)
+// taskOfECS is compiled when it is used first: few programs need it, and it is large.
+var taskOfECS = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile(`^arn:aws[a-z-]*:ecs:[a-z0-9-]+:[0-9]{12}:task/([a-zA-Z0-9_-]{1,255})/[a-zA-Z0-9-]{1,64}$`)
+})
 
 // OfECS returns the ARN and the cluster of a task that came from ECS, from its tags; ok is false for
 // others.
 func OfECS(tags map[string]string) (task, cluster string, ok bool) {
-	m := taskOfECS.FindStringSubmatch(tags[TagTask])
+	tag, found := tags[TagTask]
+	if !found {
+		return "", "", false
+	}
+	m := taskOfECS().FindStringSubmatch(tag)
 	if m == nil {
 		return "", "", false
 	}

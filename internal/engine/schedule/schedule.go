@@ -87,11 +87,11 @@ type Run struct {
 	ExitCode *int      `json:"exitCode,omitempty"`
 }
 
-var validName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,99}$`)
+var validName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // CheckName returns an error for a name that no schedule can have.
 func CheckName(name string) error {
-	if !validName.MatchString(name) {
+	if len(name) > 100 || !validName.MatchString(name) {
 		return fmt.Errorf("a schedule's name has up to 100 letters, digits, dots, dashes and underscores, and begins with a letter or a digit: not %q", name)
 	}
 	return nil
