@@ -21,8 +21,8 @@ import (
 //go:embed page.md
 var introduction string
 
-// page measures everything and prints docs/speed.md.
-func page(ctx context.Context, share string, rounds, tasks int) error {
+// page measures everything and prints docs/speed.md, or measures the parts of which only names some, and prints their rows.
+func page(ctx context.Context, share string, rounds, tasks int, only []string) error {
 	l, err := newLab(ctx, share, 1, 3, 10)
 	if err != nil {
 		return err
@@ -35,19 +35,36 @@ func page(ctx context.Context, share string, rounds, tasks int) error {
 	defer stopService()
 	defer l.clean()
 	l.await(socket)
-	l.starts(rounds, "no agent", map[int]float64{1: 0.95, 3: 0.75, 10: 0.65}, 1.35)
-	l.compose(rounds)
-	l.once(rounds)
-	l.services(rounds)
+	part := func(name string, measure func()) {
+		if l.err == nil && (len(only) == 0 || slices.Contains(only, name)) {
+			measure()
+		}
+	}
+	part("starts", func() { l.starts(rounds, "no agent", map[int]float64{1: 0.95, 3: 0.75, 10: 0.65}, 1.35) })
+	part("removals", func() { l.removals(rounds, "no agent", 1, 3, 10) })
+	part("commands", func() { l.commands(rounds, "no agent") })
+	part("compose", func() { l.compose(rounds) })
+	part("first", func() { l.firstRuns(min(rounds, 5), 1, 3, 10) })
+	part("once", func() { l.once(rounds) })
+	part("services", func() { l.services(rounds) })
 	agent, stopAgent := l.background(filepath.Join(share, "podtask"), "agent")
 	defer stopAgent()
 	l.await(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "podtask/podtask.sock"))
-	l.starts(rounds, "agent", map[int]float64{1: 0.85, 3: 0.65, 10: 0.55}, 1.15)
-	l.many()
-	l.resting(agent, tasks, stopService)
-	l.exits()
+	part("starts", func() { l.starts(rounds, "agent", map[int]float64{1: 0.85, 3: 0.65, 10: 0.55}, 1.15) })
+	part("removals", func() { l.removals(rounds, "agent", 1, 3, 10) })
+	part("commands", func() { l.commands(rounds, "agent") })
+	part("many", func() { l.many(min(rounds, 5)) })
+	part("resting", func() {
+		l.resting(agent, tasks, stopService)
+		l.exits()
+		l.commands(rounds, fmt.Sprintf("agent with %d tasks", tasks))
+	})
 	if l.err != nil {
 		return l.err
+	}
+	if len(only) > 0 {
+		fmt.Printf("%sload at the end %s.\n\n%s", notes, load(), table(l.rows))
+		return nil
 	}
 	fmt.Printf("%s\n%sload at the end %s.\n\n%s", introduction, notes, load(), table(l.rows))
 	if found := above(l.rows); len(found) > 0 && os.Getenv("BENCH_STRICT") == "1" {
@@ -171,13 +188,16 @@ func (l *lab) services(rounds int) {
 	})
 }
 
-func (l *lab) many() {
+// many measures 200 short tasks, four at a time. A pair takes about a minute, so none is left out.
+func (l *lab) many(rounds int) {
 	shell := func(command string) sample {
-		return l.run("sh", "-c", "seq 40 | xargs -P 4 -I{} "+command, "sh", image, filepath.Join(l.share, "podtask"), l.path("short.json"))
+		return l.run("sh", "-c", "seq 200 | xargs -P 4 -I{} "+command, "sh", image, filepath.Join(l.share, "podtask"), l.path("short.json"))
 	}
-	theirs := shell(`podman run --rm --pull never "$1" exit 0`)
-	ours := shell(`"$2" run --rm --pull never --limits off "$3"`)
-	l.pair("40 short tasks, 4 at a time, agent / podman run --rm", 1.2, ours.time, theirs.time)
+	for range rounds {
+		theirs := shell(`podman run --rm --pull never "$1" exit 0`)
+		ours := shell(`"$2" run --rm --pull never --limits off "$3"`)
+		l.pair("200 short tasks, 4 at a time, agent / podman run --rm", 1.1, ours.time, theirs.time)
+	}
 }
 
 // resting measures an agent whose tasks run and change nothing.
