@@ -328,10 +328,9 @@ func (f Finding) Print(stderr io.Writer) {
 func (f Finding) Runnable(stderr io.Writer) bool {
 	f.Print(stderr)
 	switch {
-	case !f.Valid:
-		fmt.Fprintf(stderr, "%s is not valid: nothing was made\n", f.File)
+	case !f.Valid: // the problems say it
 	case len(f.Needs) > 0:
-		fmt.Fprintf(stderr, "%s needs more to run here: nothing was made\n", f.File)
+		fmt.Fprintf(stderr, "%s needs these values to run here\n", f.File)
 	default:
 		return true
 	}
