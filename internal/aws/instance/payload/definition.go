@@ -149,7 +149,7 @@ func (b *builder) task(t wire.Task) object {
 		b.logRole(t)
 	}
 	for _, a := range t.Associations {
-		b.associate(a, list)
+		b.associate(a)
 	}
 	return d
 }
@@ -161,22 +161,17 @@ func (b *builder) logRole(t wire.Task) {
 	}
 }
 
-// associate gives containers a GPU. Which one podtask decides.
-func (b *builder) associate(a wire.Association, containers []object) {
-	if !strings.EqualFold(a.Type, "gpu") {
-		b.refuse("associations", fmt.Sprintf("devices of type %q are not supported", a.Type))
+// noGPUs is why a task with GPUs is refused: ECS chooses devices by the IDs that an instance has announced, and
+// the agent gives a task devices of its own choice.
+const noGPUs = "this instance announces no GPUs to ECS, so it has none of that ID"
+
+// associate refuses devices that ECS has chosen.
+func (b *builder) associate(a wire.Association) {
+	if strings.EqualFold(a.Type, "gpu") {
+		b.refuse("associations", fmt.Sprintf("GPU %q for %s: %s", a.Name, strings.Join(a.Containers, ", "), noGPUs))
 		return
 	}
-	for _, c := range containers {
-		if !slices.Contains(a.Containers, fmt.Sprint(c["name"])) {
-			continue
-		}
-		n := 0
-		if had, ok := c["resourceRequirements"].([]object); ok {
-			n, _ = strconv.Atoi(fmt.Sprint(had[0]["value"]))
-		}
-		c["resourceRequirements"] = []object{{"type": "GPU", "value": strconv.Itoa(n + 1)}}
-	}
+	b.refuse("associations", fmt.Sprintf("devices of type %q are not supported", a.Type))
 }
 
 func (b *builder) volume(v wire.Volume) object {

@@ -44,7 +44,11 @@ func Described(definition json.RawMessage, t wire.Task, instance string) (Plan, 
 			continue
 		}
 		delete(containers, name)
-		for _, member := range []string{"command", "cpu", "memory", "environment", "environmentFiles", "repositoryCredentials", "resourceRequirements"} {
+		if to["resourceRequirements"] != nil && len(t.Associations) == 0 {
+			b.at = name
+			b.refuse("resourceRequirements", noGPUs)
+		}
+		for _, member := range []string{"command", "cpu", "memory", "environment", "environmentFiles", "repositoryCredentials"} {
 			if v, has := c[member]; has {
 				to[member] = v
 			} else if member != "command" { // the image's own, or the definition's

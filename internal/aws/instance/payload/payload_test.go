@@ -190,6 +190,22 @@ func recorded(t *testing.T) map[string]wire.Task {
 	return out
 }
 
+func TestGPUsAreRefusedByName(t *testing.T) {
+	t.Parallel()
+	task := read(t, `{"arn":"a","family":"f","associations":[{"name":"GPU-12ab","type":"gpu","containers":["main"]}],"containers":[{"name":"main","image":"i","memory":64}]}`)
+	if _, problems := Of(task, ""); len(problems) != 1 || !strings.Contains(problems[0].Text, `associations: GPU "GPU-12ab" for main: this instance announces no GPUs`) {
+		t.Errorf("%v", problems)
+	}
+	definition := []byte(`{"family":"f","containerDefinitions":[{"name":"main","image":"i","resourceRequirements":[{"type":"GPU","value":"1"}]}]}`)
+	if _, problems := Described(definition, task, ""); len(problems) != 1 || !strings.Contains(problems[0].Text, "GPU-12ab") {
+		t.Errorf("%v", problems)
+	}
+	task.Associations = nil // a GPU that ECS has not chosen is not left out in silence
+	if _, problems := Described(definition, task, ""); len(problems) != 1 || problems[0].Container != "main" || !strings.Contains(problems[0].Text, "resourceRequirements") {
+		t.Errorf("%v", problems)
+	}
+}
+
 func TestLogsGoWithTheExecutionRole(t *testing.T) {
 	t.Parallel()
 	task := `{"arn":"a","executionRoleCredentials":{"roleArn":"arn:aws:iam::1:role/exec"},"containers":[{"name":"main","image":"i","dockerConfig":{"hostConfig":"{\"LogConfig\":{\"Type\":\"DRIVER\",\"Config\":{\"awslogs-group\":\"g\",\"awslogs-region\":\"r\"}}}"}}]}`

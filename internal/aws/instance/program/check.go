@@ -93,7 +93,7 @@ func (c *checker) run(ctx context.Context, o *options) {
 	v, err := config.Agent.Version(ctx)
 	c.add("agent", err, "version "+v.Version)
 	if err == nil && !config.Host.Limits {
-		c.skip("limits of tasks", "this host cannot apply them, so ECS is not told of task-cpu-mem-limit; `podtask doctor` says why")
+		c.skip("limits of tasks", "this host cannot apply them, or `limits` is off, so ECS is not told of task-cpu-mem-limit; `podtask doctor` says why")
 	}
 	calls := config.Calls
 	if _, err := calls.Credentials(ctx); err != nil {

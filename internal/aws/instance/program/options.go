@@ -317,7 +317,12 @@ func parseTags(text string) (out []wire.Tag, err error) {
 func (o *options) host() (h instance.Host, err error) {
 	var errs []error
 	h = instance.Host{CPU: int64(runtime.NumCPU()) * 1024, Arch: runtime.GOARCH, AWSLogs: o.awslogs}
-	h.Limits = cgroups.Detect(os.DirFS("/"), os.Geteuid(), o.getenv).Reason == ""
+	settings, err := config.Load(config.Source{Getenv: o.getenv})
+	if err != nil {
+		return h, err
+	}
+	// A promise that limits are kept: not where the host cannot, or the user has turned them off.
+	h.Limits = settings.Tasks.Limits != "off" && cgroups.Detect(os.DirFS("/"), os.Geteuid(), o.getenv).Reason == ""
 	total, err := memoryOf(os.ReadFile)
 	if err != nil {
 		errs = append(errs, err)

@@ -146,3 +146,21 @@ func TestAnInstanceIsShownCheckedDrainedAndLeft(t *testing.T) {
 		t.Error(p)
 	}
 }
+
+func TestLimitsThatAreOffAreNotAnnounced(t *testing.T) {
+	t.Parallel()
+	getenv := host(t, map[string]string{"AWS_REGION": "us-east-1"})
+	dir := filepath.Join(getenv("HOME"), ".config", "podtask")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for text, want := range map[string]string{"limits = \"off\"\n": "", "limits = \"of\"\n": "limits"} {
+		if err := os.WriteFile(filepath.Join(dir, "podtask.toml"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		h, err := newOptions(commands[0], new(bytes.Buffer), getenv, "").host()
+		if want == "" && (err != nil || h.Limits) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %t, %v", text, h.Limits, err)
+		}
+	}
+}
