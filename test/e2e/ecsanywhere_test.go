@@ -27,19 +27,22 @@ type ecsInstance struct {
 }
 
 // newECSInstance starts a control plane, an agent, and podtask-ecs, and waits for both links.
-func newECSInstance(t *testing.T) *ecsInstance {
+func newECSInstance(t *testing.T, prepare ...func(*box)) *ecsInstance {
 	t.Helper()
 	server := httptest.NewServer(nil)
 	t.Cleanup(server.Close)
 	plane := ecsplane.New(server.URL)
 	server.Config.Handler = plane
-	return newECSInstanceOf(t, plane)
+	return newECSInstanceOf(t, plane, prepare...)
 }
 
 // newECSInstanceOf starts an agent and podtask-ecs for a control plane that is there.
-func newECSInstanceOf(t *testing.T, plane *ecsplane.Plane) *ecsInstance {
+func newECSInstanceOf(t *testing.T, plane *ecsplane.Plane, prepare ...func(*box)) *ecsInstance {
 	t.Helper()
 	i := &ecsInstance{box: newBox(t), plane: plane}
+	for _, f := range prepare {
+		f(i.box)
+	}
 	i.env = append(i.env, "PODTASK_LIMITS=best-effort", "AWS_ACCESS_KEY_ID="+ecsplane.KeyID, "AWS_SECRET_ACCESS_KEY="+ecsplane.Secret, "AWS_REGION="+ecsplane.Region, "AWS_ENDPOINT_URL="+plane.Address)
 	i.runner = i.agent()
 	i.join()
@@ -250,4 +253,60 @@ func (i *ecsInstance) health(task int, status string) {
 	if err != nil {
 		i.t.Fatalf("task %d is never %s: %s", task, status, i.plane.Of("tcs", wire.TypeHealth))
 	}
+}
+
+// A file with variables comes from S3, also from another region, and an image from a registry of ECR, both with the
+// execution role of the task. What AWS refuses stops the task with a reason.
+func TestAnInstanceOfECSReadsS3AndECR(t *testing.T) {
+	t.Parallel()
+	i := newECSInstance(t, (*box).anonymous)
+	ref, _ := i.push("app:1", i.freshImage("ecr"))
+	i.plane.SetObject("settings/near.env", "NEAR=from-this-region\n# a comment\n", ecsplane.Region)
+	i.plane.SetObject("settings/far.env", "FAR=from-another-region\n", "eu-central-1")
+	i.plane.SetLogin(ecsplane.RoleKeyID, "tester:"+password)
+	execution := func() obj {
+		return obj{"credentialsId": "exec", "roleArn": "arn:aws:iam::111122223333:role/exec", "accessKeyId": ecsplane.RoleKeyID, "secretAccessKey": ecsplane.RoleSecret, "expiration": "2100-01-01T00:00:00Z"}
+	}
+	app := func(useRole bool, files ...string) obj {
+		var list []obj
+		for _, f := range files {
+			list = append(list, obj{"type": "s3", "value": "arn:aws:s3:::settings/" + f})
+		}
+		return ecsContainer("app", ref, words("env NEAR -- env FAR -- print ready -- wait /never"), obj{
+			"stopTimeout": 2, "environmentFiles": list,
+			"registryAuthentication": obj{"type": "ecr", "ecrAuthData": obj{"registryId": ecsplane.Account, "region": ecsplane.Region, "useExecutionRole": useRole}},
+		})
+	}
+	i.payload("payload-1", 1, obj{"arn": ecsplane.TaskARN(4), "desiredStatus": "RUNNING", "executionRoleCredentials": execution(), "containers": []obj{app(true, "near.env", "far.env")}})
+	i.state(4, "RUNNING")
+	name := "ecs-" + filepath.Base(ecsplane.TaskARN(4))
+	eventually(t, "the variables", func() bool {
+		lines := i.lines(name, "app")
+		return strings.Contains(lines, "from-this-region") && strings.Contains(lines, "from-another-region") && strings.Contains(lines, "ready")
+	})
+	for _, e := range i.plane.Events() {
+		if (e.Op == "GetObject" || e.Op == "GetAuthorizationToken") && e.Key != ecsplane.RoleKeyID {
+			t.Errorf("%s was signed by %s, not by the execution role", e.Op, e.Key)
+		}
+	}
+
+	// No such object; a login that the registry does not take.
+	i.payload("payload-2", 2, obj{"arn": ecsplane.TaskARN(5), "desiredStatus": "RUNNING", "executionRoleCredentials": execution(), "containers": []obj{app(true, "none.env")}})
+	if got := i.state(5, "STOPPED").Reason; !strings.Contains(got, "ResourceInitializationError: unable to download env file arn:aws:s3:::settings/none.env: GetObject: NoSuchKey") {
+		t.Errorf("the reason is %q", got)
+	}
+	i.plane.SetLogin(ecsplane.RoleKeyID, "AWS:wrong-horse")
+	other, _ := i.push("other:1", i.freshImage("other"))
+	task := app(true)
+	task["image"] = other
+	i.payload("payload-3", 3, obj{"arn": ecsplane.TaskARN(6), "desiredStatus": "RUNNING", "executionRoleCredentials": execution(), "containers": []obj{task}})
+	text, _ := json.Marshal(i.state(6, "STOPPED"))
+	if !strings.Contains(string(text), "CannotPull") || strings.Contains(string(text), "wrong-horse") {
+		t.Errorf("ECS was told %s", text)
+	}
+	if said := i.program.err.String() + i.runner.err.String(); strings.Contains(said, password) || strings.Contains(said, "wrong-horse") || strings.Contains(said, "from-this-region") {
+		t.Error("a log has a secret")
+	}
+	i.payload("payload-4", 4, obj{"arn": ecsplane.TaskARN(4), "desiredStatus": "STOPPED", "containers": []obj{}})
+	i.state(4, "STOPPED")
 }

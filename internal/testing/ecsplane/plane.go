@@ -2,7 +2,9 @@ package ecsplane
 
 import (
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/base64"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -43,6 +45,8 @@ type Event struct {
 	// At is when it came.
 	At   time.Time
 	Body json.RawMessage
+	// Key is the ID of the access key with which a call was signed.
+	Key string
 	// Planned: it got a planned answer.
 	Planned bool
 }
@@ -126,6 +130,14 @@ func (p *Plane) SetValue(name, value string) {
 	defer p.mu.Unlock()
 	p.values[name] = value
 }
+
+// SetObject has an object of S3, BUCKET/KEY. With a region, it is of a bucket there: others are sent there.
+func (p *Plane) SetObject(name, content, region string) {
+	p.SetValue("s3 "+name, region+" "+content)
+}
+
+// SetLogin has USER:PASSWORD as the token of a registry of ECR, for those who sign with a key; empty: for all.
+func (p *Plane) SetLogin(key, login string) { p.SetValue(strings.TrimSpace("registry "+key), login) }
 
 // Describe permits DescribeTaskDefinition, which has this definition then.
 func (p *Plane) Describe(definition string) {
@@ -281,9 +293,50 @@ func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.socket(w, r, "acs")
 	case strings.HasSuffix(r.URL.Path, "/tcs/ws"):
 		p.socket(w, r, "tcs")
+	case r.Method == http.MethodGet:
+		p.object(w, r)
 	default:
 		p.call(w, r, body)
 	}
+}
+
+// keyOf is the ID of the access key of a request, scopeOf the region that it is signed for.
+func keyOf(r *http.Request) string {
+	_, credential, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+	id, _, _ := strings.Cut(credential, "/")
+	return id
+}
+
+func scopeOf(r *http.Request) (region string) {
+	_, credential, _ := strings.Cut(r.Header.Get("Authorization"), "Credential=")
+	if parts := strings.Split(credential, "/"); len(parts) > 2 {
+		region = parts[2]
+	}
+	return region
+}
+
+// object answers as S3 does.
+func (p *Plane) object(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/")
+	body, _ := json.Marshal(name)
+	p.note(Event{On: "http", Op: "GetObject", Key: keyOf(r), Body: body})
+	p.mu.Lock()
+	value, ok := p.values["s3 "+name]
+	p.mu.Unlock()
+	region, content, _ := strings.Cut(value, " ")
+	status, code := http.StatusOK, ""
+	switch {
+	case !ok:
+		status, code = http.StatusNotFound, "NoSuchKey"
+	case region != "" && region != scopeOf(r):
+		w.Header().Set("X-Amz-Bucket-Region", region)
+		status, code = http.StatusMovedPermanently, "PermanentRedirect"
+	}
+	w.WriteHeader(status)
+	if code != "" {
+		content = "<?xml version=\"1.0\"?><Error><Code>" + code + "</Code><Message>The object is not here</Message></Error>"
+	}
+	_, _ = io.WriteString(w, content)
 }
 
 // planned takes the next planned answer of an operation.
@@ -311,7 +364,8 @@ func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 	if !ok {
 		a, ok = p.planned(operation)
 	}
-	p.note(Event{On: "http", Op: operation, Body: body, Planned: ok})
+	key := keyOf(r)
+	p.note(Event{On: "http", Op: operation, Key: key, Body: body, Planned: ok})
 	if ok {
 		if a.Cut {
 			panic(http.ErrAbortHandler)
@@ -354,7 +408,10 @@ func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 	case "GetParameter", "GetSecretValue":
 		p.value(w, body)
 	case "GetAuthorizationToken":
-		answer(w, map[string]any{"authorizationData": []any{map[string]string{"authorizationToken": "QVdTOnRva2Vu"}}})
+		p.mu.Lock()
+		token := cmp.Or(p.values["registry "+key], p.values["registry"], "AWS:token")
+		p.mu.Unlock()
+		answer(w, map[string]any{"authorizationData": []any{map[string]string{"authorizationToken": base64.StdEncoding.EncodeToString([]byte(token))}}})
 	default:
 		p.problem("the call %q is not known", operation)
 		w.WriteHeader(http.StatusBadRequest)

@@ -88,6 +88,29 @@ func TestObjects(t *testing.T) {
 	}
 }
 
+// A bucket of another region says where it is; it is asked there once.
+func TestObjectsOfAnotherRegion(t *testing.T) {
+	t.Parallel()
+	asked := 0
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		asked++
+		if strings.HasPrefix(r.URL.Path, "/lost/") || !strings.Contains(r.Header.Get("Authorization"), "/ap-south-1/s3/") {
+			w.Header().Set("X-Amz-Bucket-Region", "ap-south-1")
+			w.WriteHeader(http.StatusMovedPermanently)
+			_, _ = io.WriteString(w, "<Error><Code>PermanentRedirect</Code></Error>")
+			return
+		}
+		_, _ = io.WriteString(w, "A=b\n")
+	}))
+	defer server.Close()
+	if got, err := clientOf(server).Get(t.Context(), "bucket", "a.env"); err != nil || string(got) != "A=b\n" || asked != 2 {
+		t.Errorf("%s, %v, asked %d times", got, err, asked)
+	}
+	if _, err := clientOf(server).Get(t.Context(), "lost", "a.env"); CodeOf(err) != "PermanentRedirect" || asked != 4 {
+		t.Errorf("%v, asked %d times", err, asked)
+	}
+}
+
 func TestHandshakes(t *testing.T) {
 	t.Parallel()
 	var status int

@@ -82,6 +82,8 @@ type Error struct {
 	// Code is the name of the exception; empty if the answer has none.
 	Code, Message string
 	Status        int
+	// Region is where a bucket of S3 is, if it is elsewhere.
+	Region string
 }
 
 func (e *Error) Error() string {
@@ -161,8 +163,17 @@ func (c *Client) Call(ctx context.Context, s Service, operation string, in, out 
 	return nil
 }
 
-// Get reads an object of S3.
+// Get reads an object of S3, whichever region it is in.
 func (c *Client) Get(ctx context.Context, bucket, key string) ([]byte, error) {
+	content, err := c.get(ctx, bucket, key)
+	var e *Error
+	if errors.As(err, &e) && e.Region != "" && e.Region != c.Region {
+		return c.With(c.Credentials, e.Region).get(ctx, bucket, key)
+	}
+	return content, err
+}
+
+func (c *Client) get(ctx context.Context, bucket, key string) ([]byte, error) {
 	base := c.Endpoint("s3")
 	path := "/" + bucket + "/" + (&url.URL{Path: key}).EscapedPath()
 	return c.send(ctx, Service{Name: "s3"}, "GetObject", request{http.MethodGet, base + path, http.Header{}, nil})
@@ -201,7 +212,9 @@ func (c *Client) send(ctx context.Context, s Service, operation string, q reques
 	case len(answer) > maxAnswer:
 		return nil, fmt.Errorf("%s: the answer has more than %d bytes", operation, maxAnswer)
 	case resp.StatusCode != http.StatusOK:
-		return nil, refusal(operation, resp.StatusCode, answer)
+		e := refusal(operation, resp.StatusCode, answer)
+		e.Region = resp.Header.Get("X-Amz-Bucket-Region")
+		return nil, e
 	}
 	return answer, nil
 }
