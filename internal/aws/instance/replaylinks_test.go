@@ -341,77 +341,45 @@ func registrationText(body json.RawMessage, tokens map[string]string) string {
 	return string(text)
 }
 
+// registrationEnds says how each part of the recording ended, by the notes that follow it and what exit codes of the
+// agent mean: 5 is an end that another start does not mend.
+var registrationEnds = map[string]string{
+	"registration: InvalidParameterException":                                       "fatal",
+	"registration: ThrottlingException four times":                                  "runs",
+	"registration: ClientException with the ARN of before":                          "fatal",
+	"start with another cluster and the state of before: no call":                   "fatal",
+	"registration: AccessDeniedException":                                           "fails",
+	"registration: ServerException four times":                                      "runs",
+	"registration: cluster not named and not there (CreateCluster is refused)":      "fatal",
+	"registration: an attribute is missing in the answer":                           "fatal",
+	"registration: only a container instance ARN in the answer, of another cluster": "fatal",
+}
+
 // replayRegistration registers under each of the recorded answers.
 func replayRegistration(t *testing.T, used map[int]bool) {
 	report := reporter(t, "registration", used)
-	// How each part ended is in the notes that follow it, and in what the exit codes of the agent mean: 5 is an
-	// end that another start does not mend.
-	ends := map[string]string{
-		"registration: InvalidParameterException":                                       "fatal",
-		"registration: ThrottlingException four times":                                  "runs",
-		"registration: ClientException with the ARN of before":                          "fatal",
-		"start with another cluster and the state of before: no call":                   "fatal",
-		"registration: AccessDeniedException":                                           "fails",
-		"registration: ServerException four times":                                      "runs",
-		"registration: cluster not named and not there (CreateCluster is refused)":      "fatal",
-		"registration: an attribute is missing in the answer":                           "fatal",
-		"registration: only a container instance ARN in the answer, of another cluster": "fatal",
-	}
 	withLab(t, func(l *lab) {
 		l.config.Attributes = []wire.Attribute{{Name: "rack", Value: "a1"}}
 		l.config.Tags = []wire.Tag{{Key: "owner", Value: "lab"}}
-		dir, cluster := l.config.Dir, l.config.Cluster
+		dir := l.config.Dir
 		for n, p := range partsOf(recording(t, "registration")) {
-			want, known := ends[p.note]
+			want, known := registrationEnds[p.note]
 			if !known {
 				continue // the notes of exit codes, and no credentials: the program's tests have that
 			}
 			if !strings.Contains(p.note, "of before") {
 				l.config.Dir = filepath.Join(dir, fmt.Sprint(n))
 			}
-			l.config.Cluster = cluster
+			l.config.Cluster = "lab"
 			switch {
 			case strings.Contains(p.note, "another cluster and"):
 				l.config.Cluster = "other"
 			case strings.Contains(p.note, "not named"):
 				l.config.Cluster = ""
 			}
-			tokens, from := make(map[string]string), len(l.plane.Events())
-			var recorded []string
-			for _, x := range p.lines {
-				switch {
-				case x.On != "http":
-				case x.From == "agent":
-					recorded = append(recorded, x.Op+" "+registrationText(x.Body, tokens))
-				case x.Status != 200:
-					var e struct {
-						Type    string `json:"__type"`
-						Message string
-					}
-					_ = json.Unmarshal(x.Body, &e)
-					l.plane.Plan(x.Op, ecsplane.Answer{Status: x.Status, Type: e.Type, Message: e.Message})
-				case want == "fatal":
-					l.plane.Plan(x.Op, ecsplane.Answer{Status: 200, Body: string(x.Body)})
-				}
-			}
-			l.err = nil
-			l.start()
-			got := "runs"
-			if want == "runs" {
-				l.wait("http", "DiscoverPollEndpoint", len(l.plane.Of("http", "DiscoverPollEndpoint"))+1)
-				synctest.Wait()
-			} else {
-				l.pass(time.Minute)
-			}
-			select {
-			case <-l.finished:
-				if got = "fails"; errors.As(l.err, new(*FatalError)) {
-					got = "fatal"
-				}
-			default:
-			}
-			l.kill()
-			tokens = make(map[string]string)
+			from, tokens := len(l.plane.Events()), make(map[string]string)
+			recorded := l.planRegistration(p, want)
+			end := l.register(want)
 			var ours []string
 			for _, e := range l.plane.Events()[from:] {
 				if e.On == "http" {
@@ -428,7 +396,52 @@ func replayRegistration(t *testing.T, used map[int]bool) {
 				}
 				report(fmt.Sprintf("%s: %d", p.note, i), a, b)
 			}
-			report(p.note+": end", want, got)
+			report(p.note+": end", want, end)
 		}
 	})
+}
+
+// planRegistration plans the answers of a part, and returns what was recorded of the agent.
+func (l *lab) planRegistration(p part, end string) (recorded []string) {
+	tokens := make(map[string]string)
+	for _, x := range p.lines {
+		switch {
+		case x.On != "http":
+		case x.From == "agent":
+			recorded = append(recorded, x.Op+" "+registrationText(x.Body, tokens))
+		case x.Status != 200:
+			var e struct {
+				Type    string `json:"__type"`
+				Message string
+			}
+			_ = json.Unmarshal(x.Body, &e)
+			l.plane.Plan(x.Op, ecsplane.Answer{Status: x.Status, Type: e.Type, Message: e.Message})
+		case end == "fatal":
+			l.plane.Plan(x.Op, ecsplane.Answer{Status: 200, Body: string(x.Body)})
+		}
+	}
+	return recorded
+}
+
+// register starts the instance, and returns how that ended: it runs, fails, or cannot run before the user has
+// changed something.
+func (l *lab) register(want string) (end string) {
+	l.err = nil
+	l.start()
+	defer l.kill()
+	if want == "runs" {
+		l.wait("http", "DiscoverPollEndpoint", len(l.plane.Of("http", "DiscoverPollEndpoint"))+1)
+		synctest.Wait()
+	} else {
+		l.pass(time.Minute)
+	}
+	select {
+	case <-l.finished:
+		if errors.As(l.err, new(*FatalError)) {
+			return "fatal"
+		}
+		return "fails"
+	default:
+		return "runs"
+	}
 }

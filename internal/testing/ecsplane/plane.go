@@ -367,16 +367,7 @@ func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 	key := keyOf(r)
 	p.note(Event{On: "http", Op: operation, Key: key, Body: body, Planned: ok})
 	if ok {
-		if a.Cut {
-			panic(http.ErrAbortHandler)
-		}
-		w.WriteHeader(a.Status)
-		switch {
-		case a.Body != "":
-			_, _ = io.WriteString(w, a.Body)
-		case a.Type != "":
-			answer(w, map[string]string{"__type": a.Type, "message": a.Message})
-		}
+		a.write(w, map[string]string{"__type": a.Type, "message": a.Message})
 		return
 	}
 	if p.Serve != nil && p.Serve(w, operation, body) {
@@ -459,6 +450,20 @@ func (p *Plane) register(w http.ResponseWriter, body []byte) {
 	answer(w, map[string]any{"containerInstance": map[string]any{"containerInstanceArn": arn, "attributes": attributes, "status": "ACTIVE"}})
 }
 
+// write writes a planned answer, with the document of its exception.
+func (a Answer) write(w http.ResponseWriter, exception any) {
+	if a.Cut {
+		panic(http.ErrAbortHandler)
+	}
+	w.WriteHeader(a.Status)
+	switch {
+	case a.Body != "":
+		_, _ = io.WriteString(w, a.Body)
+	case a.Type != "":
+		answer(w, exception)
+	}
+}
+
 func answer(w http.ResponseWriter, v any) {
 	_ = json.NewEncoder(w).Encode(v) // a client that has left gets none
 }
@@ -493,13 +498,7 @@ func (p *Plane) socket(w http.ResponseWriter, r *http.Request, on string) {
 	instance := query.Get("containerInstance") + query.Get("containerInstanceArn")
 	p.note(Event{On: on, Op: "connect", Instance: instance, Query: query, Header: r.Header.Clone()})
 	if a, ok := p.planned(on); ok {
-		if a.Cut {
-			panic(http.ErrAbortHandler)
-		}
-		w.WriteHeader(a.Status)
-		if a.Type != "" {
-			answer(w, map[string]any{"type": a.Type, "message": map[string]string{"message": a.Message}})
-		}
+		a.write(w, map[string]any{"type": a.Type, "message": map[string]string{"message": a.Message}})
 		return
 	}
 	ws, err := upgrader.Upgrade(w, r, nil)

@@ -91,11 +91,11 @@ func TestObjects(t *testing.T) {
 // A bucket of another region says where it is; it is asked there once.
 func TestObjectsOfAnotherRegion(t *testing.T) {
 	t.Parallel()
-	asked := 0
+	asked, region := 0, "ap-south-1"
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		asked++
 		if strings.HasPrefix(r.URL.Path, "/lost/") || !strings.Contains(r.Header.Get("Authorization"), "/ap-south-1/s3/") {
-			w.Header().Set("X-Amz-Bucket-Region", "ap-south-1")
+			w.Header().Set("X-Amz-Bucket-Region", region)
 			w.WriteHeader(http.StatusMovedPermanently)
 			_, _ = io.WriteString(w, "<Error><Code>PermanentRedirect</Code></Error>")
 			return
@@ -108,6 +108,14 @@ func TestObjectsOfAnotherRegion(t *testing.T) {
 	}
 	if _, err := clientOf(server).Get(t.Context(), "lost", "a.env"); CodeOf(err) != "PermanentRedirect" || asked != 4 {
 		t.Errorf("%v, asked %d times", err, asked)
+	}
+	for _, region = range []string{"", "evil.example/", "a b", "x@evil.example"} { // it becomes a part of a host name
+		if _, err := clientOf(server).Get(t.Context(), "lost", "a.env"); CodeOf(err) != "PermanentRedirect" {
+			t.Errorf("%q: %v", region, err)
+		}
+	}
+	if asked != 8 {
+		t.Errorf("asked %d times", asked)
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"regexp"
 	"strings"
 	"time"
 
@@ -163,11 +164,14 @@ func (c *Client) Call(ctx context.Context, s Service, operation string, in, out 
 	return nil
 }
 
+// regionName is what may become a part of a host name.
+var regionName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+
 // Get reads an object of S3, whichever region it is in.
 func (c *Client) Get(ctx context.Context, bucket, key string) ([]byte, error) {
 	content, err := c.get(ctx, bucket, key)
 	var e *Error
-	if errors.As(err, &e) && e.Region != "" && e.Region != c.Region {
+	if errors.As(err, &e) && regionName.MatchString(e.Region) && e.Region != c.Region {
 		return c.With(c.Credentials, e.Region).get(ctx, bucket, key)
 	}
 	return content, err
