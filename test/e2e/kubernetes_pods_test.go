@@ -195,5 +195,9 @@ spec:
 	if got := n.kubectl("get", "pod/patient", "-o", "jsonpath={.status.phase} {.status.containerStatuses[0].restartCount}"); got != "Running 0" {
 		n.t.Errorf("the Pod is %s", got)
 	}
+	if out, err := n.plane.Kubectl(context.Background(), "", "patch", "pod/patient", "--subresource=resize", "--patch",
+		`{"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "20m"}}}]}}`); err == nil || !strings.Contains(out+err.Error(), "without support for resize") {
+		n.t.Errorf("a resize is not refused: %v: %s", err, out)
+	}
 	n.kubectl("delete", "pod/patient")
 }

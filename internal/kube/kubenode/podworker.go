@@ -237,6 +237,9 @@ func (w *podWorker) create(ctx context.Context) bool {
 		w.reject(reason, message)
 		return false
 	}
+	if told := nameNotServed(w.latest()); told != "" {
+		w.pods.Events.Event(w.latest(), corev1.EventTypeWarning, reasonNameNotServed, told)
+	}
 	for pause := w.pods.Pace.Steady; w.ctx.Err() == nil; pause = min(2*pause, w.pods.Pace.Most) {
 		if f := w.failure(); f != nil {
 			w.report.set(failedStatus(w.latest(), *f))
