@@ -41,11 +41,20 @@ var batches = []batch{
 	{"nodeconformance", `\[NodeConformance\]`, `\[Conformance\]|\[Serial\]|\[Disruptive\]|\[sig-network\]|\[Feature:|\[Alpha\]|\[FeatureGate:[^]]*\] \[Alpha\]`},
 }
 
+// selection is what a run of some minutes has: the tests about how Pods and their containers begin, change,
+// are looked into and end.
+var selection = batch{
+	"selection",
+	`\[sig-node\] (Pods|InitContainer|Ephemeral Containers|Variable Expansion|Container Runtime|Kubelet|Docker Containers|Downward API|Sysctls|NodeLease|ConfigMap|Secrets)\b.*\[Conformance\]` +
+		`|\[sig-cli\].*Kubectl (run pod|logs|replace|patch|describe).*\[Conformance\]|\[sig-apps\] (Job|ReplicaSet|Deployment)\b.*\[Conformance\]`,
+	`\[Serial\]|\[Disruptive\]`,
+}
+
 // TestConformance has Kubernetes' own end-to-end tests decide about two nodes. Each of them passes, unless
 // testdata/conformance.tsv says why it is left out.
 //
 // CONFORMANCE_FOCUS is an expression for the tests to run instead of the batches; then no test is left
-// out. CONFORMANCE_PROCS says how many run at a time.
+// out. With CONFORMANCE_SELECTION=1 only the tests of selection run. CONFORMANCE_PROCS says how many run at a time.
 func TestConformance(t *testing.T) {
 	tools := os.Getenv("PODTASK_CONFORMANCE")
 	importStandIns(t, tools)
@@ -67,7 +76,11 @@ func TestConformance(t *testing.T) {
 		suite.run(t, batch{name: "focus", focus: focus})
 		return
 	}
-	for _, b := range batches {
+	wanted := batches
+	if os.Getenv("CONFORMANCE_SELECTION") != "" {
+		wanted = []batch{selection}
+	}
+	for _, b := range wanted {
 		t.Run(b.name, func(t *testing.T) { suite.run(t, b) })
 	}
 }
