@@ -106,7 +106,10 @@ func (p forwarding) run(c *cli.Context) error {
 	all := &forwardedTask{name: c.Args().First(), link: link, ports: ports}
 	defer func() { _ = all.link.Close() }()
 	published, err := p.publishedPorts(ctx, link, all.name)
-	if err != nil {
+	switch {
+	case ctx.Err() != nil:
+		return command.ExitStatus(command.ExitInterrupted)
+	case err != nil:
 		return err
 	}
 	for _, port := range ports {
@@ -145,7 +148,10 @@ func (p forwarding) keep(ctx context.Context, h sshhost.Host, t *forwardedTask) 
 			return err
 		}
 		t.link = next
-		if err := p.move(ctx, t); err != nil && !sshhost.Passing(err) {
+		switch err := p.move(ctx, t); {
+		case ctx.Err() != nil:
+			return command.ExitStatus(command.ExitInterrupted)
+		case err != nil && !sshhost.Passing(err):
 			return err
 		}
 	}
