@@ -245,7 +245,7 @@ type clusterDoc struct {
 func (c *clusters) document(r clusterRecord, states []lifecycle.State, tags []tag) any {
 	doc := clusterDoc{
 		ClusterARN: arn.Cluster(r.Name), ClusterName: r.Name, Status: "ACTIVE", Instances: 1, ActiveServices: c.services(r.Name),
-		Statistics: []nameValue{}, Tags: tags, Settings: []nameValue{}, CapacityProviders: []string{}, CapacityStrategies: []struct{}{},
+		Statistics: []nameValue{}, Tags: tags, Settings: []nameValue{{Name: "containerInsights", Value: "disabled"}}, CapacityProviders: []string{}, CapacityStrategies: []struct{}{},
 	}
 	if !r.DeletedAt.IsZero() {
 		doc.Status, doc.Instances = "INACTIVE", 0
@@ -302,6 +302,21 @@ type describeClustersIn struct {
 	Include  []string `json:"include"`
 }
 
+// included leaves out what DescribeClusters shows only if its include has a word for it.
+func included(r clusterRecord, include []string) clusterRecord {
+	r.Kept = maps.Clone(r.Kept)
+	if !slices.Contains(include, "CONFIGURATIONS") {
+		delete(r.Kept, "configuration")
+	}
+	if !slices.Contains(include, "SETTINGS") {
+		if r.Kept == nil {
+			r.Kept = make(fields)
+		}
+		r.Kept["settings"] = json.RawMessage("[]")
+	}
+	return r
+}
+
 func (c *clusters) describe(ctx context.Context, in describeClustersIn, _ fields) (any, error) {
 	if len(in.Clusters) > maxPage {
 		return nil, invalidf("clusters: there are %d, more than %d", len(in.Clusters), maxPage)
@@ -333,7 +348,7 @@ func (c *clusters) describe(ctx context.Context, in describeClustersIn, _ fields
 				return nil, err
 			}
 		}
-		answer.Clusters = append(answer.Clusters, c.document(r, states, tags))
+		answer.Clusters = append(answer.Clusters, c.document(included(r, in.Include), states, tags))
 	}
 	return answer, nil
 }

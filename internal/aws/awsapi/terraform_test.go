@@ -340,3 +340,22 @@ func TestTheHostIsNamedAndDrained(t *testing.T) {
 		t.Errorf("another host: %+v, drained %t", out.Failures, w.drained)
 	}
 }
+
+// DescribeClusters shows settings and the configuration only if they are asked for; a cluster without settings says that
+// Container Insights is off.
+func TestClustersShowWhatIsAskedFor(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	configuration := &types.ClusterConfiguration{ExecuteCommandConfiguration: &types.ExecuteCommandConfiguration{Logging: types.ExecuteCommandLoggingDefault}}
+	must[*ecs.CreateClusterOutput](t)(w.client.CreateCluster(t.Context(), &ecs.CreateClusterInput{ClusterName: aws.String("blue"), Configuration: configuration}))
+	if got := w.readCluster("blue"); len(got.Settings) != 1 || *got.Settings[0].Value != "disabled" || got.Configuration == nil {
+		t.Errorf("asked for all: %+v", got)
+	}
+	out := must[*ecs.DescribeClustersOutput](t)(w.client.DescribeClusters(t.Context(), &ecs.DescribeClustersInput{Clusters: []string{"blue"}}))
+	if got := out.Clusters[0]; len(got.Settings) != 0 || got.Configuration != nil {
+		t.Errorf("asked for nothing: %+v", got)
+	}
+	if got := w.readCluster("blue"); got.Configuration == nil {
+		t.Error("the configuration is lost")
+	}
+}
