@@ -1,6 +1,7 @@
 package webui
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"net/http"
@@ -24,31 +25,53 @@ func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	c := http.NewResponseController(w)
+	ctx, stop := context.WithCancel(r.Context())
+	defer stop()
+	lines, ended := make(chan Line, 256), make(chan error, 1)
+	go func() {
+		defer close(lines)
+		ended <- s.source.Lines(ctx, d.Task.ID, Lines{Tail: followTail, Follow: true}, func(l Line) error {
+			select {
+			case lines <- l:
+				return nil
+			case <-ctx.Done():
+				return context.Cause(ctx)
+			}
+		})
+	}()
 	unhurried(w)
 	w.Header().Set("Content-Type", "application/x-ndjson; charset=utf-8")
-	out := json.NewEncoder(w)
-	// The browser is to know at once that it is connected.
-	_ = c.Flush()
-	send := func(v any) error {
-		_ = c.SetWriteDeadline(time.Now().Add(writeTime))
-		if err := out.Encode(v); err != nil {
-			return err
-		}
-		return c.Flush()
-	}
-	err = s.source.Lines(r.Context(), d.Task.ID, Lines{Tail: followTail, Follow: true}, func(l Line) error {
+	out := stream{json.NewEncoder(w), http.NewResponseController(w)}
+	_ = out.c.Flush() // the browser is to know at once that it is connected
+	for l := range lines {
 		l.Text, l.Container = term.Line(l.Text), term.Line(l.Container)
-		return send(l)
-	})
+		if out.send(l, len(lines) == 0) != nil {
+			stop() // the browser has closed the connection
+		}
+	}
 	last := struct {
 		End     bool   `json:"end"`
 		Problem string `json:"problem,omitempty"`
 	}{End: true}
-	if err != nil {
+	if err := <-ended; err != nil {
 		last.Problem = term.Line(err.Error())
 	}
-	_ = send(last) // the browser may have closed the connection
+	_ = out.send(last, true)
+}
+
+// stream sends lines of JSON to a browser.
+type stream struct {
+	*json.Encoder
+	c *http.ResponseController
+}
+
+// send sends v; without flush, it may wait for the next.
+func (s stream) send(v any, flush bool) error {
+	_ = s.c.SetWriteDeadline(time.Now().Add(writeTime))
+	if err := s.Encode(v); err != nil || !flush {
+		return err
+	}
+	return s.c.Flush()
 }
 
 // download sends all lines of a task as a file.

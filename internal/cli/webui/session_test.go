@@ -1,6 +1,7 @@
 package webui
 
 import (
+	"bufio"
 	"context"
 	"io"
 	"net"
@@ -85,6 +86,56 @@ func TestOtherPortsDoNotGetTheCookie(t *testing.T) {
 	if visits.Load() != 3 || cookies.Load() != 0 {
 		t.Errorf("%d visits had %d cookies", visits.Load(), cookies.Load())
 	}
+}
+
+// following is a fake whose log goes on until the reader has gone.
+type following struct {
+	fake
+	left chan struct{}
+}
+
+func (f *following) Lines(ctx context.Context, _ string, which Lines, fn func(Line) error) error {
+	for range 1000 {
+		if err := fn(Line{Container: "app", Text: "a line"}); err != nil {
+			return err
+		}
+	}
+	if which.Follow {
+		<-ctx.Done()
+		close(f.left)
+	}
+	return context.Cause(ctx)
+}
+
+// Lines come while the log goes on, and nothing reads it any more once the browser has gone.
+func TestLogEndsWithTheBrowser(t *testing.T) {
+	t.Parallel()
+	f := &following{left: make(chan struct{})}
+	server := httptest.NewUnstartedServer(nil)
+	page := New(server.Listener.Addr().(*net.TCPAddr).Port, f, nil, time.Now)
+	server.Config.Handler = page
+	server.Start()
+	t.Cleanup(server.Close)
+	client := newClient(t)
+	get(t, client, page.Link())
+	ctx, leave := context.WithCancel(t.Context())
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+page.host+"/task/"+web().ID+"/log", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := client.Do(r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer answer.Body.Close()
+	lines := bufio.NewScanner(answer.Body)
+	for i := range 1000 {
+		if !lines.Scan() {
+			t.Fatalf("after %d lines: %v", i, lines.Err())
+		}
+	}
+	leave()
+	<-f.left
 }
 
 // A second page in the same browser takes nothing from the first one.

@@ -216,7 +216,7 @@ function draw(again) {
 	if (again) box.replaceChildren(...all.filter(fits).map(element));
 	else {
 		if (coming.length) box.querySelector(".empty")?.remove();
-		box.append(...coming.filter(fits).map(element));
+		for (const line of coming.filter(fits)) box.append(element(line));
 		while (box.childElementCount > most) box.firstElementChild.remove();
 	}
 	coming = [];
@@ -228,6 +228,7 @@ function draw(again) {
 	}
 	if ($("follow").checked) box.scrollTop = box.scrollHeight;
 	say(box.querySelectorAll(".l").length);
+	if (again) news.textContent = $("logstate").textContent; // an answer to the reader; each new line is not news
 }
 
 // later draws all lines that came meanwhile in one go.
@@ -278,7 +279,7 @@ async function follow() {
 				all.push(line);
 				coming.push(line);
 			}
-			if (all.length > most) all.splice(0, all.length - most);
+			for (const list of [all, coming]) if (list.length > most) list.splice(0, list.length - most);
 			later();
 		}
 		later();
