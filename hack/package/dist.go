@@ -8,6 +8,7 @@ import (
 	"debug/buildinfo"
 	"fmt"
 	"os"
+	"path"
 	"path/filepath"
 	"runtime/debug"
 	"slices"
@@ -110,6 +111,9 @@ func (b build) pack(part, format string, l layout) (string, []byte, error) {
 		}
 		contents = append(contents, c)
 	}
+	if format == "rpm" {
+		contents = append(contents, b.directories(tree)...)
+	}
 	info := b.info(part, format, contents)
 	for name, text := range scripts(part) {
 		if err := os.WriteFile(filepath.Join(stage, name), []byte(text), 0o755); err != nil {
@@ -131,6 +135,28 @@ func (b build) pack(part, format string, l layout) (string, []byte, error) {
 		return "", nil, err
 	}
 	return packager.ConventionalFileName(info), out.Bytes(), nil
+}
+
+// directories are those that only files of this package are in. An rpm names them, to have them removed with it.
+func (b build) directories(tree []file) files.Contents {
+	var paths []string
+	for _, f := range tree {
+		for dir := path.Dir(f.path); dir != "/"; dir = path.Dir(dir) {
+			if slices.ContainsFunc(strings.Split(dir, "/"), func(name string) bool {
+				return slices.Contains(parts, name) || strings.HasSuffix(name, ".scope.d")
+			}) {
+				paths = append(paths, dir)
+			}
+		}
+	}
+	slices.Sort(paths)
+	var all files.Contents
+	for _, dir := range slices.Compact(paths) {
+		all = append(all, &files.Content{
+			Type: files.TypeDir, Destination: dir, FileInfo: &files.ContentFileInfo{Owner: "root", Group: "root", Mode: 0o755, MTime: b.date},
+		})
+	}
+	return all
 }
 
 // descriptions are the summary of each package, and what else there is to say.
