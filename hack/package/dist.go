@@ -102,12 +102,7 @@ func (b build) pack(part, format string, l layout) (string, []byte, error) {
 			}
 		}
 		if format == "rpm" && f.target == "" {
-			switch {
-			case strings.HasPrefix(f.path, l.prefix+"/share/licenses/"):
-				c.Type = files.TypeRPMLicence
-			case strings.HasPrefix(f.path, l.prefix+"/share/doc/"), strings.HasPrefix(f.path, l.prefix+"/share/man/"):
-				c.Type = files.TypeRPMDoc
-			}
+			c.Type = rpmType(l, f.path)
 		}
 		contents = append(contents, c)
 	}
@@ -135,6 +130,17 @@ func (b build) pack(part, format string, l layout) (string, []byte, error) {
 		return "", nil, err
 	}
 	return packager.ConventionalFileName(info), out.Bytes(), nil
+}
+
+// rpmType is what rpm calls a file: a document, a license, or nothing of the kind.
+func rpmType(l layout, path string) string {
+	switch {
+	case strings.HasPrefix(path, l.prefix+"/share/licenses/"):
+		return files.TypeRPMLicence
+	case strings.HasPrefix(path, l.prefix+"/share/doc/"), strings.HasPrefix(path, l.prefix+"/share/man/"):
+		return files.TypeRPMDoc
+	}
+	return files.TypeFile
 }
 
 // directories are those that only files of this package are in. An rpm names them, to have them removed with it.
