@@ -32,6 +32,7 @@ type slowLink struct {
 
 	mu     sync.Mutex
 	frozen chan struct{} // closed: what is connected gets nothing more, and is not told
+	conns  []net.Conn
 }
 
 // through lets the client reach a server as the host "slow" through a link.
@@ -43,7 +44,14 @@ func (l *slowLink) through(t *testing.T, s sshd) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { listener.Close() })
+	t.Cleanup(func() { // sessions of a frozen link would wait for minutes
+		listener.Close()
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		for _, c := range l.conns {
+			c.Close()
+		}
+	})
 	go func() {
 		for {
 			near, err := listener.Accept()
@@ -57,6 +65,7 @@ func (l *slowLink) through(t *testing.T, s sshd) {
 			}
 			l.mu.Lock()
 			frozen := l.frozen
+			l.conns = append(l.conns, near, far)
 			l.mu.Unlock()
 			for _, d := range [][2]net.Conn{{near, far}, {far, near}} {
 				go l.copy(d[0], d[1], frozen)
