@@ -403,3 +403,30 @@ func FuzzTextFitsTheScreen(f *testing.F) {
 		}
 	})
 }
+
+// hosts is a source of several hosts.
+type hosts struct{ Source }
+
+func (hosts) Hosts() []HostState {
+	return []HostState{{Name: "box"}, {Name: "down\x1b[2J", Why: "ssh cannot\x1b[31m connect"}}
+}
+
+// TestSeveralHosts: the list has a column of hosts, and a line for each that is down; the filter finds hosts.
+func TestSeveralHosts(t *testing.T) {
+	t.Parallel()
+	l := list{hosts: hosts{}.Hosts()}
+	l.tasks = fleet()[:2]
+	l.tasks[0].Host, l.tasks[1].Host = "box", "other"
+	shown := l.draw(canvas{width: 100, height: 12, now: noon}, "")
+	lines := strings.Split(shown, "\n")
+	if len(lines) != 12 || !strings.Contains(lines[0], "podtask top of 2 hosts: 2 tasks, 2 running") || strings.Contains(shown, "\x1b") {
+		t.Errorf("%d lines: %q", len(lines), shown)
+	}
+	if !strings.HasPrefix(lines[1], "  down") || !strings.Contains(lines[1], ": ssh cannot") || !strings.HasPrefix(lines[3], "  HOST           NAME") || !strings.HasPrefix(lines[4], "> box            web") {
+		t.Errorf("the list is\n%s", shown)
+	}
+	l.filter.text = "other"
+	if got := l.visible(); len(got) != 1 || got[0].Host != "other" {
+		t.Errorf("the filter shows %v", got)
+	}
+}
