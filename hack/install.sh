@@ -1,7 +1,7 @@
 #!/bin/bash
 # install.sh installs the missing packages that a step needs, and says so.
 #
-#   hack/install.sh GROUP...     groups: go race plain systemd vm lint release registry prometheus podman6
+#   hack/install.sh GROUP...     groups: go race plain systemd vm lint release registry prometheus podman4 podman6
 #                                syslogs browser awsclients awssdk busybox
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
@@ -25,8 +25,8 @@ packages() {
 	release) echo gpg gpg-agent ;;
 	awsclients) echo awscli python3-boto3 ansible jq curl ;;
 	browser) echo chromium fonts-dejavu-core ;;
-	podman6) echo gcc libc6-dev libseccomp-dev libsystemd-dev pkg-config ;;
-	*) die "no such group: $1 (go race plain systemd vm lint release registry prometheus podman6 syslogs browser awsclients awssdk busybox)" ;;
+	podman4 | podman6) echo gcc libc6-dev libseccomp-dev libsystemd-dev pkg-config ;;
+	*) die "no such group: $1 (go race plain systemd vm lint release registry prometheus podman4 podman6 syslogs browser awsclients awssdk busybox)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
 	plain:12) echo iptables ;; # for netavark
@@ -125,20 +125,19 @@ unpack_all() {
 	rm -rf "$dir"
 }
 
-# build_podman6 builds Podman 6 from its Go module into the bed; no distribution that the
-# beds use has it yet.
-build_podman6() {
-	local version=v6.0.2 dir=$BED/podman6.module names
-	[ ! -x "$BED/podman6" ] || return 0
-	names=$(packages podman6)
+# build_podman builds program $1 from version $3 of the Podman that is Go module $2 into the bed.
+build_podman() {
+	local program=$1 module=$2 version=$3 dir=$BED/$1.module names
+	[ ! -x "$BED/$program" ] || return 0
+	names=$(packages "$program")
 	read -ra names <<<"$names"
 	install_packages "${names[@]}"
 	make_bed
 	mkdir -p "$dir"
-	printf 'module podman6\n\ngo 1.25\n\nrequire go.podman.io/podman/v6 %s\n' "$version" >"$dir/go.mod"
+	printf 'module %s\n\ngo 1.25\n\nrequire %s %s\n' "$program" "$module" "$version" >"$dir/go.mod"
 	say "building Podman $version (once, about two minutes)"
-	CGO_ENABLED=1 hack/go -C "$dir" build -mod=mod -trimpath -ldflags '-s -w' -o "$BED/podman6" \
-		-tags 'containers_image_openpgp exclude_graphdriver_btrfs seccomp systemd' go.podman.io/podman/v6/cmd/podman >"$dir/log" 2>&1 || {
+	CGO_ENABLED=1 hack/go -C "$dir" build -mod=mod -trimpath -ldflags '-s -w' -o "$BED/$program" \
+		-tags 'containers_image_openpgp exclude_graphdriver_btrfs exclude_graphdriver_devicemapper seccomp systemd' "$module/cmd/podman" >"$dir/log" 2>&1 || {
 		tail -n 5 "$dir/log" >&2
 		cannot "Podman $version cannot be built; the reason is above"
 	}
@@ -162,7 +161,8 @@ for group in "$@"; do
 	case $group in
 	registry) unpack docker-registry docker-registry && continue ;;
 	busybox) unpack busybox-static busybox && unpack bash-static bash-static && continue ;;
-	podman6) build_podman6 && continue ;;
+	podman4) build_podman podman4 github.com/containers/podman/v4 v4.9.5 && continue ;; # as in Ubuntu 24.04
+	podman6) build_podman podman6 go.podman.io/podman/v6 v6.0.2 && continue ;;          # no distribution of the beds has it
 	awssdk) install_awssdk && continue ;;
 	prometheus) unpack prometheus prometheus promtool && continue ;;
 	syslogs) unpack_all syslogs rsyslog rsyslog-gnutls rsyslog-openssl syslog-ng-core && continue ;;

@@ -82,9 +82,7 @@ func Container(s lifecycle.State, i int, image string) libpod.ContainerSpec {
 		CapAdd: c.Linux.CapAdd, CapDrop: c.Linux.CapDrop, Privileged: c.Privileged,
 		NoNewPrivileges: c.Security.NoNewPrivileges, SELinux: c.Security.Labels, Sysctls: c.Linux.Sysctls,
 	}
-	if s.Sandbox.NoInfra {
-		spec.CgroupParent = s.Sandbox.Slice
-	}
+	spec.CgroupParent, spec.InPodCgroup = s.Sandbox.Slice, !s.Sandbox.NoInfra
 	if s.Options.AutoUpdate != "" {
 		spec.Reference = c.Image
 	}

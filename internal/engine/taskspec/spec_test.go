@@ -145,15 +145,15 @@ func TestPodSpecOf(t *testing.T) {
 	}
 }
 
-// A pod without an infra container has no cgroup, so its containers are put into the slice.
+// Containers know the slice, and whether their pod has a cgroup in it; one without an infra container has none.
 func TestContainersOfAPodWithoutInfraAreInTheSlice(t *testing.T) {
 	t.Parallel()
 	s := stateOf(taskdef.Task{Containers: []taskdef.Container{{Name: "a"}}})
 	s.Sandbox.Slice = "podtask" + testID + ".slice"
 	for _, noInfra := range []bool{false, true} {
 		s.Sandbox.NoInfra = noInfra
-		if got := Container(s, 0, "i").CgroupParent; (got == s.Sandbox.Slice) != noInfra {
-			t.Errorf("without infra container: %v, cgroup parent %q", noInfra, got)
+		if got := Container(s, 0, "i"); got.CgroupParent != s.Sandbox.Slice || got.InPodCgroup == noInfra {
+			t.Errorf("without infra container: %v, cgroup parent %q, in the pod's: %v", noInfra, got.CgroupParent, got.InPodCgroup)
 		}
 	}
 }

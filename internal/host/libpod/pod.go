@@ -427,6 +427,11 @@ type PodSpec struct {
 // pastaSince is the first Podman version that supports the network mode pasta.
 var pastaSince = semver.Version{Major: 4, Minor: 4}
 
+// failsInSlice reports whether a pod in a slice of its own does not start with a rootless Podman. Podman 4.9.5 looks for
+// the pod's cgroup at a wrong path and then makes it a second time, which systemd refuses; 4.3.1 and 5 do not. There the
+// pod stays in Podman's slice, and its containers, all but the infra container, are put into the task's.
+func failsInSlice(server semver.Version) bool { return server.Major == 4 && server.Minor >= 4 }
+
 // podSpec builds the request. It is pure except for PodSpec.Choose and
 // specgen.ParseNetworkFlag, which reads containers.conf.
 func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error) {
@@ -435,7 +440,9 @@ func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error
 	// podtask decides when the task ends; with "stop", Podman would stop the pod whenever
 	// no container is running, even between two attempts.
 	s.ExitPolicy = "continue"
-	s.CgroupParent = p.CgroupParent
+	if !failsInSlice(server) {
+		s.CgroupParent = p.CgroupParent
+	}
 	if p.ShmSize > 0 {
 		s.ShmSize = ptr(p.ShmSize)
 	}

@@ -27,9 +27,11 @@ type ContainerSpec struct {
 	Name string
 	// Pod is the name or ID of the pod that the container joins; "" means none.
 	Pod string
-	// CgroupParent is PodSpec.CgroupParent if the pod has no infra container, because such a
-	// pod has no cgroup for its containers. It is not part of the digest in specLabel.
+	// CgroupParent is PodSpec.CgroupParent. It is not part of the digest in specLabel.
 	CgroupParent string `json:"-"`
+	// InPodCgroup: the pod has a cgroup for its containers, as one with an infra container has. Then CgroupParent is only
+	// used where Podman cannot start such a pod.
+	InPodCgroup bool `json:"-"`
 	// TaskID becomes the TaskLabel.
 	TaskID string
 	// Image is a reference or image ID in the local store. It is never pulled.
@@ -198,7 +200,9 @@ func containerSpec(c ContainerSpec, root bool, server semver.Version) (*specgen.
 	s := specgen.NewSpecGenerator(c.Image, false)
 	s.Name = c.Name
 	s.Pod = c.Pod
-	s.CgroupParent = c.CgroupParent
+	if !c.InPodCgroup || failsInSlice(server) {
+		s.CgroupParent = c.CgroupParent
+	}
 	s.RawImageName = c.Reference
 	s.Entrypoint = c.EntryPoint
 	s.Command = c.Command

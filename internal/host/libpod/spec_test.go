@@ -218,6 +218,31 @@ func TestPodSpec(t *testing.T) {
 	}
 }
 
+// A pod in a slice of its own does not start on Podman 4.9, so the slice holds its containers instead.
+func TestSliceHoldsThePodOrItsContainers(t *testing.T) {
+	t.Parallel()
+	for version, ofPod := range map[string]bool{"4.3.1": true, "4.9.5": false, "5.0.0": true, "6.0.2": true} {
+		server := semver.MustParse(version)
+		pod, err := podSpec(PodSpec{Name: "p", TaskID: "t", CgroupParent: "podtaskabc.slice", Network: "none"}, server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := containerSpec(ContainerSpec{Name: "c", TaskID: "t", Image: "i", CgroupParent: "podtaskabc.slice", InPodCgroup: true}, true, server)
+		if err != nil {
+			t.Fatal(err)
+		}
+		of := func(has bool) string {
+			if has {
+				return "podtaskabc.slice"
+			}
+			return ""
+		}
+		if pod.CgroupParent != of(ofPod) || c.CgroupParent != of(!ofPod) {
+			t.Errorf("%s: the pod is in %q, the container in %q", version, pod.CgroupParent, c.CgroupParent)
+		}
+	}
+}
+
 func TestPodWithoutInfraContainerMakesNoCgroup(t *testing.T) {
 	t.Parallel()
 	pod, err := podSpec(PodSpec{Name: "p", TaskID: "t", CgroupParent: "podtaskabc.slice", NoInfra: true}, debian12)
