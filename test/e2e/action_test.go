@@ -210,7 +210,7 @@ func TestTheActionRunsTests(t *testing.T) {
 `, 1))
 	steps := []string{"install podtask", "check the host", "run podtask", "collect logs", "upload logs"}
 	r := b.act(map[string]string{"version": "v9.9.9", "download-url": url, "args": `--run "^answers$" app.test.yaml`})
-	if r.failed || !slices.Equal(r.did, steps) || !strings.Contains(r.said, "1 tests, 0 failed") {
+	if r.failed || !slices.Equal(r.did, steps) || !strings.Contains(r.said, "1 test, 0 failed") {
 		t.Fatalf("the steps %v; they printed\n%s", r.did, r.said)
 	}
 	if report := r.outputs["action report"]; !strings.HasPrefix(report, r.uploaded) || r.outputs["action logs"] != r.uploaded {

@@ -64,7 +64,7 @@ func TestATestOfADefinitionPasses(t *testing.T) {
 	}
 	file := b.tested(goodTests)
 	r := b.want(0, "test", "--run", "answers", file)
-	if !strings.Contains(r.out, "PASS") || !strings.Contains(r.out, "1 tests, 0 failed") {
+	if !strings.Contains(r.out, "PASS") || !strings.Contains(r.out, "1 test, 0 failed") {
 		t.Errorf("it printed\n%s%s", r.out, r.err)
 	}
 }

@@ -4,11 +4,13 @@ import (
 	"encoding/xml"
 	"fmt"
 	"io"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/atomicfile"
+	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/lint"
 	"github.com/podtask/podtask/internal/term"
@@ -123,12 +125,27 @@ func (r Result) details(indent string) string {
 	return b.String()
 }
 
-// writeGitHub writes an annotation for each failure.
-func (r Result) writeGitHub(w io.Writer) {
+// inWorkspace is the path of a file for an annotation: from the checked-out repository on, if the file is in it. GitHub
+// does not know in which directory a step has run.
+func inWorkspace(file, workspace string) string {
+	abs, err := filepath.Abs(file)
+	if err != nil || workspace == "" {
+		return file
+	}
+	rel, err := filepath.Rel(workspace, abs)
+	if err != nil || !filepath.IsLocal(rel) {
+		return file
+	}
+	return rel
+}
+
+// writeGitHub writes an annotation for each failure. Workspace is where GitHub has checked out the repository; empty if
+// that is not known.
+func (r Result) writeGitHub(w io.Writer, workspace string) {
 	var findings []lint.Finding
 	for _, f := range r.Failures {
 		findings = append(findings, lint.Finding{
-			Level: lint.Error, File: r.File, Line: f.Line, Column: f.Column, Rule: "test",
+			Level: lint.Error, File: inWorkspace(r.File, workspace), Line: f.Line, Column: f.Column, Rule: "test",
 			Message: fmt.Sprintf("%s: %s: expected %s, got %s", r.Test, f.What, f.Expected, f.Got),
 		})
 	}
@@ -142,7 +159,7 @@ func writeSum(w io.Writer, results []Result, took time.Duration) error {
 			failed++
 		}
 	}
-	_, err := fmt.Fprintf(w, "%d tests, %d failed, %.1fs\n", len(results), failed, took.Seconds())
+	_, err := fmt.Fprintf(w, "%s, %d failed, %.1fs\n", command.Plural(len(results), "test"), failed, took.Seconds())
 	return err
 }
 

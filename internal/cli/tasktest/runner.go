@@ -322,7 +322,7 @@ func (r *runner) describe(run *running, result *Result) {
 	}
 	for _, c := range t.Containers {
 		word := c.Name + " is " + c.Status
-		if c.Health != nil {
+		if c.Health != nil && c.Health.Status != lifecycle.HealthUnknown.String() {
 			word += " and " + c.Health.Status
 		}
 		if c.ExitCode != nil {

@@ -344,7 +344,7 @@ func (o testOptions) runAll(ctx context.Context, c *cli.Context, jobs []job) err
 				r.writeText(o.out, console.ColorsFor(o.out, o.getenv))
 			}
 			if github {
-				r.writeGitHub(o.out)
+				r.writeGitHub(o.out, o.getenv("GITHUB_WORKSPACE"))
 			}
 			return nil
 		})

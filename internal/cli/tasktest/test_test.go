@@ -306,7 +306,7 @@ func TestReports(t *testing.T) {
 		t.Error(diff)
 	}
 	b.Reset()
-	failed().writeGitHub(&b)
+	failed().writeGitHub(&b, "")
 	if want := "::error file=web.test.yaml,line=9,col=5,title=podtask::answers [TAG=2]: GET / of web port 80: expected status 200, got status 502\n"; !strings.HasPrefix(b.String(), want) {
 		t.Error(b.String())
 	}
@@ -321,6 +321,26 @@ func TestReports(t *testing.T) {
 	} {
 		if err != nil || !strings.Contains(string(text), part) {
 			t.Errorf("no %s in\n%s%v", part, text, err)
+		}
+	}
+}
+
+// An annotation stands beside a line only if its path starts where the repository was checked out.
+func TestAnnotationsNameFilesFromTheWorkspaceOn(t *testing.T) {
+	t.Parallel()
+	here, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	above := filepath.Dir(here)
+	for _, c := range []struct{ file, workspace, want string }{
+		{"a.test.yaml", above, filepath.Base(here) + "/a.test.yaml"},
+		{filepath.Join(here, "a.test.yaml"), here, "a.test.yaml"},
+		{"../a.test.yaml", here, "../a.test.yaml"},
+		{"a.test.yaml", "", "a.test.yaml"},
+	} {
+		if got := inWorkspace(c.file, c.workspace); got != c.want {
+			t.Errorf("%s in %s is %s", c.file, c.workspace, got)
 		}
 	}
 }
