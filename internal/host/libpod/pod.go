@@ -283,6 +283,7 @@ func (c *Client) RemovePod(ctx context.Context, name, taskID string) error {
 	if len(foreign) > 0 {
 		return c.removeAround(ctx, name, taskID, members, foreign)
 	}
+	c.killMembers(ctx, members)
 	err = c.clearing(ctx, func() error {
 		return c.erase(ctx, "remove pod", name, func(ctx context.Context) error {
 			_, err := pods.Remove(ctx, name, new(pods.RemoveOptions).WithForce(true).WithTimeout(0))

@@ -1,0 +1,151 @@
+package libpod
+
+import (
+	"bytes"
+	"context"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/blang/semver/v4"
+	"github.com/containers/podman/v5/pkg/domain/entities"
+	"github.com/podtask/podtask/internal/atomicfile"
+	"golang.org/x/sys/unix"
+)
+
+// withoutMonitor is the first version that is known to remove a container whose conmon has ended with an exit file.
+var withoutMonitor = semver.MustParse("5.0.0")
+
+// reapLimit is the longest wait for the end of the programs of a pod that is about to be removed.
+const reapLimit = 3 * time.Second
+
+// killMembers kills the running containers of a pod that is about to be removed, each after its conmon, and writes the
+// exit file in place of conmon. Podman would kill them all the same, but each conmon would start `podman container
+// cleanup` then: half of a removal's processor time, for work that the removal does itself.
+//
+// What a program wrote and conmon has not read is lost, so a container whose log outlives it in a file keeps its conmon. So
+// does one where nobody is known to wait for processes that lost their parent: Podman takes such a process to be alive.
+// Whatever fails is left to Podman's removal, of which older versions fail once after a conmon that left no exit file.
+func (c *Client) killMembers(ctx context.Context, members []entities.ListContainer) {
+	if c.version.LT(withoutMonitor) {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, reapLimit)
+	defer cancel()
+	var ending sync.WaitGroup
+	defer ending.Wait()
+	for _, m := range members {
+		if m.Pid <= 1 || m.State != "running" {
+			continue // a paused one does not end
+		}
+		program, err := pidfd(m.Pid)
+		if err != nil {
+			continue
+		}
+		ending.Go(func() {
+			defer program.Close()
+			killMember(ctx, program, m.Pid, m.ID)
+		})
+	}
+}
+
+// killMember ends the conmon of a container and then its program, which is process 1 of the container.
+func killMember(ctx context.Context, program *os.File, pid int, id string) {
+	parent, ok := parentOf(pid)
+	if !ok {
+		return
+	}
+	monitor := monitored{id, parent}.find() // only a conmon of this container, so pid is its program
+	if monitor == nil {
+		return
+	}
+	defer monitor.process.Close()
+	if monitor.logsAside || !adopted(parent) || signalTo(program, 0) != nil || signalTo(monitor.process, unix.SIGKILL) != nil {
+		return
+	}
+	if awaitReaped(ctx, monitor.process) && signalTo(program, unix.SIGKILL) == nil && awaitReaped(ctx, program) {
+		_ = atomicfile.Write(monitor.exitFile, []byte("137"), 0o600) // 128 + SIGKILL
+	}
+}
+
+// pidfd opens a process. It is the same one for as long as the file is open.
+func pidfd(pid int) (*os.File, error) {
+	fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK)
+	if err != nil {
+		return nil, err
+	}
+	return os.NewFile(uintptr(fd), "process"), nil
+}
+
+// signalTo sends a signal to a process; 0 only checks that its parent does not know of its end.
+func signalTo(process *os.File, sig unix.Signal) error {
+	raw, err := process.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var failed error
+	if err := raw.Control(func(fd uintptr) { failed = unix.PidfdSendSignal(int(fd), sig, nil, 0) }); err != nil {
+		return err
+	}
+	return failed
+}
+
+// awaitReaped returns when a process has ended and its parent knows, which nothing tells a third process; false if ctx
+// ends before.
+func awaitReaped(ctx context.Context, process *os.File) bool {
+	tick := time.NewTicker(time.Millisecond)
+	defer tick.Stop()
+	for signalTo(process, 0) == nil {
+		select {
+		case <-tick.C:
+		case <-ctx.Done():
+			return false
+		}
+	}
+	return true
+}
+
+// parentOf returns the parent of a process; ok is false if it cannot be read.
+func parentOf(pid int) (parent int, ok bool) {
+	stat, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
+	if err != nil {
+		return 0, false
+	}
+	// The name before the last parenthesis may contain anything.
+	fields := bytes.Fields(stat[bytes.LastIndexByte(stat, ')')+1:])
+	if len(fields) < 2 {
+		return 0, false
+	}
+	parent, err = strconv.Atoi(string(fields[1]))
+	return parent, err == nil
+}
+
+// adopted reports whether systemd is the parent of a process, and becomes that of its children: it waits for all.
+func adopted(pid int) bool {
+	parent, ok := parentOf(pid)
+	name, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(parent), "comm"))
+	return ok && err == nil && strings.TrimSpace(string(name)) == "systemd"
+}
+
+// logsAside reports whether the command line of a conmon names a log file outside of its container's directory, which is
+// removed with the container.
+func logsAside(args []string) bool {
+	bundle := ""
+	for i := 1; i+1 < len(args); i++ {
+		if args[i] == "-b" || args[i] == "--bundle" {
+			bundle = args[i+1]
+		}
+	}
+	for i := 1; i+1 < len(args); i++ {
+		if args[i] != "-l" && args[i] != "--log-path" {
+			continue
+		}
+		if _, file, found := strings.Cut(args[i+1], ":"); found && (bundle == "" || !strings.HasPrefix(file, bundle+"/")) {
+			return true
+		}
+	}
+	return false
+}
