@@ -11,7 +11,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
@@ -58,15 +57,17 @@ const (
 	DefaultIdleTimeout = time.Hour
 )
 
+// hostName reports whether host is a name of DNS in lower case, as a certificate may have it.
+func hostName(host string) bool {
+	long := func(label string) bool { return len(label) > 63 }
+	return len(host) <= 253 && hostPlain.MatchString(host) && !slices.ContainsFunc(strings.Split(host, "."), long)
+}
+
 // maxIngress is how many addresses a service may have.
 const maxIngress = 64
 
 var (
-	// hostName is a name of DNS in lower case, as a certificate may have it. It is compiled when it is used first: few
-	// programs need it, and it is large.
-	hostName = sync.OnceValue(func() *regexp.Regexp {
-		return regexp.MustCompile(`^(\*\.)?([a-z0-9_]([a-z0-9_-]{0,61}[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?$`)
-	})
+	hostPlain = regexp.MustCompile(`^(\*\.)?([a-z0-9_]([a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
 	plainPath = regexp.MustCompile(`^[A-Za-z0-9/_.~+@-]*$`)
 	// privateNames are the ends of names that no public authority certifies.
 	privateNames = []string{"localhost", "test", "example", "invalid", "internal", "local", "home.arpa", "lan"}
@@ -114,7 +115,7 @@ func ParseAddress(text string) (Address, error) {
 			return wrong("an IP address has no zone here")
 		}
 		host = ip.String()
-	} else if len(host) > 253 || !hostName().MatchString(host) {
+	} else if !hostName(host) {
 		return wrong("the host %q is no name of DNS; names with other letters are written as xn--", u.Hostname())
 	}
 	p := cmp.Or(u.Path, "/")
