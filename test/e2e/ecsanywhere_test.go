@@ -7,6 +7,9 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"io"
+	"net"
+	"net/http"
 	"net/http/httptest"
 	"os"
 	"os/exec"
@@ -196,7 +199,7 @@ func TestAnInstanceOfECS(t *testing.T) {
 		t.Errorf("STOPPED: %+v", c)
 	}
 	status := i.startWith(podtaskECS, "status").want(0)
-	if !strings.Contains(status.out, ecsplane.InstanceARN(1)) || !strings.Contains(status.out, "ACS:") || !strings.Contains(status.out, "connected for") {
+	if !strings.Contains(status.out, ecsplane.InstanceARN(1)) || !strings.Contains(status.out, "STOPPED") {
 		t.Errorf("the status is\n%s", status.out)
 	}
 }
@@ -309,4 +312,60 @@ func TestAnInstanceOfECSReadsS3AndECR(t *testing.T) {
 	}
 	i.payload("payload-4", 4, obj{"arn": ecsplane.TaskARN(4), "desiredStatus": "STOPPED", "containers": []obj{}})
 	i.state(4, "STOPPED")
+}
+
+// What a task of ECS waits for, the status, why and the metrics of the agent say. It runs alone: tests share the
+// runtime directory, in which the status of one instance is.
+func TestWaitsOfAnInstanceOfECS(t *testing.T) {
+	i := newECSInstance(t)
+	main := ecsContainer("main", i.testbox(), words("wait /never"), obj{
+		"stopTimeout": 2,
+		"secrets":     []obj{{"name": "TOKEN", "valueFrom": "/shop/token", "provider": "ssm", "region": ecsplane.Region, "type": "ENVIRONMENT_VARIABLE", "target": "CONTAINER"}},
+	})
+	i.payload("payload-1", 1, obj{"arn": ecsplane.TaskARN(7), "desiredStatus": "RUNNING", "containers": []obj{main},
+		"executionRoleCredentials": obj{"credentialsId": "exec", "roleArn": "arn:aws:iam::111122223333:role/exec"}})
+	id := filepath.Base(ecsplane.TaskARN(7))
+	eventually(t, "the wait in the metrics", func() bool {
+		got := i.scrape()
+		return strings.Contains(got, `podtask_ecs_waits{kind="credentials"} 1`) && strings.Contains(got, "podtask_ecs_up 1") && strings.Contains(got, `podtask_ecs_link_connected{link="acs"} 1`)
+	})
+	if out := i.want(0, "why", id).out; !strings.Contains(out, "ecs-"+id+" is not made: podtask-ecs waits for the credentials of its execution role") {
+		t.Errorf("why says %s", out)
+	}
+	if out := i.startWith(podtaskECS, "status").want(0).out; !strings.Contains(out, "Task "+id+" waits for the credentials of its execution role") || strings.Count(out, "connected for") != 2 {
+		t.Errorf("the status is\n%s", out)
+	}
+	i.plane.SetValue("/shop/token", "hush")
+	if err := i.plane.Say("acs", wire.TypeCredentials, obj{"messageId": "cred", "roleType": wire.RoleExecution, "taskArn": ecsplane.TaskARN(7),
+		"roleCredentials": obj{"credentialsId": "exec", "accessKeyId": ecsplane.RoleKeyID, "secretAccessKey": ecsplane.RoleSecret}}); err != nil {
+		t.Fatal(err)
+	}
+	i.state(7, "RUNNING")
+	if got := i.scrape(); !strings.Contains(got, `podtask_ecs_waits{kind="credentials"} 0`) {
+		t.Error("the wait does not end in the metrics")
+	}
+	i.program.kill()
+	eventually(t, "the end of the program in the metrics", func() bool {
+		got := i.scrape()
+		return strings.Contains(got, "podtask_ecs_up 0") && !strings.Contains(got, "podtask_ecs_waits{")
+	})
+	i.join()
+}
+
+// scrape returns the metrics of the box's agent.
+func (b *box) scrape() string {
+	b.t.Helper()
+	unix := http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, "unix", b.agentSocket())
+	}, DisableKeepAlives: true}}
+	resp, err := unix.Get("http://podtask/metrics")
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return string(text)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -51,7 +52,7 @@ const concurrent = 10
 // *FatalError. Records has its lock.
 func Run(ctx context.Context, c Config, records *Records) error {
 	n := &node{Config: c, records: records, tasks: make(map[string]*taskWorker), slots: make(chan struct{}, concurrent), heartbeats: make(chan struct{}, 1)}
-	n.status = &statusFile{path: ecsstatus.Path(c.Runtime), status: ecsstatus.Status{Since: time.Now()}}
+	n.status = &statusFile{path: ecsstatus.Path(c.Runtime), status: ecsstatus.Status{PID: os.Getpid(), Since: time.Now()}}
 	defer n.status.flush()
 	var err error
 	if n.identity, err = records.Identity(); err != nil {

@@ -18,6 +18,8 @@ import (
 
 // Status is what an instance that runs tells people.
 type Status struct {
+	// PID is the process that wrote it: one that was killed leaves its status.
+	PID      int    `json:"pid"`
 	Cluster  string `json:"cluster"`
 	Region   string `json:"region"`
 	Instance string `json:"containerInstanceArn,omitempty"`
@@ -140,12 +142,13 @@ func Find(stateDir, runtimeDir string) (s *Status, running, is bool) {
 	if _, err := os.Stat(filepath.Join(records, "instance")); err != nil {
 		return nil, false, false
 	}
+	var holder state.Holder
 	if locks, err := state.OpenLocks(records, state.Holder{}); err == nil {
-		_, running, _ = locks.Holder(Key)
+		holder, running, _ = locks.Holder(Key)
 	}
 	s, err := Read(Path(runtime))
-	if err != nil {
-		s = nil // it is written anew at the next change
+	if err != nil || s != nil && running && s.PID != holder.PID {
+		s = nil // it is written anew soon
 	}
 	kept, err := os.ReadDir(filepath.Join(records, "instance"))
 	return s, running, running || err == nil && len(kept) > 0

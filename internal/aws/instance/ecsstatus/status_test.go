@@ -62,12 +62,19 @@ func TestFind(t *testing.T) {
 	if s, running, is := ecsstatus.Find(stateDir, runtimeDir); s != nil || !running || !is {
 		t.Errorf("%+v, %t, %t", s, running, is)
 	}
-	text, _ := json.Marshal(ecsstatus.Status{Cluster: "lab"})
+	text, _ := json.Marshal(ecsstatus.Status{PID: os.Getpid(), Cluster: "lab"})
 	if err := os.WriteFile(ecsstatus.Path(runtime), text, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if s, _, _ := ecsstatus.Find(stateDir, runtimeDir); s == nil || s.Cluster != "lab" {
 		t.Errorf("%+v", s)
+	}
+	other, _ := json.Marshal(ecsstatus.Status{PID: 1, Cluster: "lab"})
+	if err := os.WriteFile(ecsstatus.Path(runtime), other, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if s, running, _ := ecsstatus.Find(stateDir, runtimeDir); s != nil || !running {
+		t.Errorf("the status of a process before is %+v", s)
 	}
 	_ = lock.Unlock()
 	if _, running, _ := ecsstatus.Find(stateDir, runtimeDir); running {

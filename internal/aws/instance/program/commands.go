@@ -51,6 +51,9 @@ func status(_ context.Context, o *options, stdout, _ io.Writer) error {
 		if d.Status, err = ecsstatus.Read(ecsstatus.Path(runtimeDir)); err != nil {
 			return err
 		}
+		if d.Status != nil && d.Status.PID != d.PID {
+			d.Status = nil // of a process before it
+		}
 	}
 	if o.format == "json" {
 		text, err := json.MarshalIndent(d, "", "  ")
