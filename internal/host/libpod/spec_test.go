@@ -11,6 +11,7 @@ import (
 
 	"github.com/blang/semver/v4"
 	"github.com/containers/podman/v5/libpod/define"
+	"github.com/containers/podman/v5/pkg/specgen"
 )
 
 var (
@@ -384,5 +385,14 @@ func TestProbeResultTakesOnlyThisProbesEntry(t *testing.T) {
 		if got := probeResult(c.health, begun); got != c.want {
 			t.Errorf("%s: got %+v", c.rule, got)
 		}
+	}
+}
+
+// A container joins the processes of another one by a path: then neither depends on the other in Podman.
+func TestAContainerJoinsTheProcessesOfAnother(t *testing.T) {
+	t.Parallel()
+	s, err := containerSpec(ContainerSpec{Name: "c", TaskID: "t", Image: "i", PIDPath: "/proc/7/ns/pid"}, true, semver.Version{Major: 5})
+	if err != nil || s.PidNS.NSMode != specgen.Path || s.PidNS.Value != "/proc/7/ns/pid" {
+		t.Errorf("the namespace is %+v, %v", s.PidNS, err)
 	}
 }

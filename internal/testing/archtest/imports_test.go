@@ -74,7 +74,7 @@ var direction = []rule{
 	{pkg: "internal/kube/kubefiles"},
 	{pkg: "internal/kube/kubeserve", may: []string{"pkg/api/connlimit"}},
 	{pkg: "internal/kube/kubelet", may: []string{"internal/netnshelper", "internal/config", "internal/define", "internal/engine/", "internal/kube/", "internal/state/"}},
-	{pkg: "internal/kube/", may: []string{"pkg/", "internal/engine/", "internal/host/"}},
+	{pkg: "internal/kube/", may: []string{"pkg/", "internal/engine/", "internal/host/"}, also: []string{"internal/define"}},
 
 	// The command line, and the programs.
 	{pkg: "internal/cli/console", may: []string{"pkg/", "internal/cli/helptext", "internal/engine/imagestore", "internal/engine/observe"}, also: []string{"internal/host/libpod"}},
