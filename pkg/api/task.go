@@ -100,7 +100,7 @@ type PodRef struct {
 type Reason struct {
 	// Code is a word for scripts: ended, queued, operation, retry, restart, dependency, digests,
 	// pod, volumes, inspect, health, unhealthy, paused, stop-order, running, protected, fault,
-	// logs-stalled, disk-full, ecs or no-owner.
+	// logs-stalled, disk-full or no-owner.
 	Code string `json:"code"`
 	// Container is absent for the task as a whole.
 	Container string `json:"container,omitempty"`
