@@ -227,7 +227,7 @@ func TestHostBySSHSeveralHostsInOneView(t *testing.T) {
 	page := readUI(t, ui)
 	eventually(t, "all hosts on the page", func() bool {
 		text := page.get("")
-		return strings.Count(text, ">"+near.family+"<") == 2 && strings.Contains(text, "ssh cannot connect") && strings.Contains(text, "<td>local</td>")
+		return strings.Count(text, ">"+near.family+"<") == 2 && strings.Contains(text, "ssh cannot connect") && strings.Contains(text, "on local<")
 	})
 	id := near.inspect(near.family).ID
 	if text := page.get("task/" + id); !strings.Contains(text, "from the app") {
@@ -243,7 +243,7 @@ func TestHostBySSHSeveralHostsInOneView(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the reason", func() bool { return strings.Contains(page.get(""), "broke") })
-	eventually(t, "the host again", func() bool { return !strings.Contains(page.get(""), "alert") })
+	eventually(t, "the host again", func() bool { return !strings.Contains(page.get(""), "notice bad") })
 	one.interrupt()
 	one.want(130)
 	far.want(125, append(hosts, "ps")...)

@@ -162,7 +162,7 @@ type listView struct {
 	Whole           string
 	Services        []shop
 	ServicesProblem string
-	// Hosts are those of the view, if there are several.
+	// Hosts are those of the view, if it is not this machine alone; why one is down is shown.
 	Hosts []top.HostState
 }
 
@@ -221,9 +221,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 		v.ServicesProblem = l.servicesProblem.Error()
 	}
 	if h, ok := s.source.(top.Hosts); ok {
-		if v.Hosts = h.Hosts(); len(v.Hosts) == 1 {
-			v.Hosts = nil
-		}
+		v.Hosts = h.Hosts()
 	}
 	s.page(w, r, "list.html", v)
 }
