@@ -17,7 +17,8 @@ func RmCommand(p *command.Program) *cli.Command {
 		Name:      "rm",
 		Usage:     "remove tasks with their containers, pods, slices and logs",
 		ArgsUsage: "TASK ...",
-		Description: `Images are kept. Prints the IDs of the tasks.
+		Description: `Images are kept. Prints the IDs of the tasks. --force kills at once, as that of Docker: no stop
+signal, no stopTimeout, no hooks. To let a task end by itself, stop it first.
 
 Examples:
   podtask rm web
