@@ -465,7 +465,7 @@ func TestHostSetup(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	mine := []string{".local/bin/podtask", ".local/bin/podtask-compose", ".local/bin/podtask-kubelet", ".local/bin/podtask-netns", ".local/bin/podtask-user-generator", ".config/systemd/user/podtask.service", ".config/systemd/user/podtask.socket"}
+	mine := []string{".local/bin/podtask", ".local/bin/podtask-compose", ".local/bin/podtask-ecs", ".local/bin/podtask-ingress", ".local/bin/podtask-kubelet", ".local/bin/podtask-netns", ".local/bin/podtask-user-generator", ".config/systemd/user/podtask.service", ".config/systemd/user/podtask.socket"}
 	for _, name := range mine {
 		if _, err := os.Lstat(filepath.Join(home, name)); err == nil {
 			t.Skipf("there is %s already", name)

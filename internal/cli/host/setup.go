@@ -316,7 +316,7 @@ func (s *setup) programs() ([]string, error) {
 		return nil, fmt.Errorf("find this program: %w", err)
 	}
 	programs := []string{self}
-	for _, name := range []string{"podtask-compose", "podtask-kubelet", "podtask-netns", "podtask-user-generator"} {
+	for _, name := range []string{"podtask-compose", "podtask-ecs", "podtask-ingress", "podtask-kubelet", "podtask-netns", "podtask-user-generator"} {
 		path := filepath.Join(filepath.Dir(self), name)
 		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
 			programs = append(programs, path)
