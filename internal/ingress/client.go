@@ -59,6 +59,11 @@ func (s Status) Problems() (all []string) {
 			all = append(all, fmt.Sprintf("the certificate of %s: %s", c.Name, c.Problem))
 		}
 	}
+	for _, l := range s.Listeners {
+		if l.Problem != "" {
+			all = append(all, fmt.Sprintf("%s of service %s: %s", l.Address, l.Service, l.Problem))
+		}
+	}
 	for _, r := range s.Routes {
 		if r.Copies() == 0 {
 			all = append(all, fmt.Sprintf("%s: service %s has no healthy copy", r.URL, r.Service))

@@ -46,6 +46,21 @@ type Status struct {
 	Connections    int     `json:"connections"`
 	MaxConnections int     `json:"maxConnections"`
 	Requests       []Count `json:"requests"`
+	// Listeners are the addresses of TCP connections of services.
+	Listeners []Listener `json:"listeners"`
+}
+
+// Listener is an address whose TCP connections go to copies of a service.
+type Listener struct {
+	Address string `json:"address"`
+	Service string `json:"service"`
+	// Problem is why the proxy does not listen there.
+	Problem string `json:"problem,omitempty"`
+	// Forwarded are the connections so far that reached a copy, by revision; Refused those that were closed because no
+	// copy could be dialed in time, and Quiet those that made room for others.
+	Forwarded map[string]uint64 `json:"forwarded"`
+	Refused   uint64            `json:"refused"`
+	Quiet     uint64            `json:"quiet"`
 }
 
 // Route is an address that is served.

@@ -167,6 +167,11 @@ func printStatus(w io.Writer, s ingress.Status) error {
 	fmt.Fprintf(w, "HTTP:         %s\n", listens(s.Plain))
 	fmt.Fprintf(w, "HTTPS:        %s\n", listens(s.Secure))
 	fmt.Fprintf(w, "Routes:       %d\n", len(s.Routes))
+	for _, l := range s.Listeners {
+		if l.Problem == "" {
+			fmt.Fprintf(w, "Listener:     %s for service %s\n", term.Line(l.Address), term.Line(l.Service))
+		}
+	}
 	fmt.Fprintf(w, "Connections:  %d of at most %d\n", s.Connections, s.MaxConnections)
 	fmt.Fprintf(w, "Requests:     %d have ended\n", total)
 	for _, problem := range s.Problems() {

@@ -8,7 +8,10 @@ import (
 	"net"
 	"slices"
 	"sync"
+	"syscall"
 	"time"
+
+	"golang.org/x/sys/unix"
 )
 
 // Target is where connections may go.
@@ -112,8 +115,26 @@ func Listen(address string, cfg Config) (*Forwarder, error) {
 	}
 	f := New(cfg)
 	f.address = listener.Addr()
-	f.attach(&door{Listener: listener, budget: NewBudget(f.cfg.MaxConnections)})
+	f.Serve(listener)
 	return f, nil
+}
+
+// Share opens a listener at a TCP address, HOST:PORT, that another process of the same user may open with Share
+// too while this one listens (SO_REUSEPORT), so that the address can go from one to the other without a
+// moment in which nobody listens.
+func Share(address string) (net.Listener, error) {
+	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
+		var failed error
+		err := c.Control(func(fd uintptr) { failed = unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_REUSEPORT, 1) })
+		return errors.Join(err, failed)
+	}}
+	return config.Listen(context.Background(), "tcp", address)
+}
+
+// Serve forwards the connections of a listener, at most MaxConnections at a time, until stop or Close, which close the
+// listener. Open connections survive stop.
+func (f *Forwarder) Serve(l net.Listener) (stop func()) {
+	return f.attach(&door{Listener: l, budget: NewBudget(f.cfg.MaxConnections)})
 }
 
 // New returns a forwarder that listens nowhere yet.
@@ -197,6 +218,23 @@ func (f *Forwarder) sendsAddress() bool {
 func (f *Forwarder) Drain(ctx context.Context, id string) error {
 	for {
 		n, changed := f.count(id)
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// DrainAll returns when there is no connection any more, or with the error of ctx.
+func (f *Forwarder) DrainAll(ctx context.Context) error {
+	for {
+		f.mu.Lock()
+		n, changed := len(f.open), f.changed
+		f.mu.Unlock()
 		if n == 0 {
 			return nil
 		}

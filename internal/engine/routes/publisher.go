@@ -31,9 +31,10 @@ type Publisher struct {
 
 	mu sync.Mutex
 	// routes are what the file has, or had before the agent started.
-	routes  []routefile.Route
-	written bool // the file is as routes have it
-	status  *ingress.Status
+	routes    []routefile.Route
+	listeners []routefile.Listener
+	written   bool // the file is as routes have it
+	status    *ingress.Status
 }
 
 // Open reads the routes that the agent before has left. A file that cannot be read is replaced with the
@@ -46,7 +47,14 @@ func Open(stateDir, runtimeDir string, log *slog.Logger) *Publisher {
 		log.Warn("the routes of the ingress proxy are written anew", "error", err)
 		return p
 	}
-	p.routes, p.written = t.Routes, true
+	p.routes, p.listeners, p.written = t.Routes, t.Listeners, true
+	if len(t.Listeners) > 0 { // so that the agent does not open those that the proxy has
+		ctx, cancel := context.WithTimeout(context.Background(), firstAnswer)
+		defer cancel()
+		if p.status, err = p.Ask(ctx); err != nil {
+			log.Warn("the ingress proxy does not say where it listens", "error", err)
+		}
+	}
 	return p
 }
 
@@ -55,12 +63,16 @@ func (p *Publisher) Keep(services []string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	kept := slices.DeleteFunc(slices.Clone(p.routes), func(r routefile.Route) bool { return !slices.Contains(services, r.Service) })
-	return p.replace(kept)
+	listeners := slices.DeleteFunc(slices.Clone(p.listeners), func(l routefile.Listener) bool { return !slices.Contains(services, l.Service) })
+	return p.replace(kept, listeners)
 }
 
-// Set replaces the routes of a service. Those with an address that another service has are left out, and
+// firstAnswer is how long a proxy may take to answer an agent that starts.
+const firstAnswer = 2 * time.Second
+
+// Set replaces the routes and listeners of a service. Those with an address that another service has are left out, and
 // returned.
-func (p *Publisher) Set(name string, routes []routefile.Route) (refused []service.Unheard, err error) {
+func (p *Publisher) Set(name string, routes []routefile.Route, listeners ...routefile.Listener) (refused []service.Unheard, err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	all := slices.DeleteFunc(slices.Clone(p.routes), func(r routefile.Route) bool { return r.Service == name })
@@ -84,17 +96,34 @@ func (p *Publisher) Set(name string, routes []routefile.Route) (refused []servic
 		r.Service = name
 		all = append(all, r)
 	}
-	return refused, p.replace(all)
+	listen := slices.DeleteFunc(slices.Clone(p.listeners), func(l routefile.Listener) bool { return l.Service == name })
+	for _, l := range listeners {
+		if i := slices.IndexFunc(listen, func(o routefile.Listener) bool { return o.Address == l.Address }); i >= 0 {
+			refused = append(refused, service.Unheard{Address: l.Address, Problem: fmt.Sprintf("service %s has it", listen[i].Service)})
+			continue
+		}
+		l.Service = name
+		listen = append(listen, l)
+	}
+	return refused, p.replace(all, listen)
+}
+
+// Listens reports whether the proxy listens at an address for a service.
+func (p *Publisher) Listens(name, address string) bool {
+	status := p.Status()
+	return status != nil && slices.ContainsFunc(status.Listeners, func(l ingress.Listener) bool {
+		return l.Service == name && l.Address == address && l.Problem == ""
+	})
 }
 
 // replace writes the routes, if they differ. The caller holds mu.
-func (p *Publisher) replace(all []routefile.Route) error {
-	t := routefile.Table{Routes: all}
+func (p *Publisher) replace(all []routefile.Route, listeners []routefile.Listener) error {
+	t := routefile.Table{Routes: all, Listeners: listeners}
 	t.Sort()
-	if p.written && sameRoutes(p.routes, t.Routes) || !p.written && len(all) == 0 && !exists(p.file) {
+	if p.written && sameRoutes(p.routes, t.Routes) && sameListeners(p.listeners, t.Listeners) || !p.written && len(all)+len(listeners) == 0 && !exists(p.file) {
 		return nil
 	}
-	p.routes, p.written = t.Routes, false
+	p.routes, p.listeners, p.written = t.Routes, t.Listeners, false
 	if err := os.MkdirAll(filepath.Dir(p.file), 0o700); err != nil {
 		return err
 	}
@@ -111,6 +140,10 @@ func sameRoutes(a, b []routefile.Route) bool {
 	return slices.EqualFunc(a, b, func(x, y routefile.Route) bool {
 		return x.Service == y.Service && x.Ingress == y.Ingress && reflect.DeepEqual(x.Users, y.Users) && reflect.DeepEqual(x.Groups, y.Groups)
 	})
+}
+
+func sameListeners(a, b []routefile.Listener) bool {
+	return slices.EqualFunc(a, b, func(x, y routefile.Listener) bool { return reflect.DeepEqual(x, y) })
 }
 
 // Users returns those that an address of a service has, or had before the agent started, from the same
@@ -294,7 +327,11 @@ func (p *Publisher) listen(ctx context.Context, changed func()) error {
 
 // said is the part of a status that services see.
 func said(s ingress.Status) string {
-	data, err := json.Marshal([]any{s.Problem, s.Certificates, s.Plain, s.Secure})
+	var listeners []string
+	for _, l := range s.Listeners {
+		listeners = append(listeners, l.Service, l.Address, l.Problem)
+	}
+	data, err := json.Marshal([]any{s.Problem, s.Certificates, s.Plain, s.Secure, listeners})
 	if err != nil {
 		return err.Error()
 	}

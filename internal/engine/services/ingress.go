@@ -42,8 +42,15 @@ func (l *runner) publish(s service.State) (not []service.Unheard) {
 		}
 		list = append(list, r)
 	}
-	refused, err := l.all.Routes.Set(s.Name, list)
+	var listeners []routefile.Listener
+	if !s.Gone() {
+		listeners = append(l.listenersFor(s.Config.Listeners, s.Groups(false)), l.listenersFor(s.Config.TestListeners, s.Groups(true))...)
+	}
+	refused, err := l.all.Routes.Set(s.Name, list, listeners...)
 	if err != nil {
+		if len(addresses) == 0 { // the agent itself listens
+			l.all.Log.Error("the ingress proxy does not learn of listeners", "service", s.Name, "error", err)
+		}
 		for _, i := range addresses {
 			not = append(not, service.Unheard{Address: i.URL, Problem: err.Error()})
 		}
@@ -61,6 +68,22 @@ func (l *runner) publish(s service.State) (not []service.Unheard) {
 		}
 	}
 	return not
+}
+
+// listenersFor are listeners with groups of copies, as the ingress proxy reads them.
+func (l *runner) listenersFor(all []service.Listener, groups []service.Group) (list []routefile.Listener) {
+	for _, c := range all {
+		one := routefile.Listener{Service: l.name, Address: c.Address, ProxyProtocol: c.ProxyProtocol}
+		for _, g := range groups {
+			group := routefile.Group{Deployment: g.Deployment, Weight: int(g.Weight)}
+			for _, t := range l.hearing.where(g.Copies, c.Container, c.Port) {
+				group.Targets = append(group.Targets, routefile.Target{ID: t.ID, Address: t.Address})
+			}
+			one.Groups = append(one.Groups, group)
+		}
+		list = append(list, one)
+	}
+	return list
 }
 
 // users are those of the secrets that a service's addresses name, read once for a deployment.
@@ -125,18 +148,18 @@ func (l *runner) usersOf(i taskdef.Ingress) []routefile.User {
 
 // drainIngress waits until the ingress proxy has no request to a copy any more.
 func (l *runner) drainIngress(ctx context.Context, s service.State, id string) {
-	if l.all.Routes != nil && len(s.Ingress()) > 0 && !l.all.Routes.Drain(ctx, id) {
-		l.all.Log.Warn("requests are cut: a copy that is to stop still had them when its time to drain was over", "service", s.Name, "task", id)
+	if l.all.Routes != nil && len(s.Ingress())+len(listenersOf(s.Config)) > 0 && !l.all.Routes.Drain(ctx, id) {
+		l.all.Log.Warn("requests and connections are cut: a copy that is to stop still had them when its time to drain was over", "service", s.Name, "task", id)
 	}
 }
 
-// lookAtIngress has the services that have public addresses look at what the ingress proxy says.
+// lookAtIngress has the services that have addresses look at what the ingress proxy says.
 func (a *Services) lookAtIngress() {
 	a.mu.Lock()
 	loops := slices.Collect(maps.Values(a.loops))
 	a.mu.Unlock()
 	for _, l := range loops {
-		if len(l.loop.State().Ingress()) > 0 {
+		if s := l.loop.State(); len(s.Ingress())+len(listenersOf(s.Config)) > 0 {
 			l.send(a.ctx, service.TimerFired{})
 		}
 	}

@@ -34,9 +34,18 @@ type listeners struct {
 	mu sync.Mutex
 	// named has the forwarders of names.
 	named map[names.Name]*forward.Forwarder
-	open  map[string]*forward.Forwarder // by address
+	open  map[string]*listener // by address
+	// proxied reports whether the ingress proxy listens at an address of the service; nil: never.
+	proxied func(address string) bool
 	// targets are where the copies in rotation were found.
 	targets map[place]string
+}
+
+// listener is an address of a service. Connections that it has keep its forwarder after the ingress proxy has taken
+// the address.
+type listener struct {
+	*forward.Forwarder
+	stop func() // closes the listener; nil while the ingress proxy listens
 }
 
 // Names makes the names of services known to the tasks that reach them.
@@ -92,20 +101,41 @@ func (l *listeners) route(all []service.Listener, groups []service.Group) (not [
 	for _, c := range all {
 		f := l.open[c.Address]
 		if f == nil {
-			var err error
-			if f, err = forward.Listen(c.Address, forward.Config{Log: l.log}); err != nil {
-				not = append(not, service.Unheard{Address: c.Address, Problem: whyNot(c.Address, err)})
-				continue
-			}
+			f = &listener{Forwarder: forward.New(forward.Config{Log: l.log})}
 			if l.open == nil {
-				l.open = make(map[string]*forward.Forwarder)
+				l.open = make(map[string]*listener)
 			}
 			l.open[c.Address] = f
+		}
+		switch by := l.proxied != nil && l.proxied(c.Address); {
+		case by && f.stop != nil:
+			f.stop()
+			f.stop = nil
+		case !by && f.stop == nil:
+			opened, err := open(c.Address)
+			if err != nil {
+				not = append(not, service.Unheard{Address: c.Address, Problem: whyNot(c.Address, err)})
+				break
+			}
+			f.stop = f.Serve(opened)
 		}
 		f.SendAddress(c.ProxyProtocol)
 		f.Route(l.setsOf(groups, target{container: c.Container, port: c.Port})...)
 	}
 	return not
+}
+
+// open opens a listener that the ingress proxy may share. Others that listen there are an error, also other agents
+// of the same user.
+func open(address string) (net.Listener, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	if err := l.Close(); err != nil {
+		return nil, err
+	}
+	return forward.Share(address)
 }
 
 // setsOf are groups of copies as sets of targets.
@@ -202,7 +232,10 @@ func (l *listeners) targetsOf(ids []string, to target) (targets []forward.Target
 // deadline of ctx are cut.
 func (l *listeners) Drain(ctx context.Context, id string) {
 	l.mu.Lock()
-	open := slices.Concat(slices.Collect(maps.Values(l.open)), slices.Collect(maps.Values(l.named)))
+	open := slices.Collect(maps.Values(l.named))
+	for _, f := range l.open {
+		open = append(open, f.Forwarder)
+	}
 	l.mu.Unlock()
 	for _, f := range open {
 		if err := f.Drain(ctx, id); errors.Is(err, context.DeadlineExceeded) {

@@ -2,6 +2,7 @@ package services
 
 import (
 	"bufio"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -9,6 +10,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -262,4 +264,44 @@ func freeAddress(t *testing.T) string {
 	}
 	defer lis.Close()
 	return lis.Addr().String()
+}
+
+// While the ingress proxy listens at an address, the agent does not; connections that it has go on.
+func TestTheProxyTakesListeners(t *testing.T) {
+	t.Parallel()
+	proxied := false
+	l := &listeners{log: slog.New(slog.DiscardHandler), tasks: &record.Tasks{}, proxied: func(string) bool { return proxied }}
+	defer l.Close()
+	l.targets = map[place]string{{"good", target{container: "app", port: 80}}: echo(t, "good")}
+	s := service.State{
+		Config:      service.Config{Listeners: []service.Listener{{Address: freeAddress(t), Container: "app", Port: 80}}},
+		Deployments: []service.Deployment{{ID: "web/1", Primary: true}},
+		Tasks:       []service.Task{{ID: "good", Deployment: "web/1", Phase: service.Live, HealthyNow: true}},
+	}
+	address := s.Config.Listeners[0].Address
+	if not := l.Follow(s); len(not) > 0 {
+		t.Fatalf("%+v", not)
+	}
+	kept, _ := connect(t, address)
+	for _, proxied = range []bool{true, true, false, false} {
+		if not := l.Follow(s); len(not) > 0 {
+			t.Fatalf("%+v", not)
+		}
+		c, err := net.Dial("tcp", address)
+		if (err == nil) == proxied {
+			t.Errorf("with the proxy listening %t: %v", proxied, err)
+		}
+		if err == nil {
+			c.Close()
+		}
+		fmt.Fprintln(kept, "still")
+		if line, err := bufio.NewReader(kept).ReadString('\n'); err != nil || line != "still\n" {
+			t.Errorf("the connection that was open: %q, %v", line, err)
+		}
+	}
+	all := l.traffic("web")
+	addProxied(all, []ingress.Listener{{Service: "web", Address: address, Forwarded: map[string]uint64{"web/1": 5}, Refused: 2}, {Service: "other"}})
+	if len(all) != 1 || all[0].Refused != 2 || all[0].Forwarded["web/1"] < 6 {
+		t.Errorf("traffic %+v", all)
+	}
 }

@@ -42,6 +42,9 @@ func newRunner(a *Services, s service.State) *runner {
 		hearing: &listeners{log: a.Log.With("service", s.Name), tasks: a.Tasks, service: s.Name, names: a.Names},
 		loop:    loop.New[service.State, driver.Message, driver.ServiceDecision](s),
 	}
+	if a.Routes != nil {
+		l.hearing.proxied = func(address string) bool { return a.Routes.Listens(l.name, address) }
+	}
 	l.hearing.Publish(s.Config.Names) // before the first task is created that is to reach them
 	return l
 }

@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/routes"
+	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -155,7 +156,32 @@ func (a *Services) Traffic() (all []Traffic) {
 	for _, l := range loops {
 		all = append(all, l.hearing.traffic(l.name)...)
 	}
+	if a.Routes != nil {
+		ctx, cancel := context.WithTimeout(a.ctx, trafficTime)
+		defer cancel()
+		if status, err := a.Routes.Ask(ctx); err == nil && status != nil {
+			addProxied(all, status.Listeners)
+		}
+	}
 	return all
+}
+
+// trafficTime is how long the ingress proxy may take to say what it has counted.
+const trafficTime = 2 * time.Second
+
+// addProxied adds the connections that the ingress proxy has forwarded.
+func addProxied(all []Traffic, listeners []ingress.Listener) {
+	for _, p := range listeners {
+		i := slices.IndexFunc(all, func(t Traffic) bool { return t.Service == p.Service && t.Address == p.Address })
+		if i < 0 {
+			continue
+		}
+		for set, n := range p.Forwarded {
+			all[i].Forwarded[set] += n
+		}
+		all[i].Refused += p.Refused
+		all[i].Quiet += p.Quiet
+	}
 }
 
 // Stuck names the services whose loops have been busy for longer than limit.

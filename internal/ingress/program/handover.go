@@ -28,7 +28,7 @@ func (s *server) handOver() (pid int, err error) {
 	if err != nil {
 		return 0, err
 	}
-	names, files, err := s.sockets.files()
+	names, files, err := s.sockets.files(s.streams.listeners())
 	defer func() {
 		for _, f := range files {
 			_ = f.Close()

@@ -250,8 +250,10 @@ func TestASecondProxyIsRefused(t *testing.T) {
 	if _, err := listen("127.0.0.1:-1"); err == nil {
 		t.Error("a bad address is taken")
 	}
-	if err := serve(t.Context(), &options{plain: "none", secure: "none", stateDir: t.TempDir(), socket: r.socket + "2"}, slog.New(slog.DiscardHandler), nil); err == nil {
-		t.Error("a proxy without addresses runs")
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel() // one without addresses for requests may have listeners of services
+	if err := serve(ctx, &options{plain: "none", secure: "none", stateDir: t.TempDir(), socket: r.socket + "2", maxConnections: 1}, slog.New(slog.DiscardHandler), nil); err != nil {
+		t.Errorf("a proxy without addresses for requests: %v", err)
 	}
 }
 

@@ -63,6 +63,7 @@ type server struct {
 	certs   *certs.Manager
 	limit   *connlimit.Limit
 	clients *clients
+	streams *streams
 	routes  string // path of the file
 
 	leaving atomic.Bool // another process took over: each answer is the last one of its connection
@@ -115,7 +116,10 @@ func serve(ctx context.Context, o *options, log *slog.Logger, signals <-chan os.
 		return fmt.Errorf("follow %s: %w", dir, err)
 	}
 	defer watcher.Close()
+	s.streams = newStreams(log, s.sockets.streams, s.change)
+	defer s.streams.close()
 	s.reload()
+	s.streams.unused()
 	go s.follow(running, watcher)
 	return s.run(running, signals)
 }
@@ -216,6 +220,7 @@ const leaveTime = 5 * time.Second
 // used for leaveTime are closed while they are idle.
 func (s *server) leave() {
 	s.leaving.Store(true)
+	s.streams.leave()
 	for _, l := range slices.Concat(s.sockets.plain, s.sockets.secure) {
 		_ = l.Close()
 	}
@@ -274,7 +279,13 @@ func (s *server) drain(limit time.Duration, signals <-chan os.Signal, servers ..
 		case <-ctx.Done():
 		}
 	}()
+	s.streams.leave()
 	var all sync.WaitGroup
+	all.Go(func() {
+		if err := s.streams.drainAll(ctx); err != nil {
+			s.log.Warn("connections of listeners are cut: they did not end in time")
+		}
+	})
 	for _, server := range servers {
 		all.Go(func() {
 			if err := server.Shutdown(ctx); err != nil {
@@ -340,6 +351,7 @@ func (s *server) reload() {
 		s.last = data
 		s.certs.Follow(t)
 		s.proxy.Load(t)
+		s.streams.route(t.Listeners)
 	}
 	s.change()
 }
@@ -374,7 +386,7 @@ func (s *server) status() (ingress.Status, <-chan struct{}) {
 	open := s.proxy.Open()
 	st := ingress.Status{
 		PID: os.Getpid(), Version: s.o.version, Since: s.since.UTC(), Plain: addresses(s.sockets.plain), Secure: addresses(s.sockets.secure), Problem: problem,
-		Routes: []ingress.Route{}, Certificates: s.certs.Statuses(), Connections: s.limit.Open(), MaxConnections: s.o.maxConnections, Requests: s.proxy.Counts(),
+		Routes: []ingress.Route{}, Certificates: s.certs.Statuses(), Connections: s.limit.Open(), MaxConnections: s.o.maxConnections, Requests: s.proxy.Counts(), Listeners: s.streams.status(),
 	}
 	for _, r := range s.proxy.Table().Routes {
 		route := ingress.Route{URL: r.Key(), Service: r.Service, Deployments: []ingress.Deployment{}}
@@ -414,7 +426,7 @@ func (s *server) newControl() *http.Server {
 	})
 	mux.HandleFunc("GET /v1/drain", func(w http.ResponseWriter, r *http.Request) {
 		s.reload() // the file no longer has the task
-		if err := s.proxy.Drain(r.Context(), r.FormValue("task")); err != nil {
+		if s.proxy.Drain(r.Context(), r.FormValue("task")) != nil || s.streams.drain(r.Context(), r.FormValue("task")) != nil {
 			return
 		}
 		w.WriteHeader(http.StatusNoContent)

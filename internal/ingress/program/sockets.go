@@ -1,6 +1,7 @@
 package program
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -20,6 +21,8 @@ const (
 	plainName   = "http"
 	secureName  = "https"
 	controlName = "control"
+	// streamPrefix begins the names of listeners for TCP connections.
+	streamPrefix = "listen-"
 )
 
 // inheritedEnv names the listeners that a process passes to its successor, joined by colons. They are
@@ -33,6 +36,8 @@ const firstDescriptor = 3
 type sockets struct {
 	plain, secure []net.Listener
 	control       net.Listener
+	// streams are those of a predecessor for TCP connections, by address.
+	streams map[string]net.Listener
 	// ready is closed when this process serves; nil without a predecessor.
 	ready *os.File
 }
@@ -58,9 +63,6 @@ func open(o *options) (*sockets, error) {
 			err = fmt.Errorf("there is an ingress proxy already: `podtask ingress status` has its process: %w", err)
 		}
 	}
-	if err == nil && len(s.plain)+len(s.secure) == 0 {
-		err = errors.New("there is no address to listen on")
-	}
 	if err != nil {
 		s.Close()
 		return nil, err
@@ -71,6 +73,9 @@ func open(o *options) (*sockets, error) {
 // Close closes all listeners.
 func (s *sockets) Close() {
 	for _, l := range append(append([]net.Listener{}, s.plain...), s.secure...) {
+		_ = l.Close()
+	}
+	for _, l := range s.streams {
 		_ = l.Close()
 	}
 	if s.control != nil {
@@ -156,13 +161,30 @@ func (s *sockets) add(name string, l net.Listener) (err error) {
 	case controlName:
 		s.control, err = api.Guard(l)
 	default:
+		if address, is := streamAddress(name); is {
+			if s.streams == nil {
+				s.streams = make(map[string]net.Listener)
+			}
+			s.streams[address] = l
+			return nil
+		}
 		err = fmt.Errorf("its name is %q and has to be %s or %s (FileDescriptorName=)", name, plainName, secureName)
 	}
 	return err
 }
 
+// streamName is the name of a listener for TCP connections. An address has colons, which names have not.
+func streamName(address string) string { return streamPrefix + hex.EncodeToString([]byte(address)) }
+
+// streamAddress is the address of a name of streamName.
+func streamAddress(name string) (address string, is bool) {
+	text, is := strings.CutPrefix(name, streamPrefix)
+	data, err := hex.DecodeString(text)
+	return string(data), is && err == nil
+}
+
 // files returns the descriptors for a successor, and their names.
-func (s *sockets) files() (names []string, files []*os.File, err error) {
+func (s *sockets) files(streams map[string]net.Listener) (names []string, files []*os.File, err error) {
 	take := func(name string, l net.Listener) {
 		f, ok := l.(interface{ File() (*os.File, error) })
 		if !ok {
@@ -181,6 +203,9 @@ func (s *sockets) files() (names []string, files []*os.File, err error) {
 	}
 	for _, l := range s.secure {
 		take(secureName, l)
+	}
+	for address, l := range streams {
+		take(streamName(address), l)
 	}
 	take(controlName, s.control)
 	return names, files, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
@@ -28,6 +29,18 @@ type Table struct {
 	// others.
 	Boot   string  `json:"boot"`
 	Routes []Route `json:"routes"`
+	// Listeners are addresses of TCP connections.
+	Listeners []Listener `json:"listeners,omitempty"`
+}
+
+// Listener is an address, HOST:PORT, whose TCP connections go to copies of a service.
+type Listener struct {
+	Service string `json:"service"`
+	Address string `json:"address"`
+	// ProxyProtocol has connections begin with the client's address, in a header of the PROXY protocol.
+	ProxyProtocol bool `json:"proxyProtocol,omitempty"`
+	// Groups are the revisions that have healthy copies.
+	Groups []Group `json:"groups,omitempty"`
 }
 
 // Route is where the requests for a host and a path go.
@@ -108,6 +121,9 @@ func Read(path string) (Table, error) {
 		for i := range t.Routes {
 			t.Routes[i].Groups = nil
 		}
+		for i := range t.Listeners {
+			t.Listeners[i].Groups = nil
+		}
 	}
 	return t, nil
 }
@@ -142,11 +158,29 @@ func (t *Table) check() error {
 			errs = append(errs, fmt.Errorf("%s belongs to the services %s and %s", r.address, other, r.Service))
 		}
 		seen[r.address] = r.Service
-		for _, g := range r.Groups {
-			for _, target := range g.Targets {
-				if a, err := netip.ParseAddrPort(target.Address); err != nil || a.Port() == 0 || target.ID == "" || g.Weight < 0 {
-					errs = append(errs, fmt.Errorf("%s: the target %q is no IP:PORT of a task with a weight", r.URL, target.Address))
-				}
+		errs = append(errs, checkGroups(r.URL, r.Groups))
+	}
+	listens := make(map[string]string)
+	for _, l := range t.Listeners {
+		if _, port, err := net.SplitHostPort(l.Address); err != nil || port == "" {
+			errs = append(errs, fmt.Errorf("the listener %q of service %s is no HOST:PORT", l.Address, l.Service))
+		}
+		if other, taken := listens[l.Address]; taken {
+			errs = append(errs, fmt.Errorf("the listener %s belongs to the services %s and %s", l.Address, other, l.Service))
+		}
+		listens[l.Address] = l.Service
+		errs = append(errs, checkGroups(l.Address, l.Groups))
+	}
+	return errors.Join(errs...)
+}
+
+// checkGroups returns what is wrong with the targets of an address.
+func checkGroups(address string, groups []Group) error {
+	var errs []error
+	for _, g := range groups {
+		for _, target := range g.Targets {
+			if a, err := netip.ParseAddrPort(target.Address); err != nil || a.Port() == 0 || target.ID == "" || g.Weight < 0 {
+				errs = append(errs, fmt.Errorf("%s: the target %q is no IP:PORT of a task with a weight", address, target.Address))
 			}
 		}
 	}
@@ -232,9 +266,10 @@ func (r Route) BodyPause() time.Duration { return cmp.Or(r.ReadTimeout, taskdef.
 // Idle is the longest time in which neither side sends anything.
 func (r Route) Idle() time.Duration { return cmp.Or(r.IdleTimeout, taskdef.DefaultIdleTimeout) }
 
-// Sort puts the routes into the order of their URLs.
+// Sort puts the routes into the order of their URLs, and the listeners into that of their addresses.
 func (t Table) Sort() {
 	slices.SortFunc(t.Routes, func(a, b Route) int {
 		return cmp.Or(strings.Compare(a.URL, b.URL), strings.Compare(a.Service, b.Service))
 	})
+	slices.SortFunc(t.Listeners, func(a, b Listener) int { return strings.Compare(a.Address, b.Address) })
 }

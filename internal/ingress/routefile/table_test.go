@@ -3,6 +3,7 @@ package routefile_test
 import (
 	"os"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -80,4 +81,24 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 	})
+}
+
+func TestListeners(t *testing.T) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "routes.json")
+	want := routefile.Listener{Service: "db", Address: "0.0.0.0:5432", ProxyProtocol: true, Groups: []routefile.Group{{Deployment: "db/1", Weight: 1000, Targets: []routefile.Target{{ID: "1", Address: "127.0.0.1:4000"}}}}}
+	if err := routefile.Write(path, routefile.Table{Listeners: []routefile.Listener{want}}); err != nil {
+		t.Fatal(err)
+	}
+	got, err := routefile.Read(path)
+	if err != nil || len(got.Listeners) != 1 || !reflect.DeepEqual(got.Listeners[0], want) {
+		t.Errorf("%+v, %v", got.Listeners, err)
+	}
+	_, err = routefile.Parse([]byte(`{"format": 1, "listeners": [{"service": "a", "address": "x"}, {"service": "a", "address": ":1"}, {"service": "b", "address": ":1",
+		"groups": [{"targets": [{"id": "1", "address": "y"}]}]}]}`))
+	for _, part := range []string{`"x" of service a is no HOST:PORT`, ":1 belongs to the services a and b", `target "y"`} {
+		if err == nil || !strings.Contains(err.Error(), part) {
+			t.Errorf("%v, want %s", err, part)
+		}
+	}
 }

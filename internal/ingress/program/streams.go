@@ -1,0 +1,243 @@
+package program
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine/forward"
+	"github.com/podtask/podtask/internal/ingress"
+	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/pkg/netns"
+)
+
+// streamRetry is between two attempts to open a listener.
+const streamRetry = 5 * time.Second
+
+// streams are the listeners of services for TCP connections. Its methods may be called concurrently.
+type streams struct {
+	log     *slog.Logger
+	changed func()
+
+	mu        sync.Mutex
+	inherited map[string]net.Listener // by address, of a predecessor, until they are used
+	open      map[string]*stream      // by address
+	retired   []*forward.Forwarder    // of listeners that are no more, while they have connections
+	left      bool                    // no listener is opened any more
+	retry     *time.Timer
+}
+
+// stream is a listener of a service.
+type stream struct {
+	service   string
+	forwarder *forward.Forwarder
+	listener  net.Listener // nil: it cannot be opened
+	stop      func()       // closes the listener
+	problem   string
+}
+
+func newStreams(log *slog.Logger, inherited map[string]net.Listener, changed func()) *streams {
+	return &streams{log: log, changed: changed, inherited: inherited, open: make(map[string]*stream)}
+}
+
+// route opens and closes listeners and has their connections go to groups of copies. Connections of a listener that
+// is closed go on.
+func (s *streams) route(all []routefile.Listener) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for address, one := range s.open {
+		if !slices.ContainsFunc(all, func(l routefile.Listener) bool { return l.Address == address }) {
+			one.close()
+			s.retire(one.forwarder)
+			delete(s.open, address)
+		}
+	}
+	for _, l := range all {
+		one := s.open[l.Address]
+		if one == nil {
+			if s.left {
+				continue
+			}
+			one = &stream{forwarder: forward.New(forward.Config{Log: s.log})}
+			s.open[l.Address] = one
+		}
+		one.service = l.Service
+		one.forwarder.SendAddress(l.ProxyProtocol)
+		var sets []forward.Set
+		for _, g := range l.Groups {
+			set := forward.Set{ID: g.Deployment, Weight: g.Weight}
+			for _, t := range g.Targets {
+				set.Targets = append(set.Targets, forward.Target{ID: t.ID, Address: t.Address})
+			}
+			sets = append(sets, set)
+		}
+		one.forwarder.Route(sets...)
+	}
+	s.listen()
+}
+
+// listen opens the listeners that are not open, and tries again later if that fails. The caller holds mu.
+func (s *streams) listen() {
+	failed := false
+	for _, address := range slices.Sorted(maps.Keys(s.open)) {
+		one := s.open[address]
+		if one.listener != nil || s.left {
+			continue
+		}
+		l, err := s.inherited[address], error(nil)
+		if delete(s.inherited, address); l == nil {
+			l, err = forward.Share(address)
+		}
+		if err != nil {
+			if failed = true; one.problem == "" {
+				s.log.Warn("a listener cannot be opened", "service", one.service, "address", address, "error", err)
+			}
+			one.problem = listenProblem(address, err)
+			continue
+		}
+		one.listener, one.stop, one.problem = l, one.forwarder.Serve(l), ""
+	}
+	if failed && s.retry == nil {
+		s.retry = time.AfterFunc(streamRetry, s.again)
+	}
+}
+
+// again tries to open listeners once more: nothing tells when a port becomes free.
+func (s *streams) again() {
+	s.mu.Lock()
+	s.retry = nil
+	s.listen()
+	s.mu.Unlock()
+	s.changed()
+}
+
+// listenProblem says why a listener cannot be opened, and who has its port.
+func listenProblem(address string, err error) string {
+	_, text, _ := net.SplitHostPort(address)
+	number, _ := strconv.ParseUint(text, 10, 16)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		if holder, found := netns.FindHolder("tcp", uint16(number)); found {
+			return fmt.Sprintf("%s has the port", holder)
+		}
+	}
+	return err.Error()
+}
+
+// unused closes the listeners of a predecessor that no service has any more.
+func (s *streams) unused() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for _, l := range s.inherited {
+		_ = l.Close()
+	}
+	s.inherited = nil
+}
+
+// retire keeps a forwarder until its connections have ended. The caller holds mu.
+func (s *streams) retire(f *forward.Forwarder) {
+	s.retired = append(s.retired, f)
+	go func() {
+		_ = f.DrainAll(context.Background()) // close ends it
+		s.mu.Lock()
+		s.retired = slices.DeleteFunc(s.retired, func(o *forward.Forwarder) bool { return o == f })
+		s.mu.Unlock()
+		_ = f.Close()
+	}()
+}
+
+// close closes the listener only.
+func (s *stream) close() {
+	if s.listener != nil {
+		s.stop()
+		s.listener = nil
+	}
+}
+
+// listeners are those that are open, by address.
+func (s *streams) listeners() map[string]net.Listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := make(map[string]net.Listener)
+	for address, one := range s.open {
+		if one.listener != nil {
+			all[address] = one.listener
+		}
+	}
+	return all
+}
+
+// leave closes all listeners, and no connection.
+func (s *streams) leave() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.left = true
+	for _, one := range s.open {
+		one.close()
+	}
+}
+
+// forwarders are all of them.
+func (s *streams) forwarders() []*forward.Forwarder {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := slices.Clone(s.retired)
+	for _, one := range s.open {
+		all = append(all, one.forwarder)
+	}
+	return all
+}
+
+// drain waits until a task has no connection any more.
+func (s *streams) drain(ctx context.Context, task string) error {
+	for _, f := range s.forwarders() {
+		if err := f.Drain(ctx, task); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// drainAll waits until there is no connection any more.
+func (s *streams) drainAll(ctx context.Context) error {
+	for _, f := range s.forwarders() {
+		if err := f.DrainAll(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// close closes all listeners and connections.
+func (s *streams) close() {
+	s.leave()
+	s.mu.Lock()
+	if s.retry != nil {
+		s.retry.Stop()
+	}
+	s.mu.Unlock()
+	s.unused()
+	for _, f := range s.forwarders() {
+		_ = f.Close()
+	}
+}
+
+// status is what the proxy says about its listeners.
+func (s *streams) status() []ingress.Listener {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	all := []ingress.Listener{}
+	for _, address := range slices.Sorted(maps.Keys(s.open)) {
+		one := s.open[address]
+		n := one.forwarder.Counts()
+		all = append(all, ingress.Listener{Address: address, Service: one.service, Problem: one.problem, Forwarded: n.Forwarded, Refused: n.Refused, Quiet: n.Quiet})
+	}
+	return all
+}
