@@ -42,6 +42,7 @@ var direction = []rule{
 
 	// The ingress proxy: a program without access to Podman, and the documents by which the agent talks to it.
 	{pkg: "internal/ingress/proxy", may: []string{"pkg/", "internal/engine/forward", "internal/ingress", "internal/ingress/routefile"}},
+	{pkg: "internal/ingress/program", may: []string{"pkg/", "internal/engine/forward", "internal/ingress", "internal/ingress/"}},
 	{pkg: "internal/ingress/", may: []string{"pkg/"}},
 
 	// From a document to a task.

@@ -1,0 +1,99 @@
+//go:build e2e && bed_systemd
+
+package e2e
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/internal/ingress"
+)
+
+// line is a TCP connection of which each request is sent.
+type line struct {
+	t *testing.T
+	net.Conn
+	answers *bufio.Reader
+}
+
+func openLine(t *testing.T, at int) line {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", at), patience)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return line{t, c, bufio.NewReader(c)}
+}
+
+// wantAnswer sends a request and wants its answer on the same connection.
+func (l line) wantAnswer(when string) {
+	l.t.Helper()
+	_ = l.SetDeadline(time.Now().Add(patience))
+	fmt.Fprint(l, "GET /env/GREETING HTTP/1.1\r\nHost: app\r\n\r\n")
+	r, err := http.ReadResponse(l.answers, nil)
+	if err != nil || r.StatusCode != http.StatusOK {
+		l.t.Errorf("%s, the open connection answers %+v, %v", when, r, err)
+		return
+	}
+	if _, err := io.ReadAll(r.Body); err != nil {
+		l.t.Errorf("%s: %v", when, err)
+	}
+}
+
+// proxyListens reports whether the proxy listens for a service.
+func (b *box) proxyListens(service string) bool {
+	b.t.Helper()
+	var s ingress.Status
+	r := b.podtask("ingress", "status", "--format=json")
+	return json.Unmarshal([]byte(r.out), &s) == nil && slices.ContainsFunc(s.Listeners, func(l ingress.Listener) bool { return l.Service == service && l.Problem == "" })
+}
+
+// A connection through --listen stays open while the agent is killed and another one starts, and while another
+// process of the proxy takes over. Without a proxy the agent listens.
+func TestListenOutlivesTheAgent(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	proxy := b.ingressUnit()
+	at := freePort(t)
+	b.want(0, "service", "create", b.family, b.define(served("one")), fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at), "--wait", "--timeout=4m")
+	eventually(t, "a proxy that listens", func() bool { return b.proxyListens(b.family) })
+	kept := openLine(t, at)
+	kept.wantAnswer("at first")
+
+	agent.kill()
+	kept.wantAnswer("without an agent")
+	openLine(t, at).wantAnswer("a new one without an agent")
+	b.agent()
+	kept.wantAnswer("with another agent")
+
+	before := proxy.pid(t)
+	proxy.systemctl("reload", "podtask-ingress.service")
+	eventually(t, "another process", func() bool { return proxy.pid(t) != before })
+	kept.wantAnswer("after a handover")
+	openLine(t, at).wantAnswer("a new one after a handover")
+
+	if err := syscall.Kill(proxy.pid(t), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a listener without the proxy", func() bool {
+		c, err := net.DialTimeout("tcp", fmt.Sprintf("127.0.0.1:%d", at), patience)
+		if err == nil {
+			c.Close()
+		}
+		return err == nil
+	})
+	openLine(t, at).wantAnswer("a new one after the proxy was killed")
+	b.removeService()
+	if b.proxyListens(b.family) {
+		t.Error("the proxy listens for a service that was removed")
+	}
+}
