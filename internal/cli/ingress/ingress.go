@@ -146,7 +146,16 @@ Examples:
 			if s == nil {
 				return errors.New(ingress.NotRunning)
 			}
-			if err := command.PrintItem(p.Stdout, c, *s, func() error { return printStatus(p.Stdout, *s) }); err != nil {
+			o, err := thisNetwork().look(c.Context, *s)
+			if err != nil {
+				return err
+			}
+			item := struct {
+				ingress.Status
+				// Outside says what keeps clients on other hosts from reaching the proxy.
+				Outside outside `json:"outside"`
+			}{*s, o}
+			if err := command.PrintItem(p.Stdout, c, item, func() error { return printStatus(p.Stdout, *s, o) }); err != nil {
 				return err
 			}
 			if len(s.Problems()) > 0 {
@@ -157,7 +166,7 @@ Examples:
 	}
 }
 
-func printStatus(w io.Writer, s ingress.Status) error {
+func printStatus(w io.Writer, s ingress.Status, o outside) error {
 	listens := func(all []string) string { return cmp.Or(strings.Join(all, ", "), "nowhere") }
 	var total uint64
 	for _, n := range s.Requests {
@@ -174,6 +183,15 @@ func printStatus(w io.Writer, s ingress.Status) error {
 	}
 	fmt.Fprintf(w, "Connections:  %d of at most %d\n", s.Connections, s.MaxConnections)
 	fmt.Fprintf(w, "Requests:     %d have ended\n", total)
+	for _, problem := range o.Unreachable {
+		fmt.Fprintf(w, "Outside:      %s\n", term.Line(problem))
+	}
+	for _, n := range o.Names {
+		fmt.Fprintf(w, "Outside:      %s: %s\n", term.Line(n.Name), term.Line(n.Problem))
+	}
+	if len(o.Unreachable)+len(o.Names) == 0 {
+		fmt.Fprintln(w, "Outside:      nothing on this host keeps clients away; firewalls and routers before it are not seen")
+	}
 	for _, problem := range s.Problems() {
 		if _, err := fmt.Fprintf(w, "Problem:      %s\n", term.Line(problem)); err != nil {
 			return err
