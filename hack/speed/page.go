@@ -29,6 +29,8 @@ func page(ctx context.Context, share string, rounds, tasks int, only []string) e
 	}
 	defer l.close()
 	l.write("short.json", task(1, "exit", "0"))
+	registry, closeRegistry := l.registry()
+	defer closeRegistry()
 	notes := l.host() + ", load " + load() + ".\n"
 	socket := l.path("podman.sock")
 	_, stopService := l.background("podman", "system", "service", "--time", "0", "unix://"+socket)
@@ -44,7 +46,7 @@ func page(ctx context.Context, share string, rounds, tasks int, only []string) e
 	part("removals", func() { l.removals(rounds, "no agent", 1, 3, 10) })
 	part("commands", func() { l.commands(rounds, "no agent") })
 	part("compose", func() { l.compose(rounds) })
-	part("first", func() { l.firstRuns(min(rounds, 5), 1, 3, 10) })
+	part("first", func() { l.firstRuns(registry, min(rounds, 5), 1, 3, 10) })
 	part("once", func() { l.once(rounds) })
 	part("services", func() { l.services(rounds) })
 	agent, stopAgent := l.background(filepath.Join(share, "podtask"), "agent")

@@ -3,7 +3,9 @@ package main
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -62,20 +64,33 @@ func (l *lab) commands(rounds int, how string) {
 // imageSize is the size of the image that a first run pulls, which cannot be compressed.
 const imageSize = 50 << 20
 
-// firstRuns measures starts whose images are in a registry on this machine and not in storage.
-func (l *lab) firstRuns(rounds int, counts ...int) {
+// registry starts a registry that Podman speaks to without TLS, until the returned function is called. A service of Podman reads once
+// which registry that is, so one that still runs is waited for.
+func (l *lab) registry() (*registrytest.Registry, func()) {
+	for range 100 {
+		if l.err != nil || exec.CommandContext(l.ctx, "pgrep", "-U", strconv.Itoa(os.Getuid()), "-f", "podman.* system service").Run() != nil {
+			break
+		}
+		l.pause(time.Second)
+	}
 	registry, err := registrytest.New(registrytest.Options{})
 	if err != nil {
 		l.try(err)
-		return
+		return nil, func() {}
 	}
-	defer registry.Close()
 	home, err := os.UserHomeDir()
 	l.try(err)
 	conf := filepath.Join(home, ".config/containers/registries.conf.d/speed.conf")
 	l.try(os.MkdirAll(filepath.Dir(conf), 0o700))
 	l.try(os.WriteFile(conf, registry.RegistriesConf(), 0o600))
-	defer os.Remove(conf)
+	return registry, func() {
+		registry.Close()
+		l.try(os.Remove(conf))
+	}
+}
+
+// firstRuns measures starts whose images are in a registry on this machine and not in storage.
+func (l *lab) firstRuns(registry *registrytest.Registry, rounds int, counts ...int) {
 	program, err := os.ReadFile(filepath.Join(l.share, "testbox"))
 	l.try(err)
 	var images []string
