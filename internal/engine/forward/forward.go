@@ -120,8 +120,8 @@ func Listen(address string, cfg Config) (*Forwarder, error) {
 }
 
 // Share opens a listener at a TCP address, HOST:PORT, that another process of the same user may open with Share
-// too while this one listens (SO_REUSEPORT), so that the address can go from one to the other without a
-// moment in which nobody listens.
+// too while this one listens (SO_REUSEPORT), so that the address can move from one to the other without
+// a gap.
 func Share(address string) (net.Listener, error) {
 	config := net.ListenConfig{Control: func(_, _ string, c syscall.RawConn) error {
 		var failed error
