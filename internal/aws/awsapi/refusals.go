@@ -35,5 +35,4 @@ var refusals = map[string]string{
 	"SubmitContainerStateChange": noAgentCalls, "SubmitTaskStateChange": noAgentCalls, "UpdateContainerAgent": noAgentCalls,
 
 	"DeleteAttributes": noAttributes, "ListAttributes": noAttributes, "PutAttributes": noAttributes,
-	"ListServicesByNamespace": "it has no Cloud Map, so there are no namespaces",
 }

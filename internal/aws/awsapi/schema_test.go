@@ -221,6 +221,7 @@ var requests = []struct{ name, body string }{
 	{"UpdateService", `{"service": "web", "cluster": "blue", "desiredCount": 1, "enableExecuteCommand": true, "forceNewDeployment": true}`},
 	{"DescribeServices", `{"services": ["web", "wob"], "cluster": "blue", "include": ["TAGS"]}`},
 	{"ListServices", `{"cluster": "blue"}`},
+	{"ListServicesByNamespace", `{"namespace": "n"}`},
 	{"ListServiceDeployments", `{"service": "web", "cluster": "blue", "status": ["IN_PROGRESS"], "createdAt": {"after": 1, "before": 9999999999.5}}`},
 	{"DescribeServiceDeployments", `{"serviceDeploymentArns": ["DEPLOYMENT", "arn:aws:ecs:local:000000000000:service-deployment/blue/web/x"]}`},
 	{"DescribeServiceRevisions", `{"serviceRevisionArns": ["REVISION", "arn:aws:ecs:local:000000000000:service-revision/blue/web/1"]}`},

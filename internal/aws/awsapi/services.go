@@ -63,6 +63,7 @@ func (o *serviceOps) operations() []operation {
 			honor("cluster", "launchType", "schedulingStrategy", "maxResults", "nextToken"),
 			refuse("the user manages all resources here", "resourceManagementType"),
 		), o.list),
+		define("ListServicesByNamespace", honor("namespace!", "maxResults", "nextToken"), o.listByNamespace),
 	}
 }
 
@@ -611,11 +612,36 @@ func (o *serviceOps) list(_ context.Context, in listServicesIn, _ fields) (any, 
 			keys = append(keys, s.Name)
 		}
 	}
-	slices.Sort(keys)
-	some, next, err := page("ListServices "+cluster+" "+in.LaunchType+in.Scheduling, in.paging, maxDescribed, keys, strings.Compare)
-	for i, name := range some {
-		some[i] = arn.Service(cluster, name)
+	for i, name := range keys {
+		keys[i] = arn.Service(cluster, name)
 	}
+	return listed("ListServices "+cluster+" "+in.LaunchType+in.Scheduling, in.paging, keys)
+}
+
+type listByNamespaceIn struct {
+	paging
+	Namespace string `json:"namespace"`
+}
+
+// listByNamespace lists the services of all clusters that take part in a namespace, which is given by its name or ARN.
+func (o *serviceOps) listByNamespace(_ context.Context, in listByNamespaceIn, _ fields) (any, error) {
+	namespace := namespaceName(in.Namespace)
+	if err := service.CheckNamespace(namespace); err != nil {
+		return nil, invalidf("namespace: %v", err)
+	}
+	var arns []string
+	for _, s := range o.services.States() {
+		if s.Config.Names.Namespace == namespace && s.Status == service.Active {
+			arns = append(arns, arn.Service(clusterOfService(s), s.Name))
+		}
+	}
+	return listed("ListServicesByNamespace "+namespace, in.paging, arns)
+}
+
+// listed answers with a page of a list of services.
+func listed(list string, p paging, arns []string) (any, error) {
+	slices.Sort(arns)
+	some, next, err := page(list, p, maxDescribed, arns, strings.Compare)
 	return struct {
 		ARNs []string `json:"serviceArns"`
 		Next string   `json:"nextToken,omitempty"`

@@ -208,6 +208,12 @@ func TestUpdateDeploysOnlyForAReason(t *testing.T) {
 	update("Service Connect that stays off", false, ecs.UpdateServiceInput{ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: false, Namespace: aws.String("n")}})
 	update("Service Connect", true, ecs.UpdateServiceInput{ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: true, Namespace: aws.String("n")}})
 	update("forced", true, ecs.UpdateServiceInput{ForceNewDeployment: true})
+	for namespace, want := range map[string]int{"n": 1, "other": 0} {
+		list := must[*ecs.ListServicesByNamespaceOutput](t)(w.client.ListServicesByNamespace(t.Context(), &ecs.ListServicesByNamespaceInput{Namespace: &namespace}))
+		if len(list.ServiceArns) != want {
+			t.Errorf("in the namespace %s: %v", namespace, list.ServiceArns)
+		}
+	}
 	s := w.describe("web").Services[0]
 	if d := s.DeploymentConfiguration; s.DesiredCount != 3 || *d.MinimumHealthyPercent != 50 || *d.MaximumPercent != 200 || !d.DeploymentCircuitBreaker.Rollback {
 		t.Errorf("%d %+v", s.DesiredCount, d)
