@@ -70,10 +70,11 @@ var pages = map[string]page{
 			return special
 		},
 	},
-	"aws.md":    {special: elsewhere("aws.md")},    // TestAWSCLIReadsTheLinesOfATask
-	"names.md":  {special: elsewhere("names.md")},  // TestServiceIsReachedByName, TestServiceConnect
-	"online.md": {special: elsewhere("online.md")}, // TestIngressServesAService
-	"ci.md":     {given: (*tutorial).pipeline},
+	"aws.md":     {special: elsewhere("aws.md")},     // TestAWSCLIReadsTheLinesOfATask
+	"names.md":   {special: elsewhere("names.md")},   // TestServiceIsReachedByName, TestServiceConnect
+	"online.md":  {special: elsewhere("online.md")},  // TestIngressServesAService
+	"browser.md": {special: elsewhere("browser.md")}, // TestUIShowsAndStopsATask, TestHostBySSHSeveralHostsInOneView
+	"ci.md":      {given: (*tutorial).pipeline},
 	"coming-from.md": {
 		given:   (*tutorial).fromElsewhere,
 		special: (*tutorial).importing,
