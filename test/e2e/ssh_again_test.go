@@ -53,6 +53,7 @@ func TestHostBySSHConnectsAgain(t *testing.T) {
 
 	// Without a server there is no connection; Ctrl-C ends the wait for it.
 	far.want(0, "restart", far.family)
+	far.want(0, "wait", "--condition=running", far.family) // before, it has no port to forward
 	ports := far.start("port-forward", far.family, "0:8080")
 	eventually(t, "the forwarded port", func() bool { return strings.Contains(ports.out.String(), " -> ") })
 	cut(ports, 1)
