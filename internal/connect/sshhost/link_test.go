@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -116,6 +117,16 @@ func TestAClosedOutputIsClosedThere(t *testing.T) {
 		if want := map[Mode]int{Pipes: 128 + int(syscall.SIGPIPE), Screen: 128 + int(syscall.SIGHUP)}[mode]; code != want || err != nil {
 			t.Errorf("%q: %d %v", mode, code, err)
 		}
+	}
+}
+
+// A server that was started with nohup ends commands as another one does.
+func TestACommandDoesNotInheritNohup(t *testing.T) {
+	signal.Ignore(syscall.SIGHUP)
+	w := connect(t)
+	code, err := w.Run(t.Context(), Request{Args: []string{"much"}, Mode: Screen}, Streams{Out: closedWriter{}, Err: io.Discard})
+	if code != 128+int(syscall.SIGHUP) || err != nil {
+		t.Errorf("%d %v", code, err)
 	}
 }
 

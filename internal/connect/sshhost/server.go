@@ -14,6 +14,7 @@ import (
 	"net/netip"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -88,6 +89,11 @@ const (
 // ended and sent files are removed.
 func (s *Server) Serve(ctx context.Context, in io.ReadCloser, out io.WriteCloser) error {
 	s.runs = make(map[int]*run)
+	// A command ends by SIGHUP when its terminal is gone, and would inherit that this process ignores it (nohup).
+	// A signal that is caught is not inherited.
+	if signal.Ignored(syscall.SIGHUP) {
+		signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
+	}
 	for _, dir := range []string{s.MemoryDir, s.DiskDir} {
 		sweep(dir)
 	}
