@@ -3,6 +3,10 @@
 package e2e
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -19,9 +23,7 @@ func TestPodmanServiceThatHangsIsReplaced(t *testing.T) {
 	if first == 0 {
 		t.Skip("the bed's user has a Podman service of his own")
 	}
-	if err := syscall.Kill(first, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	freeze(t, first)
 	defer func() { _ = syscall.Kill(first, syscall.SIGCONT) }()
 	r := b.want(0, "logs", id)
 	if !strings.Contains(r.err, "did not answer for 10 seconds") {
@@ -31,9 +33,7 @@ func TestPodmanServiceThatHangsIsReplaced(t *testing.T) {
 	if second == first {
 		t.Fatal("the service was not replaced")
 	}
-	if err := syscall.Kill(second, syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	freeze(t, second)
 	defer func() { _ = syscall.Kill(second, syscall.SIGCONT) }()
 	stop := b.start("stop", "--time", "0", id)
 	eventually(t, "why says that the service hangs", func() bool {
@@ -43,6 +43,21 @@ func TestPodmanServiceThatHangsIsReplaced(t *testing.T) {
 	if third := servicePID(); third == second {
 		t.Error("the service was not replaced during the stop")
 	}
+}
+
+// freeze stops a process and returns when all its threads have stopped: before, it may still answer.
+func freeze(t *testing.T, pid int) {
+	t.Helper()
+	if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a process that has stopped", func() bool {
+		threads, err := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/stat", pid))
+		return err == nil && !slices.ContainsFunc(threads, func(file string) bool {
+			stat, err := os.ReadFile(file)
+			return err == nil && !strings.Contains(string(stat), ") T ")
+		})
+	})
 }
 
 // A health check that Podman does not run is no failure of the container, and replaces the service
@@ -59,9 +74,7 @@ func TestPodmanServiceThatHangsFailsNoHealthCheck(t *testing.T) {
 	}
 	hang := func(pid int) {
 		t.Helper()
-		if err := syscall.Kill(pid, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		freeze(t, pid)
 		t.Cleanup(func() { _ = syscall.Kill(pid, syscall.SIGCONT) })
 	}
 	hang(first)

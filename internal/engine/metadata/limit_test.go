@@ -196,7 +196,7 @@ func TestTheHelperIsKilledWithItsChildren(t *testing.T) {
 		child := filepath.Join(t.TempDir(), "child")
 		h := &Helper{Command: []string{"sh", "-c", tt.script, child}}
 		if name == "timeout" {
-			h.timeout = 2 * time.Second
+			h.timeout = 10 * time.Second // enough to write the PID, also under load
 		}
 		_, err := h.Credentials(t.Context())
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "01234") {

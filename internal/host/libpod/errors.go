@@ -371,7 +371,7 @@ var rules = slices.Concat([]rule{
 	{"fork: resource temporarily unavailable", QuotaExceeded, "conmon and runc", processQuota},
 	{"conmon: resource temporarily unavailable", QuotaExceeded, "Podman cannot fork conmon", processQuota},
 	{"resource temporarily unavailable", Temporary, "lock file, or fork under pressure", ""},
-	{"layer not known", Temporary, "containers/storage, while another pull or removal of the image runs", ""},
+	{removedLayer, Temporary, "containers/storage, while another pull or removal of the image runs", ""},
 	{"too many open files", QuotaExceeded, "", fileLimit},
 	{"server closed idle connection", Temporary, "net/http: the service ended before the request was sent", ""},
 	{"transport connection broken", Temporary, "net/http: the connection ended in a request", ""},
@@ -432,6 +432,9 @@ const processEnded = "/cgroup: no such process"
 // incompleteImage is part of the error with which Podman 4.3 fails to list images while one of
 // them is being stored or removed, or if one has lost its manifest.
 const incompleteImage = "consider removing the image to resolve the issue"
+
+// removedLayer is part of the error with which it fails while the layer of one is being removed.
+const removedLayer = "layer not known"
 
 // endedMeanwhile reports whether an inspection failed because the process was ending.
 func endedMeanwhile(err error) bool {

@@ -98,7 +98,7 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 			e := fail(ctx, "", "", err)
 			removed := errors.Is(e, NoImage)
 			switch {
-			case err == nil || !removed && !strings.Contains(e.Error(), incompleteImage):
+			case err == nil || !removed && !strings.Contains(e.Error(), incompleteImage) && !strings.Contains(e.Error(), removedLayer):
 				return err
 			case n+1 < listTries:
 			case removed:
