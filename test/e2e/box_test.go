@@ -293,7 +293,8 @@ func (b *box) touch(id, file string) {
 	defer cancel()
 	cmd := exec.CommandContext(ctx, "podman", "exec", id, "/testbox", "write", file)
 	out, err := cmd.CombinedOutput()
-	if err != nil && cmd.ProcessState.ExitCode() != 137 && !strings.Contains(string(out), "has already been removed") {
+	gone := strings.Contains(string(out), "has already been removed") || strings.Contains(string(out), "no such container")
+	if err != nil && cmd.ProcessState.ExitCode() != 137 && !gone {
 		b.t.Fatalf("write %s: %v %s", file, err, out)
 	}
 }

@@ -211,7 +211,7 @@ func TestHostBySSHSeveralHostsInOneView(t *testing.T) {
 	far, near, s := newSSHBox(t)
 	far.env = append(near.env, "PATH="+s.path())
 	near.detach("--wait=running", "--name", near.family, near.define(ctr{Name: "app", Command: words("print from the app -- sleep forever")}))
-	hosts := []string{"--host", s.url, "--host", "local", "--host", fmt.Sprintf("ssh://127.0.0.1:%d", freePort(t))}
+	hosts := []string{"--host", s.url, "--host", "local", "--host", "ssh://127.0.0.1:1"} // nothing listens at port 1; a free one may be another test's soon
 	top := far.onTerminal(append([]string{"top"}, hosts...)...)
 	top.see("HOST")
 	eventually(t, "all hosts", func() bool {
