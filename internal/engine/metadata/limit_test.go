@@ -217,7 +217,7 @@ func TestTheHelperIsKilledWithItsChildren(t *testing.T) {
 // waitDead returns when a process does not run any more.
 func waitDead(t *testing.T, pid int) {
 	t.Helper()
-	for range 1000 {
+	for range 6000 { // a minute: the host may be busy
 		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 		if err != nil || strings.Contains(string(stat), ") Z ") {
 			return
