@@ -264,7 +264,7 @@ func TestEndpointsAnswer(t *testing.T) {
 		t.Errorf("an ARN with an endpoint: %+v", got)
 	}
 	server.Close()
-	if got := call(t, service.HookTarget{Kind: service.HookURL, Value: server.URL + "/ok"}); got.Status != service.HookFailed || !strings.Contains(got.Reason, "connection refused") {
+	if got := call(t, service.HookTarget{Kind: service.HookURL, Value: server.URL + "/ok"}); got.Status != service.HookFailed || !strings.Contains(got.Reason, "cannot be called") {
 		t.Errorf("an endpoint that is gone: %+v", got)
 	}
 }
