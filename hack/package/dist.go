@@ -132,7 +132,7 @@ func (b build) pack(part, format string, l layout) (string, []byte, error) {
 	return packager.ConventionalFileName(info), out.Bytes(), nil
 }
 
-// rpmType is what rpm calls a file: a document, a license, or nothing of the kind.
+// rpmType returns the type of a file in an rpm: document, license, or a plain file.
 func rpmType(l layout, path string) string {
 	switch {
 	case strings.HasPrefix(path, l.prefix+"/share/licenses/"):
@@ -143,7 +143,8 @@ func rpmType(l layout, path string) string {
 	return files.TypeFile
 }
 
-// directories are those that only files of this package are in. An rpm names them, to have them removed with it.
+// directories returns the directories that only this package has files in. An rpm lists them, so that they are removed
+// with it.
 func (b build) directories(tree []file) files.Contents {
 	var paths []string
 	for _, f := range tree {

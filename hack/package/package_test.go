@@ -63,7 +63,7 @@ var (
 	dist     map[string][]byte
 )
 
-// sharedDist is what dist makes of testBuild, made once.
+// sharedDist returns the directory of the packages of testBuild, which are built once.
 func sharedDist(t *testing.T) map[string][]byte {
 	t.Helper()
 	distOnce.Do(func() { dist = distOf(t, testBuild(t)) })

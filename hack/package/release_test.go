@@ -103,7 +103,7 @@ func apt(t *testing.T, repository, key string, args ...string) (string, error) {
 	return string(out), err
 }
 
-// apt accepts the repository that a release has signed, and the checksums are signed too. What somebody changed
+// apt accepts the repository that a release has signed, and the checksums are signed too. What was changed
 // after that is refused, as is another key.
 func TestRepositoryIsSigned(t *testing.T) {
 	env := throwawayKey(t)
@@ -144,7 +144,7 @@ func TestRepositoryIsSigned(t *testing.T) {
 		t.Errorf("apt accepts an index that was changed:\n%s", out)
 	}
 
-	// Somebody else's signature.
+	// A signature by another key.
 	other := throwawayKey(t)
 	output(t, other, filepath.Join(b.root, "hack/dist"), "sign", dir)
 	if err := os.WriteFile(key, []byte(output(t, env, "gpg", "--batch", "--armor", "--export")), 0o644); err != nil {

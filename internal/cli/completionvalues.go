@@ -14,14 +14,16 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
+var conditions = []string{string(connect.UntilRunning), string(connect.UntilSteady), string(connect.UntilHealthy), string(connect.UntilStopped)}
+
 // flagValues are the values of flags that take one of a few, by the flag's name. Those of settings are
 // in their table.
 var flagValues = map[string][]string{
 	"protocol":  {"tcp", "udp"},
 	"direction": {fault.Ingress, fault.Egress},
 	"overlap":   {string(schedule.Forbid), string(schedule.Replace), string(schedule.Allow)},
-	"condition": {string(connect.UntilRunning), string(connect.UntilSteady), string(connect.UntilHealthy), string(connect.UntilStopped)},
-	"wait":      {string(connect.UntilRunning), string(connect.UntilSteady), string(connect.UntilHealthy), string(connect.UntilStopped)},
+	"condition": conditions,
+	"wait":      conditions,
 	"progress":  {"auto", "plain", "json", "none"},
 	"strategy":  {"rolling", "blue-green", "linear", "canary"},
 	"network":   {"bridge", "host", "none", "shared", "pasta", "slirp4netns"},

@@ -129,7 +129,7 @@ func (c *clusterLab) settled(revision, count int) {
 	})
 }
 
-// on is how many copies an instance has.
+// on counts the copies on an instance.
 func (c *clusterLab) on(instance int) (n int) {
 	for _, k := range c.cluster.Copies("web") {
 		if k.Instance == ecsplane.InstanceARN(instance) {

@@ -342,7 +342,7 @@ func registrationText(body json.RawMessage, tokens map[string]string) string {
 }
 
 // registrationEnds says how each part of the recording ended, by the notes that follow it and what exit codes of the
-// agent mean: 5 is an end that another start does not mend.
+// agent mean: 5 is an end that a restart does not repair.
 var registrationEnds = map[string]string{
 	"registration: InvalidParameterException":                                       "fatal",
 	"registration: ThrottlingException four times":                                  "runs",

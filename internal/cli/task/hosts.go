@@ -66,6 +66,21 @@ func allHostsFlag() cli.Flag {
 	return &cli.BoolFlag{Name: command.AllHostsFlag, Aliases: []string{"A"}, Usage: "show this machine and the hosts of all contexts; --host may also be given several times"}
 }
 
+// action returns the action of a command that shows this machine, or the hosts that the command line chooses.
+func (o otherHosts) action(here cli.ActionFunc, there func(*cli.Context, *hostview.View) error) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		view, err := o.open(c)
+		switch {
+		case err != nil:
+			return err
+		case view == nil:
+			return here(c)
+		}
+		defer view.Close()
+		return there(c, view)
+	}
+}
+
 // open returns the view of the hosts that the command line chooses; nil if that is this machine alone.
 func (o otherHosts) open(c *cli.Context) (*hostview.View, error) {
 	chosen, err := o.find(c)

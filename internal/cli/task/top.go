@@ -54,17 +54,7 @@ Examples:
 			&cli.DurationFlag{Name: "interval", Aliases: []string{"i"}, Value: time.Second, Usage: "wait for `TIME` between two looks, at least 100ms"},
 			allHostsFlag(),
 		},
-		Action: func(c *cli.Context) error {
-			view, err := newOtherHosts(p).open(c)
-			if err != nil {
-				return err
-			}
-			if view == nil {
-				return command.WithMachine(p, newTop)(c)
-			}
-			defer view.Close()
-			return newScreen(p).overHosts(c, view)
-		},
+		Action: newOtherHosts(p).action(command.WithMachine(p, newTop), newScreen(p).overHosts),
 	}
 }
 

@@ -47,17 +47,7 @@ Examples:
 			&cli.BoolFlag{Name: "write", Usage: "allow stopping and restarting tasks, and rolling back services"},
 			allHostsFlag(),
 		},
-		Action: func(c *cli.Context) error {
-			view, err := newOtherHosts(p).open(c)
-			if err != nil {
-				return err
-			}
-			if view == nil {
-				return command.WithMachine(p, newUI)(c)
-			}
-			defer view.Close()
-			return newPage(p).overHosts(c, view)
-		},
+		Action: newOtherHosts(p).action(command.WithMachine(p, newUI), newPage(p).overHosts),
 	}
 }
 

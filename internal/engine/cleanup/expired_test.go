@@ -138,7 +138,7 @@ func TestCleanUpLooksOnceAMinute(t *testing.T) {
 	}
 }
 
-// A temporary task whose process was killed is removed though it runs, by whoever looks first; one that has an owner is not.
+// A temporary task whose process was killed is removed even though it runs, by the first clean-up that finds it; one that has an owner is not.
 func TestCleanUpRemovesTemporaryTasks(t *testing.T) {
 	t.Parallel()
 	host := enginehost.New(t)

@@ -26,8 +26,8 @@ const reapLimit = 3 * time.Second
 // exit file in place of conmon. Podman would kill them all the same, but each conmon would start `podman container
 // cleanup` then: half of a removal's processor time, for work that the removal does itself.
 //
-// What a program wrote and conmon has not read is lost, so a container whose log outlives it in a file keeps its conmon. So
-// does one where nobody is known to wait for processes that lost their parent: Podman takes such a process to be alive.
+// What a program wrote and conmon has not read is lost, so a container whose log outlives it keeps its conmon. So
+// does one whose orphans no systemd reaps: Podman takes a process that was not reaped for alive.
 // Whatever fails is left to Podman's removal, of which older versions fail once after a conmon that left no exit file.
 func (c *Client) killMembers(ctx context.Context, members []entities.ListContainer) {
 	if c.version.LT(withoutMonitor) {
@@ -130,8 +130,8 @@ func adopted(pid int) bool {
 	return ok && err == nil && strings.TrimSpace(string(name)) == "systemd"
 }
 
-// logsAside reports whether the command line of a conmon names a log file outside of its container's directory, which is
-// removed with the container.
+// logsAside reports whether the command line of a conmon names a log that outlives the container: the journal, or a file
+// outside of the container's directory.
 func logsAside(args []string) bool {
 	bundle := ""
 	for i := 1; i+1 < len(args); i++ {
@@ -143,7 +143,8 @@ func logsAside(args []string) bool {
 		if args[i] != "-l" && args[i] != "--log-path" {
 			continue
 		}
-		if _, file, found := strings.Cut(args[i+1], ":"); found && (bundle == "" || !strings.HasPrefix(file, bundle+"/")) {
+		driver, file, found := strings.Cut(args[i+1], ":")
+		if driver == "journald" || found && (bundle == "" || !strings.HasPrefix(file, bundle+"/")) {
 			return true
 		}
 	}

@@ -21,7 +21,7 @@ const (
 	afterLaunch = "successor"
 )
 
-// handOver starts this program anew, perhaps another version, with the listeners, and returns when it
+// handOver starts this program again, perhaps another version, with the listeners, and returns when it
 // serves.
 func (s *server) handOver() (pid int, err error) {
 	path, err := os.Executable()

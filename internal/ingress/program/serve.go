@@ -216,8 +216,8 @@ func challengesFirst(m *certs.Manager, next http.Handler) http.Handler {
 const leaveTime = 5 * time.Second
 
 // leave lets clients move to the process that took over. A client that sends a request on a connection that is being
-// closed cannot know whether it was served, so connections end after an answer, and only those that nobody
-// used for leaveTime are closed while they are idle.
+// closed cannot know whether it was served, so connections end after an answer, and only those without a
+// request for leaveTime are closed while they are idle.
 func (s *server) leave() {
 	s.leaving.Store(true)
 	s.streams.leave()

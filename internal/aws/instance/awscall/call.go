@@ -83,7 +83,7 @@ type Error struct {
 	// Code is the name of the exception; empty if the answer has none.
 	Code, Message string
 	Status        int
-	// Region is where a bucket of S3 is, if it is elsewhere.
+	// Region is the region of a bucket of S3 that is in another one than the request was sent to.
 	Region string
 }
 
@@ -164,7 +164,7 @@ func (c *Client) Call(ctx context.Context, s Service, operation string, in, out 
 	return nil
 }
 
-// regionName is what may become a part of a host name.
+// regionName matches regions, which become part of a host name.
 var regionName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
 
 // Get reads an object of S3, whichever region it is in.

@@ -16,14 +16,14 @@ import (
 	"github.com/podtask/podtask/internal/state"
 )
 
-// Status is what an instance that runs tells people.
+// Status describes a running instance for commands and metrics.
 type Status struct {
 	// PID is the process that wrote it: one that was killed leaves its status.
 	PID      int    `json:"pid"`
 	Cluster  string `json:"cluster"`
 	Region   string `json:"region"`
 	Instance string `json:"containerInstanceArn,omitempty"`
-	// Since is when the process started, Registered when ECS last took the registration.
+	// Since is the start of the process, Registered the time at which ECS last accepted the registration.
 	Since      time.Time `json:"since"`
 	Registered time.Time `json:"registeredAt,omitzero"`
 	ACS        Link      `json:"acs"`
@@ -148,7 +148,7 @@ func Find(stateDir, runtimeDir string) (s *Status, running, is bool) {
 	}
 	s, err := Read(Path(runtime))
 	if err != nil || s != nil && running && s.PID != holder.PID {
-		s = nil // it is written anew soon
+		s = nil // the next change writes it again
 	}
 	kept, err := os.ReadDir(filepath.Join(records, "instance"))
 	return s, running, running || err == nil && len(kept) > 0
