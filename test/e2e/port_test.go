@@ -19,21 +19,17 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/testing/freeport"
 	"github.com/podtask/podtask/pkg/netns"
 )
 
 // loopback is an address of the loopback interface without a listener.
 func loopback(t *testing.T) string { return fmt.Sprintf("127.0.0.1:%d", freePort(t)) }
 
-// freePort is a port that is free at the moment.
+// freePort is a port that nothing listens on.
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return int(freeport.For(t))
 }
 
 // web is a task that serves on 8080; "probe STOPPED" tells that it does.

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/forward"
 	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/internal/testing/freeport"
 )
 
 // lineServer answers each line with its name and the line.
@@ -74,12 +75,7 @@ func listenerTo(address string, targets ...string) routefile.Listener {
 func TestStreamsAreHandedOver(t *testing.T) {
 	t.Parallel()
 	one, two := lineServer(t, "one"), lineServer(t, "two")
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
+	address := fmt.Sprintf("127.0.0.1:%d", freeport.For(t))
 	log, changed := slog.New(slog.DiscardHandler), func() {}
 	before := newStreams(log, nil, changed)
 	defer before.close()
@@ -88,7 +84,12 @@ func TestStreamsAreHandedOver(t *testing.T) {
 	kept.ask(t, "a", "one a")
 
 	s := &sockets{}
-	names, files, err := (&sockets{control: free}).files(nil)
+	closed, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	closed.Close()
+	names, files, err := (&sockets{control: closed}).files(nil)
 	if err == nil {
 		t.Errorf("a closed listener has the descriptors %v %v", names, files)
 	}

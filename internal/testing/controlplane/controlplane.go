@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	"github.com/podtask/podtask/internal/testing/freeport"
 )
 
 // The parts of a control plane.
@@ -216,15 +217,14 @@ current-context: x
 
 func (p *Plane) file(name string) string { return filepath.Join(p.dir, name) }
 
-// freePorts are ports of loopback that were free a moment ago.
+// freePorts are ports that nothing listens on.
 func freePorts(n int) (ports []int, err error) {
 	for range n {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
+		port, err := freeport.Port()
 		if err != nil {
 			return nil, err
 		}
-		defer l.Close()
-		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+		ports = append(ports, int(port))
 	}
 	return ports, nil
 }

@@ -19,6 +19,7 @@ import (
 
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/testing/enginetest"
+	"github.com/podtask/podtask/internal/testing/freeport"
 	"github.com/podtask/podtask/internal/testing/registrytest"
 	"github.com/podtask/podtask/test/testbed"
 )
@@ -183,12 +184,4 @@ func (p podman) Volume(t *testing.T, name string) string {
 	return p.do(t, "inspect", "--format", "{{range .Mounts}}{{.Name}}{{end}}", name)
 }
 
-func (podman) FreePort(t *testing.T) uint16 {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return uint16(l.Addr().(*net.TCPAddr).Port)
-}
+func (podman) FreePort(t *testing.T) uint16 { return freeport.For(t) }

@@ -13,11 +13,13 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/internal/logs/logsend/syslog"
+	"github.com/podtask/podtask/internal/testing/freeport"
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
@@ -122,7 +124,7 @@ func (s syslogd) start(t *testing.T, format string) (daemon, *records) {
 	for _, network := range s.networks {
 		d.at[network] = filepath.Join(d.dir, network)
 		if !strings.HasPrefix(network, "unix") {
-			d.at[network] = freePort(t, network)
+			d.at[network] = strconv.Itoa(int(freeport.For(t)))
 		}
 	}
 	d.tls = certificate(t, d.dir)
@@ -190,27 +192,6 @@ func (s syslogd) run(t *testing.T, d daemon) {
 	case <-ended:
 		t.Fatalf("%s ended", s.program)
 	}
-}
-
-// freePort is a port of loopback that nothing listens on.
-func freePort(t *testing.T, network string) string {
-	t.Helper()
-	if network == "udp" {
-		conn, err := net.ListenPacket("udp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer conn.Close()
-		_, port, _ := net.SplitHostPort(conn.LocalAddr().String())
-		return port
-	}
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	_, port, _ := net.SplitHostPort(l.Addr().String())
-	return port
 }
 
 // certificate writes that of a server on loopback, which has signed it itself: authority,
