@@ -178,6 +178,19 @@ func (s *Connector) Connect(ctx context.Context, id string) (*Task, error) {
 	}
 }
 
+// RequireAgent connects to the agent for what only the agent can do. The error says whether there is none or
+// why it does not answer, and what to do.
+func (s *Connector) RequireAgent(ctx context.Context) (*api.Client, error) {
+	c, err := api.Dial(ctx, s.AgentSocket)
+	switch {
+	case err == nil:
+		return c, nil
+	case errors.Is(err, api.ErrNoServer):
+		return nil, fmt.Errorf("the agent runs services, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", s.AgentSocket)
+	}
+	return nil, fmt.Errorf("the agent runs services, and it does not answer on %s (%w): see `systemctl --user status podtask`", s.AgentSocket, err)
+}
+
 // DialAgent connects to the agent; nil if there is none.
 func (s *Connector) DialAgent(ctx context.Context) *api.Client {
 	c, err := api.Dial(ctx, s.AgentSocket)

@@ -23,6 +23,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
 
 	"github.com/podtask/podtask/internal/testing/registrytest"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // slowLink forwards connections to an SSH server.
@@ -213,11 +214,12 @@ func TestHostBySSHSeveralHostsInOneView(t *testing.T) {
 	near.detach("--wait=running", "--name", near.family, near.define(ctr{Name: "app", Command: words("print from the app -- sleep forever")}))
 	hosts := []string{"--host", s.url, "--host", "local", "--host", "ssh://127.0.0.1:1"} // nothing listens at port 1; a free one may be another test's soon
 	top := far.onTerminal(append([]string{"top"}, hosts...)...)
-	top.see("HOST")
-	eventually(t, "all hosts", func() bool {
-		screen := top.screen.String()
-		return strings.Contains(screen, "ssh cannot connect") && strings.Contains(screen, "local ") && strings.Contains(screen, "127.0.0.1:") && strings.Contains(screen, near.family[:6])
-	})
+	if !testbed.Until(func() bool {
+		screen := top.screen.String() // all of it: a line that does not change is printed once
+		return strings.Contains(screen, "HOST") && strings.Contains(screen, "ssh cannot connect") && strings.Contains(screen, "local ") && strings.Contains(screen, "127.0.0.1:") && strings.Contains(screen, near.family[:6])
+	}) {
+		t.Fatalf("not all hosts are shown:\n%s", top.screen.String())
+	}
 	top.keysIn("l")
 	top.see("from the app")
 	top.keysIn("q")

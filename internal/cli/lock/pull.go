@@ -115,9 +115,9 @@ func (o pullOptions) services(ctx context.Context, names []string) (definitions 
 	if len(names) == 0 {
 		return nil, nil
 	}
-	agent := o.owners.DialAgent(ctx)
-	if agent == nil {
-		return nil, fmt.Errorf("the agent runs services, and none answers on %s: name the FILE of the definition instead of --service", o.owners.AgentSocket)
+	agent, err := o.owners.RequireAgent(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("%w, or name the FILE of the definition instead of --service", err)
 	}
 	defer agent.Close()
 	for _, name := range names {

@@ -206,9 +206,9 @@ func (o serviceOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	client := o.owners.DialAgent(ctx)
-	if client == nil {
-		return fmt.Errorf("the agent runs services, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", o.owners.AgentSocket)
+	client, err := o.owners.RequireAgent(ctx)
+	if err != nil {
+		return err
 	}
 	defer client.Close()
 	return o.verb.do(serviceCall{serviceOptions: o, serviceFlags: flags, c: c, client: client}, ctx, args)

@@ -3,7 +3,6 @@ package task
 import (
 	"bytes"
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -306,9 +305,9 @@ func (v *taskView) Rollback(ctx context.Context, service string) error {
 }
 
 func (v *taskView) withAgent(ctx context.Context, do func(*api.Client) error) error {
-	client := v.owners.DialAgent(ctx)
-	if client == nil {
-		return errors.New("no agent runs any more; `podtask agent` starts one")
+	client, err := v.owners.RequireAgent(ctx)
+	if err != nil {
+		return err
 	}
 	defer client.Close()
 	return do(client)

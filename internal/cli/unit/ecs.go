@@ -291,9 +291,9 @@ func (d differ) here(ctx context.Context, c *cli.Context, name string, settings 
 	if d.owners == nil {
 		return command.ReadDocument(d.stdin, name)
 	}
-	client := d.owners.DialAgent(ctx)
-	if client == nil {
-		return define.Document{}, fmt.Errorf("the agent runs services, and none answers on %s: start it, or compare with --file", d.owners.AgentSocket)
+	client, err := d.owners.RequireAgent(ctx)
+	if err != nil {
+		return define.Document{}, fmt.Errorf("%w, or compare with --file", err)
 	}
 	defer client.Close()
 	s, err := client.Service(ctx, name)
