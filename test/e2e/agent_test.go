@@ -47,6 +47,11 @@ func (b *box) agent(args ...string) *process {
 	if !answers {
 		b.t.Fatalf("the agent does not answer; it has ended: %v; it says\n%s", ended, lastLines(p.err.String(), 30))
 	}
+	b.t.Cleanup(func() {
+		if b.t.Failed() {
+			b.t.Logf("the agent with process %d printed at last\n%s", p.cmd.Process.Pid, lastLines(p.err.String(), 30))
+		}
+	})
 	return p
 }
 
