@@ -137,9 +137,11 @@ func TestHostBySSHThatFallsSilent(t *testing.T) {
 	eventually(t, "the sessions", func() bool { return len(sessionsOf(near)) >= 9 })
 	link.freeze()
 	for _, p := range []*process{logs, events, ports} {
-		eventually(t, p.cmd.Args[1]+" to connect again", func() bool {
+		if !testbed.Until(func() bool {
 			return strings.Contains(p.err.String(), "gave no sign of life") && strings.Contains(p.err.String(), "connected to ssh://slow again")
-		})
+		}) {
+			t.Fatalf("%s does not connect again, or has another reason:\n%s", p.cmd.Args[1], p.err.String())
+		}
 	}
 	if r := waits.wait(); r.code != 125 || !strings.Contains(r.err, "gave no sign of life") {
 		t.Errorf("wait ended with %d %s", r.code, r.err)

@@ -23,6 +23,7 @@ type Link struct {
 
 	host    Host
 	ssh     *process // nil in tests
+	conn    *watchedConn
 	session *smux.Session
 	runs    atomic.Int64
 }
@@ -82,10 +83,8 @@ func newLink(h Host, conn io.ReadWriteCloser, o Options) (*Link, error) {
 	if err := checkSkew(h, o.Version, g.Version, g.Protocol); err != nil {
 		return nil, err
 	}
-	session, err := smux.Client(struct {
-		io.Reader
-		io.WriteCloser
-	}{r, conn}, muxConfig(clientTimeout))
+	watched := &watchedConn{Reader: r, WriteCloser: conn}
+	session, err := smux.Client(watched, muxConfig(clientTimeout))
 	if err != nil {
 		return nil, err
 	}
@@ -99,7 +98,40 @@ func newLink(h Host, conn io.ReadWriteCloser, o Options) (*Link, error) {
 			_ = stream.Close() // a server opens none
 		}
 	}()
-	return &Link{Greeting: g, host: h, session: session}, nil
+	return &Link{Greeting: g, host: h, conn: watched, session: session}, nil
+}
+
+// watchedConn is a connection that knows whether it failed before it was closed here.
+type watchedConn struct {
+	io.Reader
+	io.WriteCloser
+	closed, failed atomic.Bool
+}
+
+// Read implements io.Reader.
+func (c *watchedConn) Read(b []byte) (int, error) {
+	n, err := c.Reader.Read(b)
+	c.note(err)
+	return n, err
+}
+
+// Write implements io.Writer.
+func (c *watchedConn) Write(b []byte) (int, error) {
+	n, err := c.WriteCloser.Write(b)
+	c.note(err)
+	return n, err
+}
+
+func (c *watchedConn) note(err error) {
+	if err != nil && !c.closed.Load() {
+		c.failed.Store(true)
+	}
+}
+
+// Close implements io.Closer.
+func (c *watchedConn) Close() error {
+	c.closed.Store(true)
+	return c.WriteCloser.Close()
 }
 
 // Close ends the connection. What runs on the other host is told that its terminal is gone.
@@ -127,9 +159,9 @@ func (e *LostError) Error() string {
 // lost returns the error for a session that has ended.
 func (l *Link) lost() error {
 	why := fmt.Sprintf("it gave no sign of life for %s", clientTimeout)
-	if l.ssh == nil || l.ssh.await(closeLimit) {
+	if l.conn.failed.Load() { // else this side has closed it, and ended ssh
 		why = "ssh ended"
-		if l.ssh != nil {
+		if l.ssh != nil && l.ssh.await(closeLimit) {
 			why = fmt.Sprintf("ssh ended (%s)", l.ssh.cmd.ProcessState)
 		}
 	}

@@ -354,3 +354,23 @@ func FuzzContexts(f *testing.F) {
 		}
 	})
 }
+
+// A connection that is closed here ends ssh; that is not why it was closed.
+func TestReasonOfALostConnection(t *testing.T) {
+	t.Parallel()
+	for name, broken := range map[string]bool{"ssh ended": true, "gave no sign of life": false} {
+		in, far := io.Pipe()
+		l := &Link{conn: &watchedConn{Reader: in, WriteCloser: far}}
+		if broken {
+			far.Close()
+		} else {
+			l.conn.Close() // as the session does after clientTimeout
+		}
+		if n, err := l.conn.Read(make([]byte, 1)); err == nil {
+			t.Fatalf("%d bytes", n)
+		}
+		if err := l.lost(); !strings.Contains(err.Error(), name) {
+			t.Errorf("%v, want %q", err, name)
+		}
+	}
+}
