@@ -42,6 +42,21 @@ func TestDoctorFindsNoFailureWhereTasksRun(t *testing.T) {
 	}
 }
 
+// Doctor works where no record can be kept, and says so.
+func TestDoctorWithoutRecords(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	good := b.env
+	b.env = append(b.env, "PODTASK_STATE_DIR=/proc/podtask")
+	if f := b.examined(1)["records"]; f.Level != "fail" || !strings.Contains(f.Text, "/proc/podtask") {
+		t.Errorf("it says %+v", f)
+	}
+	b.env = good
+	if f := b.examined(0)["records"]; f.Level != "ok" {
+		t.Errorf("it says %+v", f)
+	}
+}
+
 // What doctor says of a broken host, run says too when it cannot work because of it.
 func TestRunRefusesInDoctorsWords(t *testing.T) {
 	t.Parallel()

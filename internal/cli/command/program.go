@@ -110,7 +110,7 @@ type Runner interface {
 // what the command uses.
 func WithMachine[R Runner](p *Program, newRunner func(*Machine) R) cli.ActionFunc {
 	return func(c *cli.Context) error {
-		m, err := p.open(c)
+		m, err := p.open(c, "")
 		if err != nil {
 			return err
 		}
@@ -118,6 +118,26 @@ func WithMachine[R Runner](p *Program, newRunner func(*Machine) R) cli.ActionFun
 		err = newRunner(m).Run(c.Context, c)
 		m.CleanUp(c.Context)
 		return err
+	}
+}
+
+// WithDamagedMachine is WithMachine for a command that says what is wrong with this host: newRunner also gets why the
+// records cannot be opened, with a Machine whose engine works in a directory that is removed at the end.
+func WithDamagedMachine[R Runner](p *Program, newRunner func(*Machine, error) R) cli.ActionFunc {
+	return func(c *cli.Context) error {
+		m, damage := p.open(c, "")
+		if damage != nil {
+			dir, err := os.MkdirTemp("", "podtask-")
+			if err != nil {
+				return damage
+			}
+			defer os.RemoveAll(dir)
+			if m, err = p.open(c, dir); err != nil {
+				return damage
+			}
+		}
+		defer m.Engine.Close()
+		return newRunner(m, damage).Run(c.Context, c)
 	}
 }
 
@@ -133,8 +153,9 @@ func (m *Machine) CleanUp(ctx context.Context) {
 	}
 }
 
-// open opens podtask on this host. Close its Engine.
-func (p *Program) open(c *cli.Context) (*Machine, error) {
+// open opens podtask on this host. Close its Engine, whose records are in dir; "" is the directory that is
+// configured.
+func (p *Program) open(c *cli.Context, dir string) (*Machine, error) {
 	settings, err := p.Configure(c)
 	if err != nil {
 		return nil, err
@@ -147,7 +168,7 @@ func (p *Program) open(c *cli.Context) (*Machine, error) {
 	}
 	m.Log = m.Connector.Log
 	m.Engine, err = engine.Open(engine.Config{
-		StateDir: m.Connector.StateDir, RuntimeDir: m.Connector.RuntimeDir, Settings: settings, Getenv: p.Getenv, FailPoint: p.Getenv(failpoint.Env),
+		StateDir: cmp.Or(dir, m.Connector.StateDir), RuntimeDir: m.Connector.RuntimeDir, Settings: settings, Getenv: p.Getenv, FailPoint: p.Getenv(failpoint.Env),
 		Log: m.Log, NetnsHelper: p.netnsHelper(),
 		Progress: func(pp imagestore.Progress) {
 			if m.OnPull != nil {
@@ -168,7 +189,7 @@ func (p *Program) open(c *cli.Context) (*Machine, error) {
 
 // OpenEngine opens the engine alone, for a command that uses it in some cases only. Close it.
 func (p *Program) OpenEngine(c *cli.Context) (*engine.Engine, error) {
-	m, err := p.open(c)
+	m, err := p.open(c, "")
 	if err != nil {
 		return nil, err
 	}

@@ -33,7 +33,7 @@ Examples:
 			&cli.BoolFlag{Name: "verbose", Aliases: []string{"v"}, Usage: "show all that is known of each check"},
 			command.FormatFlag(command.ListFormats),
 		},
-		Action: command.WithMachine(p, newDoctor),
+		Action: command.WithDamagedMachine(p, newDoctor),
 	}
 }
 
@@ -43,10 +43,12 @@ type doctorOptions struct {
 	getenv               func(string) string
 	preflight            *preflight.Checker
 	stateDir, runtimeDir string
+	damage               error // why the records cannot be opened
 }
 
-func newDoctor(m *command.Machine) doctorOptions {
+func newDoctor(m *command.Machine, damage error) doctorOptions {
 	return doctorOptions{
+		damage:    damage,
 		out:       m.Program.Stdout,
 		getenv:    m.Program.Getenv,
 		preflight: m.Engine.Preflight,
@@ -60,7 +62,7 @@ func (o doctorOptions) Run(ctx context.Context, c *cli.Context) error {
 		return err
 	}
 	all, _ := o.preflight.Examine(ctx)
-	all = append(all, ingressFinding(ctx, o.stateDir, o.runtimeDir))
+	all = append(all, recordsFinding(o.stateDir, o.damage), ingressFinding(ctx, o.stateDir, o.runtimeDir))
 	shown := []doctor.Finding{}
 	for _, f := range all {
 		if f.Level != doctor.OK || !c.Bool("quiet") {
@@ -81,6 +83,15 @@ func (o doctorOptions) Run(ctx context.Context, c *cli.Context) error {
 		return command.ExitStatus(1)
 	}
 	return nil
+}
+
+// recordsFinding says whether the records of tasks can be opened.
+func recordsFinding(dir string, damage error) doctor.Finding {
+	f := doctor.Finding{Check: "records", Level: doctor.OK, Text: "the records of tasks are in " + dir}
+	if damage != nil {
+		f.Level, f.Text = doctor.Fail, damage.Error()
+	}
+	return f
 }
 
 // summary says in one sentence how many checks warn or fail.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
@@ -89,7 +90,7 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 	var errs []error
 	for _, ref := range c.Args().Slice() {
 		t, err := o.reader.Inspect(ctx, ref)
-		if connect.IsGone(err) {
+		if connect.IsGone(err) || err == nil && byFamily(t, ref) { // a service and a schedule come before a family
 			if service, ok := o.findService(ctx, ref); ok {
 				explanations = append(explanations, explainService(service, time.Now()))
 				continue
@@ -125,6 +126,11 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 	return errors.Join(append(errs, err)...)
 }
 
+// byFamily reports whether ref names the task by nothing but its family.
+func byFamily(t api.Task, ref string) bool {
+	return t.Name == "" && t.Family == ref && !strings.HasPrefix(t.ID, ref)
+}
+
 // explain makes a sentence of the reasons of a task. Without an owner, that is the first reason.
 func explain(t api.Task, now time.Time) explanation {
 	a := explanation{ID: t.ID, Name: t.Name, Status: t.Status, Why: t.Why}
@@ -137,10 +143,10 @@ func explain(t api.Task, now time.Time) explanation {
 		a.Why = append([]api.Reason{{Code: whyNoOwner, Text: text}}, t.Why...)
 	}
 	name := lifecycle.ShortID(t.ID)
-	if t.Name != "" {
-		name = t.Name + " (" + name + ")"
+	if shown := cmp.Or(t.Name, t.Family); shown != "" {
+		name = shown + " (" + name + ")"
 	}
-	a.Sentence = name + " " + stateClause(t) + ": "
+	a.Sentence = name + " " + stateClause(t, a.Why, now) + ": "
 	if len(a.Why) > 0 {
 		a.Sentence += term.Line(a.Why[0].Text) + duration(a.Why[0], now) + advice(t, a.Why[0].Code)
 	}
@@ -153,14 +159,20 @@ func explain(t api.Task, now time.Time) explanation {
 	return a
 }
 
-// stateClause says what a task does, with a verb: "is running", "has stopped".
-func stateClause(t api.Task) string {
+// stateClause says what a task does, with a verb: "is running", "stopped 2 minutes ago".
+func stateClause(t api.Task, why []api.Reason, now time.Time) string {
+	ago := ""
+	if len(why) > 0 && why[0].Code == lifecycle.WhyEnded && !why[0].Since.IsZero() {
+		ago = " " + console.Ago(now, why[0].Since)
+	}
 	t.Owner.Alive = true // what happens to a task without an owner is among its reasons
 	switch state := console.TaskState(t, ""); {
 	case state == "failed to start":
-		return state
-	case t.Status == lifecycle.StatusStopped.String():
+		return state + ago
+	case t.Status == lifecycle.StatusStopped.String() && ago == "":
 		return "has stopped"
+	case t.Status == lifecycle.StatusStopped.String():
+		return "stopped" + ago
 	default:
 		return "is " + state
 	}
@@ -240,9 +252,7 @@ func (o whyOptions) explainSchedule(ctx context.Context, name string) (a explana
 func duration(r api.Reason, now time.Time) string {
 	text := ""
 	switch {
-	case r.Since.IsZero():
-	case r.Code == lifecycle.WhyEnded:
-		text = ", " + console.Ago(now, r.Since)
+	case r.Since.IsZero(), r.Code == lifecycle.WhyEnded: // stateClause has that
 	default:
 		text = ", for " + console.Span(now.Sub(r.Since))
 	}

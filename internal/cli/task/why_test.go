@@ -33,9 +33,9 @@ func TestWhyIsOneSentenceWithTimes(t *testing.T) {
 		{"overdue", api.Task{Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "health", Text: "web runs", Until: now.Add(-time.Second), Then: "it is checked again"}}},
 			"0123456789ab is running: web runs; it is checked again now."},
 		{"ended before anything ran", api.Task{Status: "STOPPED", Settled: true, Why: []api.Reason{{Code: "ended", Text: "stopped by you", Since: noon}}},
-			"0123456789ab has stopped: stopped by you, 1 minute ago."},
+			"0123456789ab stopped 1 minute ago: stopped by you."},
 		{"ended", api.Task{Name: "web", Status: "STOPPED", Settled: true, Containers: []api.Container{{StartedAt: noon}}, Why: []api.Reason{{Code: "ended", Text: "stopped by you; app exited with code 143", Since: noon}}},
-			"web (0123456789ab) has stopped: stopped by you; app exited with code 143, 1 minute ago; `podtask logs web` shows what it wrote."},
+			"web (0123456789ab) stopped 1 minute ago: stopped by you; app exited with code 143; `podtask logs web` shows what it wrote."},
 		{"paused", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "paused", Text: "app is paused"}}},
 			"web (0123456789ab) is running: app is paused; `podtask unpause web` resumes it."},
 		{"logs", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{

@@ -102,6 +102,8 @@ type AmbiguousError struct {
 	// Pods are the Pods that Ref names, as NAMESPACE/NAME, in the order of IDs; nil where it
 	// is the beginning of ids.
 	Pods []string
+	// Family: Ref is the family of tasks that have no names.
+	Family bool
 }
 
 func (e *AmbiguousError) Error() string {
@@ -112,12 +114,15 @@ func (e *AmbiguousError) Error() string {
 		}
 		return fmt.Sprintf("%q names %d Pods: %s: give NAMESPACE/NAME, the uid or the id of the task", e.Ref, len(all), strings.Join(all, ", "))
 	}
+	if e.Family {
+		return fmt.Sprintf("%d tasks of the family %q have no name (%s): give the id of one", len(e.IDs), e.Ref, strings.Join(e.IDs, ", "))
+	}
 	return fmt.Sprintf("%q fits %d tasks (%s): give more of the id", e.Ref, len(e.IDs), strings.Join(e.IDs, ", "))
 }
 
-// Find returns the task with the id, the name, the Pod (its NAMESPACE/NAME, name or uid) or
-// the unique prefix of an id. Of several tasks of one name, and of several copies of one
-// Pod, the one that has not stopped counts, else the newest.
+// Find returns the task with the id, the name, the Pod (its NAMESPACE/NAME, name or uid), the
+// unique prefix of an id, or the family, if the task has no name. Of several tasks of one name or
+// family, and of several copies of one Pod, the one that has not stopped counts, else the newest.
 func (t *Tasks) Find(ref string) (lifecycle.State, error) {
 	if data, err := t.Store.Get(ref); err == nil {
 		return Decode(data)
@@ -157,7 +162,31 @@ func choose(all []lifecycle.State, ref string) (lifecycle.State, error) {
 		}
 		return lifecycle.State{}, e
 	}
-	return lifecycle.State{}, &NotFoundError{Ref: ref}
+	return oneOfFamily(all, ref)
+}
+
+// oneOfFamily chooses among the tasks without a name, oldest first.
+func oneOfFamily(all []lifecycle.State, family string) (lifecycle.State, error) {
+	var last *lifecycle.State
+	e := &AmbiguousError{Ref: family, Family: true}
+	for i, s := range all {
+		if s.Name != "" || family == "" || s.Task.Family != family || taskdef.PodRefOf(s.Task).Name != "" {
+			continue
+		}
+		if stopped(s) == 0 {
+			e.IDs = append(e.IDs, s.ID[:12])
+		}
+		if last == nil || stopped(s) <= stopped(*last) {
+			last = &all[i]
+		}
+	}
+	switch {
+	case last == nil:
+		return lifecycle.State{}, &NotFoundError{Ref: family}
+	case len(e.IDs) > 1:
+		return lifecycle.State{}, e
+	}
+	return *last, nil
 }
 
 // onePod chooses among the tasks of the Pods that ref names, newest first.

@@ -59,3 +59,42 @@ func TestPodsAreFound(t *testing.T) {
 		}
 	}
 }
+
+// A task without a name is shown with its family, so that is what people type.
+func TestTasksWithoutANameAreFoundByTheirFamily(t *testing.T) {
+	t.Parallel()
+	of := func(id, name, family string, age time.Duration, status lifecycle.Goal) lifecycle.State {
+		s := podState(id, name, taskdef.PodRef{}, age, status)
+		s.Task.Family = family
+		return s
+	}
+	pod := podState("9", "", taskdef.PodRef{Namespace: "default", Name: "p", UID: "u"}, 0, lifecycle.Up)
+	pod.Task.Family = "pods"
+	all := []lifecycle.State{
+		of("1", "", "web", 5*time.Hour, lifecycle.Down),
+		of("2", "", "web", 4*time.Hour, lifecycle.Up),
+		of("3", "", "web", 3*time.Hour, lifecycle.Down),
+		of("4", "", "old", 3*time.Hour, lifecycle.Down),
+		of("5", "", "old", 2*time.Hour, lifecycle.Down),
+		of("6", "", "two", 2*time.Hour, lifecycle.Up),
+		of("7", "", "two", 1*time.Hour, lifecycle.Up),
+		of("8", "named", "family", 1*time.Hour, lifecycle.Up),
+		of("a", "web-1", "old", 0, lifecycle.Up),
+		pod,
+	}
+	for ref, want := range map[string]string{"web": "2", "old": "5", "web-1": "a"} {
+		if s, err := choose(all, ref); err != nil || s.ID[:1] != want {
+			t.Errorf("%s: %v, %v; want %s", ref, s.ID, err, want)
+		}
+	}
+	var ambiguous *AmbiguousError
+	if _, err := choose(all, "two"); !errors.As(err, &ambiguous) || !strings.Contains(err.Error(), "666666666666, 777777777777") {
+		t.Errorf("%v", err)
+	}
+	var gone *NotFoundError
+	for _, ref := range []string{"family", "pods", ""} {
+		if s, err := choose(all, ref); !errors.As(err, &gone) {
+			t.Errorf("%q finds %s, %v", ref, s.ID, err)
+		}
+	}
+}
