@@ -229,7 +229,7 @@ func (i *Ingress) set(name, value string) (err error) {
 	case "protocol":
 		i.Protocol = value
 	case "max-body":
-		i.MaxBody, err = parseBytes(value)
+		i.MaxBody, err = ParseBytes(value)
 	case "read-timeout":
 		i.ReadTimeout, err = time.ParseDuration(value)
 	case "idle-timeout":
@@ -243,8 +243,8 @@ func (i *Ingress) set(name, value string) (err error) {
 	return nil
 }
 
-// parseBytes reads a number of bytes with an optional unit k, m or g of 1024.
-func parseBytes(text string) (int64, error) {
+// ParseBytes reads a number of bytes with an optional unit k, m or g of 1024.
+func ParseBytes(text string) (int64, error) {
 	number, shift := strings.ToLower(text), 0
 	for unit, n := range map[string]int{"k": 10, "m": 20, "g": 30} {
 		if cut, is := strings.CutSuffix(number, unit); is {
@@ -271,7 +271,7 @@ func decodeIngress(c cursor) (all []Ingress) {
 		}
 		if size := item.at("maxBody").str(); size != "" {
 			var err error
-			if i.MaxBody, err = parseBytes(size); err != nil {
+			if i.MaxBody, err = ParseBytes(size); err != nil {
 				item.at("maxBody").wrong(err.Error(), "")
 			}
 		}

@@ -75,11 +75,22 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 	wanted := map[string]bool{}
 	uses(chosen, "", wanted)
 	res.Documents = []*doctree.Node{chosen}
+	leading := make(map[*doctree.Node]bool) // Ingresses that lead to the workload, and the Services of their paths
+	for _, d := range docs {
+		if textOf(d.Member("kind")) != "Ingress" {
+			continue
+		}
+		for _, i := range pod.LeadsTo(d, chosen, docs) {
+			leading[d], leading[docs[i]] = true, true
+		}
+	}
 	for _, d := range docs {
 		kind, name := textOf(d.Member("kind")), textOf(d.Member("metadata").Member("name"))
 		title := kind + " " + doctree.Quote(name)
 		switch {
 		case d == chosen:
+		case leading[d]:
+			res.Documents = append(res.Documents, d)
 		case kind == "ConfigMap" || kind == "Secret":
 			if wanted[kind+"/"+name] {
 				res.Documents = append(res.Documents, d)
@@ -89,7 +100,7 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 		case kind == "Service":
 			r.lose(d, title+": there is no cluster network", "publish ports of the Pod with hostPort")
 		case kind == "Ingress":
-			r.lose(d, title+": no host names and paths lead to the Pod", "publish a port of it with hostPort")
+			r.lose(d, title+": no path of it leads to "+textOf(chosen.Member("kind"))+" "+doctree.Quote(textOf(chosen.Member("metadata").Member("name")))+" by a Service of the file", "give an address with --ingress of podtask service create")
 		case kind == "HorizontalPodAutoscaler":
 			r.lose(d, title+": the number of copies stays as it is", "podtask service scale changes it")
 		case kind == "PersistentVolumeClaim":

@@ -89,6 +89,7 @@ func (m *manifest) build(o Options) Result {
 	}
 	b.order()
 	b.network()
+	b.ingress()
 	b.namespaces()
 	b.resources()
 	b.checkTask()

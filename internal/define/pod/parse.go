@@ -136,6 +136,8 @@ type manifest struct {
 	owner      value // the document
 	configs    map[string]value
 	secrets    map[string]value
+	services   []value  // documents
+	ingresses  []value  // documents
 	claims     []string // names of the volumeClaimTemplates of a StatefulSet
 }
 
@@ -174,7 +176,9 @@ func (m *manifest) add(doc value) {
 	case "Secret":
 		m.addData(doc, name, m.secrets)
 	case "Service":
-		doc.at("kind").warn("the Service has no effect: podtask has no cluster network", "publish ports of the Pod with hostPort"+nameAs(doc))
+		m.services = append(m.services, doc)
+	case "Ingress":
+		m.ingresses = append(m.ingresses, doc)
 	case "PersistentVolumeClaim":
 		doc.at("kind").warn("the PersistentVolumeClaim has no effect: its storage is given on the command line", "give --map-volume NAME=PATH")
 	default:
@@ -203,11 +207,11 @@ func nameAs(doc value) string {
 	if flags == "" {
 		return ""
 	}
-	return ", or let other tasks reach it by name: podtask service create " + name + " FILE" + flags
+	return "let other tasks reach it by name: podtask service create " + name + " FILE" + flags
 }
 
 func (m *manifest) addOther(doc value, name string) {
-	known := []string{"ConfigMap", "Secret"}
+	known := []string{"ConfigMap", "Secret", "Service", "Ingress"}
 	for _, k := range kinds {
 		known = append(known, k.name)
 	}

@@ -14,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
+	networkingv1 "k8s.io/api/networking/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/intstr"
@@ -25,12 +26,13 @@ var update = flag.Bool("update", false, "write golden and generated files")
 var roots = []any{
 	corev1.Pod{}, corev1.ConfigMap{}, corev1.Secret{}, corev1.PodTemplate{}, corev1.ReplicationController{},
 	appsv1.Deployment{}, appsv1.ReplicaSet{}, appsv1.StatefulSet{}, appsv1.DaemonSet{}, batchv1.Job{}, batchv1.CronJob{},
+	corev1.Service{}, networkingv1.Ingress{},
 }
 
 // opaque are types whose members say nothing about a Pod that is to run.
 var opaque = []string{
 	"PodStatus", "ReplicationControllerStatus", "DeploymentStatus", "ReplicaSetStatus", "StatefulSetStatus",
-	"DaemonSetStatus", "JobStatus", "CronJobStatus", "PersistentVolumeClaimStatus", "ManagedFieldsEntry",
+	"DaemonSetStatus", "JobStatus", "CronJobStatus", "PersistentVolumeClaimStatus", "ManagedFieldsEntry", "ServiceStatus", "IngressStatus",
 }
 
 // TestSchemaIsThatOfKubernetes holds schema_gen.go against the types of k8s.io/api.
