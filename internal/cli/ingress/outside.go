@@ -115,6 +115,9 @@ func (n network) reach(ctx context.Context, listener string, public []netip.Addr
 
 // leadsHere says why a name does not lead to this host; "" if it does.
 func (n network) leadsHere(ctx context.Context, name string, own []netip.Addr) string {
+	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
+		return "a name of localhost leads each client to itself: only this host reaches it"
+	}
 	addresses, err := n.resolve(ctx, name)
 	if err != nil {
 		return "it does not resolve: " + err.Error()

@@ -32,7 +32,7 @@ func TestOutside(t *testing.T) {
 		},
 	}
 	s := ingress.Status{Plain: []string{"[::]:80", "127.0.0.1:80"}, Secure: []string{"0.0.0.0:443", "192.0.2.1:80"}}
-	for _, url := range []string{"https://here.test", "https://here.test/api", "https://there.test", "https://*.test", "https://none.test"} {
+	for _, url := range []string{"https://here.test", "https://here.test/api", "https://there.test", "https://*.test", "https://none.test", "https://app.localhost"} {
 		s.Routes = append(s.Routes, ingress.Route{URL: url})
 	}
 	o, err := n.look(t.Context(), s)
@@ -42,7 +42,7 @@ func TestOutside(t *testing.T) {
 	if got := strings.Join(o.Unreachable, "\n"); got != "127.0.0.1:80: only this host reaches the loopback\n0.0.0.0:443: connection refused" {
 		t.Error(got)
 	}
-	if len(o.Names) != 2 || o.Names[0].Name != "there.test" || !strings.Contains(o.Names[0].Problem, "198.51.100.7") || !strings.Contains(o.Names[1].Problem, "no such host") {
+	if len(o.Names) != 3 || !strings.Contains(o.Names[2].Problem, "leads each client to itself") || o.Names[0].Name != "there.test" || !strings.Contains(o.Names[0].Problem, "198.51.100.7") || !strings.Contains(o.Names[1].Problem, "no such host") {
 		t.Errorf("%+v", o.Names)
 	}
 }

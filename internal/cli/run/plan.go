@@ -135,6 +135,10 @@ type plan struct {
 	EnvFiles    []planEnvFile      `json:"environmentFiles,omitempty"`
 	ExtraHosts  []taskdef.Host     `json:"extraHosts,omitempty"`
 	Logs        []command.LogRoute `json:"logs,omitempty"`
+	// Addresses are the public ones that a service of the task has.
+	Addresses []planAddress `json:"addresses,omitempty"`
+	// Namespace is the one whose services the task reaches by name.
+	Namespace string `json:"namespace,omitempty"`
 	// References is set with --refs.
 	References []planReference   `json:"references,omitempty"`
 	Warnings   []taskdef.Problem `json:"warnings"`
@@ -185,6 +189,18 @@ type planPort struct {
 	// AnyOf are host ports, FIRST-LAST, of which a free one is chosen.
 	AnyOf string `json:"anyOf,omitempty"`
 	Name  string `json:"name,omitempty"`
+}
+
+// planAddress is a public address of a service of the task.
+type planAddress struct {
+	URL           string `json:"url"`
+	Container     string `json:"container"`
+	ContainerPort uint16 `json:"containerPort"`
+	// Certificate is acme, internal or a file; empty without TLS.
+	Certificate string `json:"certificate,omitempty"`
+	Protocol    string `json:"protocol,omitempty"`
+	// Auth is the source of a secret with the users who may send requests; empty for everybody.
+	Auth string `json:"auth,omitempty"`
 }
 
 // planMount is a mount of a container.
@@ -251,7 +267,18 @@ func makePlan(t taskdef.Task, f command.Finding) plan {
 		Family: t.Family, File: f.File, NetworkMode: string(t.Network), PIDMode: string(t.PIDMode), IPCMode: string(t.IPCMode),
 		StartLevels: namesOf(t, t.Levels()), StopLevels: namesOf(t, t.ShutdownOrder()), StopSeconds: t.StopBound().Seconds(),
 		Slice: []planProperty{}, Ports: []planPort{}, Mounts: []planMount{}, Secrets: []planSecret{},
-		ExtraHosts: t.ExtraHosts(), Warnings: f.Warnings, Needs: f.Needs,
+		ExtraHosts: t.ExtraHosts(), Namespace: t.Extensions.Namespace, Warnings: f.Warnings, Needs: f.Needs,
+	}
+	for _, i := range t.Extensions.Ingress {
+		a, err := taskdef.ParseAddress(i.URL)
+		if err != nil {
+			continue // a valid task has none
+		}
+		one := planAddress{URL: a.String(), Container: i.Container, ContainerPort: i.Port, Protocol: i.Protocol, Auth: i.Auth}
+		if a.Secure {
+			one.Certificate = i.Issuer(a)
+		}
+		pl.Addresses = append(pl.Addresses, one)
 	}
 	// A valid task has limits in range.
 	properties, _ := cgroups.Properties(taskspec.SliceLimits(t))

@@ -23,6 +23,8 @@ func (pl plan) writeText(w io.Writer, on console.Colors) error {
 	t.section("ULIMITS", ulimitRows(pl))
 	t.section("SLICE", sliceRows(pl))
 	t.section("PORTS", portRows(pl))
+	t.section("ADDRESSES OF A SERVICE", addressRows(pl))
+	t.section("NAMES", nameRows(pl))
 	t.section("MOUNTS", mountRows(pl))
 	t.section("ENVIRONMENT FILES", envFileRows(pl))
 	t.section("SECRETS", secretRows(pl))
@@ -187,6 +189,30 @@ func portRows(pl plan) [][]string {
 		rows = append(rows, []string{p.host(), "-> " + p.Container, p.inside(), p.Name})
 	}
 	return rows
+}
+
+func addressRows(pl plan) (rows [][]string) {
+	for _, a := range pl.Addresses {
+		var notes []string
+		if a.Certificate != "" {
+			notes = append(notes, "certificate "+a.Certificate)
+		}
+		if a.Protocol != "" {
+			notes = append(notes, a.Protocol)
+		}
+		if a.Auth != "" {
+			notes = append(notes, "users of "+a.Auth)
+		}
+		rows = append(rows, []string{a.URL, "-> " + a.Container, strconv.Itoa(int(a.ContainerPort)), term.Line(strings.Join(notes, ", "))})
+	}
+	return rows
+}
+
+func nameRows(pl plan) [][]string {
+	if pl.Namespace == "" {
+		return nil
+	}
+	return [][]string{{"those of the services in the namespace " + pl.Namespace}}
 }
 
 func mountRows(pl plan) [][]string {

@@ -274,6 +274,9 @@ func (r taskRun) prepare(ctx context.Context) (taskdef.Task, error) {
 		r.warn("%s", w)
 	}
 	command.WarnShortNames(r.warn, task, r.options)
+	if all := task.Extensions.Ingress; len(all) > 0 {
+		r.warn("%s is not served: only copies of a service have public addresses (`podtask service create`)", all[0].URL)
+	}
 	r.warnWithoutAgent(ctx, task)
 	for _, l := range command.LogsOf(task, r.Definition.Logs()) {
 		if !r.display.quiet {

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
@@ -28,8 +29,8 @@ func PsCommand(p *command.Program) *cli.Command {
 		Description: `Without --all, stopped tasks are not shown. A queued task waits for cpu, memory or a port
 that other tasks use; "podtask why" names them. A task that is "no owner" has lost the process
 that looks after it; how many of its containers run now is what Podman says, and any command
-about the task takes it over. --format wide shows the ID, family, service and more; --format
-json has the words of ECS, such as RUNNING, as "status", and those of the table as "state".
+about the task takes it over. --format wide shows the ID, family, service, the
+addresses that lead to the task and more; --format json has the words of ECS, such as RUNNING, as "status", and those of the table as "state".
 
 Examples:
   podtask ps
@@ -60,6 +61,8 @@ type psOptions struct {
 	reader command.TaskReader
 	tasks  *record.Tasks
 	queue  *admit.Queue
+	// routes is the path of the file with the addresses of services.
+	routes string
 }
 
 func newPs(m *command.Machine) psOptions {
@@ -70,6 +73,7 @@ func newPs(m *command.Machine) psOptions {
 		reader: m.TaskReader(),
 		tasks:  m.Engine.Tasks,
 		queue:  m.Engine.Queue,
+		routes: routefile.Path(m.Engine.Runtime.StateDir),
 	}
 }
 
@@ -148,6 +152,8 @@ func taskListing(rows []row, full bool) command.Listing[row] {
 		{Head: "FAMILY", Cell: func(r row) string { return r.Family }, Wide: true},
 		{Head: "REVISION", Cell: func(r row) string { return strconv.Itoa(r.Revision) }, Wide: true, Order: func(a, b row) int { return cmp.Compare(a.Revision, b.Revision) }},
 		{Head: "SERVICE", Cell: func(r row) string { return r.filterValues["service"] }, Wide: true},
+		{Head: "ADDRESSES", Cell: func(r row) string { return strings.Join(r.Addresses, ", ") }, Wide: true},
+		{Head: "NAMESPACE", Cell: func(r row) string { return r.Namespace }, Wide: true},
 		{Head: "NO LIMIT", Key: "no-limit", Cell: func(r row) string { return strings.Join(r.unlimited, ", ") }, Wide: true},
 		{Head: "OWNER", Cell: row.Owner, Wide: true},
 	}}
@@ -185,6 +191,10 @@ type row struct {
 	// Ports has the published ports, Images the images of the containers, each once.
 	Ports  []api.Port `json:"ports"`
 	Images []string   `json:"images"`
+	// Addresses are those of its service whose requests and connections the task gets now: URLs, and HOST:PORT.
+	Addresses []string `json:"addresses,omitempty"`
+	// Namespace is the one whose services the task reaches by name; empty for none.
+	Namespace string `json:"namespace,omitempty"`
 
 	filterValues map[string]string
 	healthWord   string
@@ -231,11 +241,42 @@ func (o psOptions) rows(ctx context.Context, all, fullID bool, now time.Time) []
 	rows := []row{}
 	states = slices.DeleteFunc(states, func(st lifecycle.State) bool { return !all && st.Status() == lifecycle.StatusStopped })
 	slices.Reverse(states)
+	addresses := o.addresses()
+	namespaces := make(map[string]string, len(states))
+	for _, st := range states {
+		namespaces[st.ID] = st.Task.Extensions.Namespace
+	}
 	for _, t := range o.reader.Observe(ctx, states, now) {
 		v := waiting[t.ID]
-		rows = append(rows, newRow(t, v.Word(), fullID, now))
+		r := newRow(t, v.Word(), fullID, now)
+		r.Addresses, r.Namespace = addresses[t.ID], namespaces[t.ID]
+		rows = append(rows, r)
 	}
 	return rows
+}
+
+// addresses returns the addresses of services that lead to tasks, by the IDs of the tasks.
+func (o psOptions) addresses() map[string][]string {
+	table, err := routefile.Read(o.routes)
+	if err != nil {
+		o.warn("the addresses of services are not known: %v", err)
+		return nil
+	}
+	all := make(map[string][]string)
+	add := func(address string, groups []routefile.Group) {
+		for _, g := range groups {
+			for _, t := range g.Targets {
+				all[t.ID] = append(all[t.ID], address)
+			}
+		}
+	}
+	for _, r := range table.Routes {
+		add(r.Key(), r.Groups)
+	}
+	for _, l := range table.Listeners {
+		add(l.Address, l.Groups)
+	}
+	return all
 }
 
 // newRow returns the row of a task; queuedFor is a word for what a queued task waits for.

@@ -71,13 +71,13 @@ func (v *services) scroll(n int) {
 	}
 }
 
-// serviceColumns has the columns of the list of services. The listeners get the remaining space.
+// serviceColumns has the columns of the list of services. The addresses get the remaining space.
 var serviceColumns = columns{14, 24, 7, 12, 0, 4}
 
 func (v services) draw(c canvas, footer string) string {
 	shown := v.visible()
 	lines := []string{c.split(fmt.Sprintf("podtask top: %s", number(len(v.items), "service")), c.now.Format("15:04:05")), "",
-		c.paint(console.Bold, serviceColumns.row(c, "  ", "SERVICE", "STATUS", "HEALTHY", "REVISION", "LISTENERS", "AGE"))}
+		c.paint(console.Bold, serviceColumns.row(c, "  ", "SERVICE", "STATUS", "HEALTHY", "REVISION", "ADDRESSES", "AGE"))}
 	room := max(1, c.height-listFrame)
 	at := max(0, slices.IndexFunc(shown, func(s api.Service) bool { return s.ServiceName == v.selected }))
 	first := max(0, min(at-room/2, len(shown)-room))
@@ -99,12 +99,30 @@ func (v services) draw(c canvas, footer string) string {
 func serviceRow(c canvas, s api.Service, selected bool) string {
 	state := serviceState(s)
 	mark, ink := rowStyle(selected, state == "failed" || s.Status == "ACTIVE" && s.HealthyCount < min(1, s.DesiredCount))
-	var addresses []string
-	for _, l := range s.Listeners {
-		addresses = append(addresses, l.Address)
-	}
 	return c.paint(ink, serviceColumns.row(c, mark, s.ServiceName, state, fmt.Sprintf("%d/%d", s.HealthyCount, s.DesiredCount),
-		s.TaskDefinition, strings.Join(addresses, ", "), console.ShortSpan(c.now.Sub(s.CreatedAt))))
+		s.TaskDefinition, strings.Join(addresses(s), ", "), console.ShortSpan(c.now.Sub(s.CreatedAt))))
+}
+
+// addresses returns where a service is reached, the public ones first.
+func addresses(s api.Service) (all []string) {
+	for _, i := range s.Ingress {
+		all = append(all, i.URL)
+	}
+	for _, l := range s.Listeners {
+		all = append(all, l.Address)
+	}
+	for _, n := range s.Names {
+		all = append(all, nameOf(n))
+	}
+	return all
+}
+
+// nameOf returns NAME:PORT of a name of a service; NAME if it has the port of the container.
+func nameOf(n api.ServiceName) string {
+	if n.Port == 0 {
+		return n.Name
+	}
+	return fmt.Sprintf("%s:%d", n.Name, n.Port)
 }
 
 // serviceState returns what a service does in a few words: steady, a stage of its deployment, failed.
@@ -193,7 +211,7 @@ func serviceOverview(c canvas, s api.Service) []string {
 		want := max(d.DesiredCount, d.RunningCount+d.PendingCount)
 		copies := fmt.Sprintf("%s %d/%d", bar(float64(d.HealthyCount)/float64(max(1, want)), 14), d.HealthyCount, want)
 		connections := ""
-		if share >= 0 && len(s.Listeners) > 0 {
+		if share >= 0 && len(addresses(s)) > 0 {
 			connections = fmt.Sprintf("%s %.3g %%", bar(share/100, max(8, c.width-62)), share)
 		}
 		_, ink := rowStyle(false, d.RolloutState == "FAILED")
@@ -218,11 +236,17 @@ func serviceOverview(c canvas, s api.Service) []string {
 		}
 	}
 	lines = append(lines, "")
+	for _, i := range s.Ingress {
+		lines = append(lines, c.cut("  "+term.Line(fmt.Sprintf("%s -> %s:%d %s", i.URL, i.ContainerName, i.ContainerPort, i.Problem))))
+	}
 	for _, l := range s.Listeners {
 		lines = append(lines, c.cut("  "+term.Line(fmt.Sprintf("%s -> %s:%d %s", l.Address, l.ContainerName, l.ContainerPort, l.Problem))))
 	}
 	for _, l := range s.TestListeners {
 		lines = append(lines, c.cut("  "+term.Line(fmt.Sprintf("%s -> %s:%d (test) %s", l.Address, l.ContainerName, l.ContainerPort, l.Problem))))
+	}
+	for _, n := range s.Names {
+		lines = append(lines, c.cut("  "+term.Line(fmt.Sprintf("%s (name in the namespace %s)", nameOf(n), s.Namespace))))
 	}
 	lines = append(lines, c.paint(console.Bold, copyColumns.row(c, "  ", "COPY", "PHASE", "HEALTH", "AGE", "REASON")))
 	for _, t := range slices.Backward(s.Tasks) {

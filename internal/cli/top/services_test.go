@@ -20,6 +20,8 @@ func shifting() []api.Service {
 			DeploymentConfiguration: api.DeploymentConfiguration{DeploymentMethod: api.DeploymentMethod{Strategy: "CANARY"}},
 			Listeners:               []api.Listener{{Address: ":8080", ContainerName: "app", ContainerPort: 80}},
 			TestListeners:           []api.Listener{{Address: "127.0.0.1:8081", ContainerName: "app", ContainerPort: 80}},
+			Ingress:                 []api.Ingress{{URL: "https://web.example.org", ContainerName: "app", ContainerPort: 80, Problem: "no certificate yet"}},
+			Namespace:               "default", Names: []api.ServiceName{{Name: "web", Port: 80}},
 			Deployments: []api.Deployment{
 				{ID: "d4", Status: "PRIMARY", TaskDefinition: "web:4", RolloutState: "IN_PROGRESS", DesiredCount: 3, RunningCount: 3, HealthyCount: 2},
 				{ID: "d3", Status: "ACTIVE", TaskDefinition: "web:3", RolloutState: "COMPLETED", DesiredCount: 3, RunningCount: 3, HealthyCount: 3},
