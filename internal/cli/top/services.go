@@ -236,6 +236,17 @@ func serviceOverview(c canvas, s api.Service) []string {
 		}
 	}
 	lines = append(lines, "")
+	lines = append(lines, addressLines(c, s)...)
+	lines = append(lines, c.paint(console.Bold, copyColumns.row(c, "  ", "COPY", "PHASE", "HEALTH", "AGE", "REASON")))
+	for _, t := range slices.Backward(s.Tasks) {
+		_, ink := rowStyle(false, t.Health == "UNHEALTHY")
+		lines = append(lines, c.paint(ink, copyColumns.row(c, "  ", t.Name, strings.ToLower(t.Phase), strings.ToLower(t.Health), console.ShortSpan(c.now.Sub(t.CreatedAt)), t.Reason)))
+	}
+	return lines
+}
+
+// addressLines has a line for each address and name of a service, and where it leads.
+func addressLines(c canvas, s api.Service) (lines []string) {
 	for _, i := range s.Ingress {
 		lines = append(lines, c.cut("  "+term.Line(fmt.Sprintf("%s -> %s:%d %s", i.URL, i.ContainerName, i.ContainerPort, i.Problem))))
 	}
@@ -247,11 +258,6 @@ func serviceOverview(c canvas, s api.Service) []string {
 	}
 	for _, n := range s.Names {
 		lines = append(lines, c.cut("  "+term.Line(fmt.Sprintf("%s (name in the namespace %s)", nameOf(n), s.Namespace))))
-	}
-	lines = append(lines, c.paint(console.Bold, copyColumns.row(c, "  ", "COPY", "PHASE", "HEALTH", "AGE", "REASON")))
-	for _, t := range slices.Backward(s.Tasks) {
-		_, ink := rowStyle(false, t.Health == "UNHEALTHY")
-		lines = append(lines, c.paint(ink, copyColumns.row(c, "  ", t.Name, strings.ToLower(t.Phase), strings.ToLower(t.Health), console.ShortSpan(c.now.Sub(t.CreatedAt)), t.Reason)))
 	}
 	return lines
 }

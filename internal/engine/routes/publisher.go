@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"net/http"
 	"net/url"
 	"os"
@@ -114,6 +115,11 @@ func (p *Publisher) Listens(name, address string) bool {
 	return status != nil && slices.ContainsFunc(status.Listeners, func(l ingress.Listener) bool {
 		return l.Service == name && l.Address == address && l.Problem == ""
 	})
+}
+
+// Pass hands a listener at an address of a service to the proxy, which also accepts its connections when Pass returns.
+func (p *Publisher) Pass(ctx context.Context, address string, l *net.TCPListener) error {
+	return ingress.Pass(ctx, p.socket, address, l)
 }
 
 // replace writes the routes, if they differ. The caller holds mu.

@@ -37,6 +37,8 @@ type listeners struct {
 	open  map[string]*listener // by address
 	// proxied reports whether the ingress proxy listens at an address of the service; nil: never.
 	proxied func(address string) bool
+	// pass hands a listener at an address to the ingress proxy; nil: it is only closed.
+	pass func(address string, l *net.TCPListener) error
 	// targets are where the copies in rotation were found.
 	targets map[place]string
 }
@@ -46,6 +48,8 @@ type listeners struct {
 type listener struct {
 	*forward.Forwarder
 	stop func() // closes the listener; nil while the ingress proxy listens
+	// socket is what stop closes.
+	socket net.Listener
 }
 
 // Names makes the names of services known to the tasks that reach them.
@@ -109,20 +113,31 @@ func (l *listeners) route(all []service.Listener, groups []service.Group) (not [
 		}
 		switch by := l.proxied != nil && l.proxied(c.Address); {
 		case by && f.stop != nil:
-			f.stop()
-			f.stop = nil
+			l.leave(c.Address, f)
 		case !by && f.stop == nil:
 			opened, err := open(c.Address)
 			if err != nil {
 				not = append(not, service.Unheard{Address: c.Address, Problem: whyNot(c.Address, err)})
 				break
 			}
-			f.stop = f.Serve(opened)
+			f.stop, f.socket = f.Serve(opened), opened
 		}
 		f.SendAddress(c.ProxyProtocol)
 		f.Route(l.setsOf(groups, target{container: c.Container, port: c.Port})...)
 	}
 	return not
+}
+
+// leave leaves an address to the ingress proxy, which gets the socket too: connections that wait in it to be accepted
+// would be reset when it is closed.
+func (l *listeners) leave(address string, f *listener) {
+	if t, ok := f.socket.(*net.TCPListener); ok && l.pass != nil {
+		if err := l.pass(address, t); err != nil {
+			l.log.Warn("the ingress proxy does not take a listener; connections that it had not accepted are reset", "address", address, "error", err)
+		}
+	}
+	f.stop()
+	f.stop, f.socket = nil, nil
 }
 
 // open opens a listener that the ingress proxy may share. Others that listen there are an error, also other agents

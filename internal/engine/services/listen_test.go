@@ -2,10 +2,12 @@ package services
 
 import (
 	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 
@@ -271,6 +273,14 @@ func TestTheProxyTakesListeners(t *testing.T) {
 	t.Parallel()
 	proxied := false
 	l := &listeners{log: slog.New(slog.DiscardHandler), tasks: &record.Tasks{}, proxied: func(string) bool { return proxied }}
+	var passed []string
+	l.pass = func(address string, socket *net.TCPListener) error {
+		if got := socket.Addr().String(); got != address {
+			t.Errorf("the socket at %s is passed for %s", got, address)
+		}
+		passed = append(passed, address)
+		return errors.New("a proxy of an older version")
+	}
 	defer l.Close()
 	l.targets = map[place]string{{"good", target{container: "app", port: 80}}: echo(t, "good")}
 	s := service.State{
@@ -298,6 +308,9 @@ func TestTheProxyTakesListeners(t *testing.T) {
 		if line, err := bufio.NewReader(kept).ReadString('\n'); err != nil || line != "still\n" {
 			t.Errorf("the connection that was open: %q, %v", line, err)
 		}
+	}
+	if !slices.Equal(passed, []string{address}) {
+		t.Errorf("passed were %v, want the listener once", passed)
 	}
 	all := l.traffic("web")
 	addProxied(all, []ingress.Listener{{Service: "web", Address: address, Forwarded: map[string]uint64{"web/1": 5}, Refused: 2}, {Service: "other"}})

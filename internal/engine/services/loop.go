@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"slices"
 	"time"
 
@@ -44,6 +45,7 @@ func newRunner(a *Services, s service.State) *runner {
 	}
 	if a.Routes != nil {
 		l.hearing.proxied = func(address string) bool { return a.Routes.Listens(l.name, address) }
+		l.hearing.pass = func(address string, socket *net.TCPListener) error { return a.Routes.Pass(a.ctx, address, socket) }
 	}
 	l.hearing.Publish(s.Config.Names) // before the first task is created that is to reach them
 	return l

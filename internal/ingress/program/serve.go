@@ -431,5 +431,13 @@ func (s *server) newControl() *http.Server {
 		}
 		w.WriteHeader(http.StatusNoContent)
 	})
+	mux.HandleFunc(ingress.PassPath, func(w http.ResponseWriter, r *http.Request) {
+		address := r.FormValue("address")
+		if err := ingress.Receive(w, r, func(l net.Listener) error { return s.streams.take(address, l) }); err != nil {
+			s.log.Warn("a listener that the agent passes is not taken", "address", address, "error", err)
+			return
+		}
+		s.change()
+	})
 	return &http.Server{Handler: mux, ReadHeaderTimeout: headerTime}
 }

@@ -37,7 +37,7 @@ type sockets struct {
 	plain, secure []net.Listener
 	control       net.Listener
 	// streams are those of a predecessor for TCP connections, by address.
-	streams map[string]net.Listener
+	streams map[string][]net.Listener
 	// ready is closed when this process serves; nil without a predecessor.
 	ready *os.File
 }
@@ -75,8 +75,10 @@ func (s *sockets) Close() {
 	for _, l := range append(append([]net.Listener{}, s.plain...), s.secure...) {
 		_ = l.Close()
 	}
-	for _, l := range s.streams {
-		_ = l.Close()
+	for _, all := range s.streams {
+		for _, l := range all {
+			_ = l.Close()
+		}
 	}
 	if s.control != nil {
 		_ = s.control.Close()
@@ -163,9 +165,9 @@ func (s *sockets) add(name string, l net.Listener) (err error) {
 	default:
 		if address, is := streamAddress(name); is {
 			if s.streams == nil {
-				s.streams = make(map[string]net.Listener)
+				s.streams = make(map[string][]net.Listener)
 			}
-			s.streams[address] = l
+			s.streams[address] = append(s.streams[address], l)
 			return nil
 		}
 		err = fmt.Errorf("its name is %q and has to be %s or %s (FileDescriptorName=)", name, plainName, secureName)
@@ -184,7 +186,7 @@ func streamAddress(name string) (address string, is bool) {
 }
 
 // files returns the descriptors for a successor, and their names.
-func (s *sockets) files(streams map[string]net.Listener) (names []string, files []*os.File, err error) {
+func (s *sockets) files(streams map[string][]net.Listener) (names []string, files []*os.File, err error) {
 	take := func(name string, l net.Listener) {
 		f, ok := l.(interface{ File() (*os.File, error) })
 		if !ok {
@@ -204,8 +206,10 @@ func (s *sockets) files(streams map[string]net.Listener) (names []string, files 
 	for _, l := range s.secure {
 		take(secureName, l)
 	}
-	for address, l := range streams {
-		take(streamName(address), l)
+	for address, all := range streams {
+		for _, l := range all {
+			take(streamName(address), l)
+		}
 	}
 	take(controlName, s.control)
 	return names, files, err

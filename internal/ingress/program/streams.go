@@ -28,10 +28,10 @@ type streams struct {
 	changed func()
 
 	mu        sync.Mutex
-	inherited map[string]net.Listener // by address, of a predecessor, until they are used
-	open      map[string]*stream      // by address
-	retired   []*forward.Forwarder    // of listeners that are no more, while they have connections
-	left      bool                    // no listener is opened any more
+	inherited map[string][]net.Listener // by address, of a predecessor, until they are used
+	open      map[string]*stream        // by address
+	retired   []*forward.Forwarder      // of listeners that are no more, while they have connections
+	left      bool                      // no listener is opened any more
 	retry     *time.Timer
 }
 
@@ -39,12 +39,23 @@ type streams struct {
 type stream struct {
 	service   string
 	forwarder *forward.Forwarder
-	listener  net.Listener // nil: it cannot be opened
-	stop      func()       // closes the listener
-	problem   string
+	// doors are the listeners at the address: none if it cannot be opened; besides its own those that agents have passed.
+	doors   []streamDoor
+	problem string
 }
 
-func newStreams(log *slog.Logger, inherited map[string]net.Listener, changed func()) *streams {
+// streamDoor is a listener that is served.
+type streamDoor struct {
+	net.Listener
+	stop func() // closes the listener
+}
+
+// serve accepts the connections of a listener, too.
+func (s *stream) serve(l net.Listener) {
+	s.doors = append(s.doors, streamDoor{l, s.forwarder.Serve(l)})
+}
+
+func newStreams(log *slog.Logger, inherited map[string][]net.Listener, changed func()) *streams {
 	return &streams{log: log, changed: changed, inherited: inherited, open: make(map[string]*stream)}
 }
 
@@ -89,12 +100,14 @@ func (s *streams) listen() {
 	failed := false
 	for _, address := range slices.Sorted(maps.Keys(s.open)) {
 		one := s.open[address]
-		if one.listener != nil || s.left {
+		if len(one.doors) > 0 || s.left {
 			continue
 		}
-		l, err := s.inherited[address], error(nil)
-		if delete(s.inherited, address); l == nil {
+		all, err := s.inherited[address], error(nil)
+		if delete(s.inherited, address); len(all) == 0 {
+			var l net.Listener
 			l, err = forward.Share(address)
+			all = []net.Listener{l}
 		}
 		if err != nil {
 			if failed = true; one.problem == "" {
@@ -103,11 +116,30 @@ func (s *streams) listen() {
 			one.problem = listenProblem(address, err)
 			continue
 		}
-		one.listener, one.stop, one.problem = l, one.forwarder.Serve(l), ""
+		for _, l := range all {
+			one.serve(l)
+		}
+		one.problem = ""
 	}
 	if failed && s.retry == nil {
 		s.retry = time.AfterFunc(streamRetry, s.again)
 	}
+}
+
+// errNotHere is for a listener that is passed for an address which no service has.
+var errNotHere = errors.New("no service listens at this address here")
+
+// take serves a listener that the agent passes, besides those that are open at its address.
+func (s *streams) take(address string, l net.Listener) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.open[address]
+	if one == nil || s.left {
+		return errNotHere
+	}
+	one.serve(l)
+	one.problem = ""
+	return nil
 }
 
 // again tries to open listeners once more: nothing tells when a port becomes free.
@@ -135,8 +167,10 @@ func listenProblem(address string, err error) string {
 func (s *streams) unused() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, l := range s.inherited {
-		_ = l.Close()
+	for _, all := range s.inherited {
+		for _, l := range all {
+			_ = l.Close()
+		}
 	}
 	s.inherited = nil
 }
@@ -153,22 +187,22 @@ func (s *streams) retire(f *forward.Forwarder) {
 	}()
 }
 
-// close closes the listener only.
+// close closes the listeners only.
 func (s *stream) close() {
-	if s.listener != nil {
-		s.stop()
-		s.listener = nil
+	for _, d := range s.doors {
+		d.stop()
 	}
+	s.doors = nil
 }
 
 // listeners are those that are open, by address.
-func (s *streams) listeners() map[string]net.Listener {
+func (s *streams) listeners() map[string][]net.Listener {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	all := make(map[string]net.Listener)
+	all := make(map[string][]net.Listener)
 	for address, one := range s.open {
-		if one.listener != nil {
-			all[address] = one.listener
+		for _, d := range one.doors {
+			all[address] = append(all[address], d.Listener)
 		}
 	}
 	return all

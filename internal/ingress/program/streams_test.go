@@ -93,8 +93,8 @@ func TestStreamsAreHandedOver(t *testing.T) {
 	if err == nil {
 		t.Errorf("a closed listener has the descriptors %v %v", names, files)
 	}
-	for at, l := range before.listeners() {
-		f, err := l.(*net.TCPListener).File()
+	for at, all := range before.listeners() {
+		f, err := all[0].(*net.TCPListener).File()
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -107,7 +107,7 @@ func TestStreamsAreHandedOver(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if len(s.streams) != 1 || s.streams[address] == nil {
+	if len(s.streams) != 1 || len(s.streams[address]) != 1 {
 		t.Fatalf("listeners %v", s.streams)
 	}
 	after := newStreams(log, s.streams, changed)

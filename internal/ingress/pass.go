@@ -1,0 +1,180 @@
+package ingress
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// passProtocol is the protocol of a connection that carries one listener, after a request for PassPath.
+const passProtocol = "podtask-listener"
+
+// PassPath is where the proxy takes a listener for a TCP address, which is the parameter address.
+const PassPath = "POST /v1/listener"
+
+// passTime limits the passing of a listener.
+const passTime = 2 * time.Second
+
+// taken is what the proxy answers when it serves a listener that was passed.
+const taken = 'k'
+
+// Pass hands a TCP listener that is bound to an address of a service to the proxy behind a socket, and returns when the proxy accepts its
+// connections. The caller closes its own descriptor then: a connection that waits to be accepted is not lost, because the
+// socket stays open. A proxy that does not listen for the address, or is too old, is an error.
+func Pass(ctx context.Context, socket, address string, l *net.TCPListener) error {
+	ctx, cancel := context.WithTimeout(ctx, passTime)
+	defer cancel()
+	c, err := api.DialSocket(ctx, socket)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	if deadline, ok := ctx.Deadline(); ok {
+		if err := c.SetDeadline(deadline); err != nil {
+			return err
+		}
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://ingress/v1/listener?address="+url.QueryEscape(address), nil)
+	if err != nil {
+		return err
+	}
+	r.Header.Set("Connection", "Upgrade")
+	r.Header.Set("Upgrade", passProtocol)
+	if err := r.Write(c); err != nil {
+		return err
+	}
+	answer, err := http.ReadResponse(bufio.NewReader(c), r)
+	if err != nil {
+		return err
+	}
+	if answer.StatusCode != http.StatusSwitchingProtocols {
+		defer answer.Body.Close()
+		text, _ := io.ReadAll(io.LimitReader(answer.Body, 1<<10))
+		return fmt.Errorf("the ingress proxy does not take a listener: %s: %s", answer.Status, text)
+	}
+	raw, err := l.SyscallConn()
+	if err != nil {
+		return err
+	}
+	var sent error
+	err = raw.Control(func(fd uintptr) {
+		_, _, sent = c.WriteMsgUnix([]byte{'l'}, unix.UnixRights(int(fd)), nil)
+	})
+	if err = errors.Join(err, sent); err != nil {
+		return err
+	}
+	said := make([]byte, 1)
+	if _, err := io.ReadFull(c, said); err != nil || said[0] != taken {
+		return errors.Join(errors.New("the ingress proxy has not taken a listener"), err)
+	}
+	return nil
+}
+
+// Receive answers a request for PassPath: it takes the listener that Pass sends, and gives it to take, which serves
+// it or returns why not. Only TCP listeners that are bound to the port of the address are taken.
+func Receive(w http.ResponseWriter, r *http.Request, take func(net.Listener) error) error {
+	if r.Header.Get("Upgrade") != passProtocol {
+		http.Error(w, "a listener is passed by "+passProtocol, http.StatusUpgradeRequired)
+		return errors.New("a request without " + passProtocol)
+	}
+	hijacked, rest, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return err
+	}
+	defer hijacked.Close()
+	c, ok := hijacked.(*net.UnixConn)
+	if !ok || rest.Reader.Buffered() > 0 {
+		return errors.New("a listener is passed over a unix socket, after the answer")
+	}
+	if err := c.SetDeadline(time.Now().Add(passTime)); err != nil {
+		return err
+	}
+	if _, err := fmt.Fprintf(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: %s\r\n\r\n", passProtocol); err != nil {
+		return err
+	}
+	l, err := readListener(c, r.FormValue("address"))
+	if err != nil {
+		return err
+	}
+	if err := take(l); err != nil {
+		_ = l.Close()
+		return err
+	}
+	_, err = c.Write([]byte{taken})
+	return err
+}
+
+// readListener reads a message with one descriptor, and checks that it is a listener for an address.
+func readListener(c *net.UnixConn, address string) (net.Listener, error) {
+	data, oob := make([]byte, 1), make([]byte, unix.CmsgSpace(4*4))
+	_, n, _, _, err := c.ReadMsgUnix(data, oob)
+	if err != nil {
+		return nil, err
+	}
+	messages, err := unix.ParseSocketControlMessage(oob[:n])
+	if err != nil {
+		return nil, err
+	}
+	var files []*os.File
+	defer func() {
+		for _, f := range files {
+			_ = f.Close()
+		}
+	}()
+	for i := range messages {
+		fds, err := unix.ParseUnixRights(&messages[i])
+		if err != nil {
+			continue // another kind of message
+		}
+		for _, fd := range fds {
+			files = append(files, os.NewFile(uintptr(fd), "listener"))
+		}
+	}
+	if len(files) != 1 {
+		return nil, fmt.Errorf("there are %d descriptors in place of one", len(files))
+	}
+	l, err := net.FileListener(files[0])
+	if err != nil {
+		return nil, err
+	}
+	if err := isListener(l, address); err != nil {
+		return nil, errors.Join(err, l.Close())
+	}
+	return l, nil
+}
+
+// isListener returns why a socket is no TCP listener with the port of an address; nil if it is.
+func isListener(l net.Listener, address string) error {
+	t, ok := l.(*net.TCPListener)
+	if !ok {
+		return fmt.Errorf("a listener of %s was passed, and no TCP listener", l.Addr().Network())
+	}
+	want, err := net.ResolveTCPAddr("tcp", address)
+	if err != nil {
+		return err
+	}
+	if have, ok := t.Addr().(*net.TCPAddr); !ok || have.Port != want.Port || len(want.IP) > 0 && !want.IP.IsUnspecified() && !have.IP.Equal(want.IP) {
+		return fmt.Errorf("a listener at %s was passed for %s", t.Addr(), address)
+	}
+	raw, err := t.SyscallConn()
+	if err != nil {
+		return err
+	}
+	accepts := 0
+	failed := raw.Control(func(fd uintptr) { accepts, err = unix.GetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_ACCEPTCONN) })
+	if err = errors.Join(failed, err); err == nil && accepts == 0 {
+		err = errors.New("the socket that was passed does not listen")
+	}
+	return err
+}
