@@ -2,7 +2,7 @@
 # install.sh installs the missing packages that a step needs, and says so.
 #
 #   hack/install.sh GROUP...     groups: go race plain systemd vm lint release registry prometheus podman4 podman6
-#                                syslogs browser awsclients awssdk busybox
+#                                syslogs browser caddy awsclients awssdk busybox
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
 # the module proxy that GOPROXY names. Status 3: not possible for this user or
@@ -24,9 +24,10 @@ packages() {
 	lint) echo shellcheck ;;
 	release) echo gpg gpg-agent ;;
 	awsclients) echo awscli python3-boto3 ansible jq curl ;;
+	caddy) echo caddy ;;
 	browser) echo chromium fonts-dejavu-core ;;
 	podman4 | podman6) echo gcc libc6-dev libseccomp-dev libsystemd-dev pkg-config ;;
-	*) die "no such group: $1 (go race plain systemd vm lint release registry prometheus podman4 podman6 syslogs browser awsclients awssdk busybox)" ;;
+	*) die "no such group: $1 (go race plain systemd vm lint release registry prometheus podman4 podman6 syslogs browser caddy awsclients awssdk busybox)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
 	plain:12) echo iptables ;; # for netavark

@@ -39,6 +39,9 @@ const (
 	maxHeader = 64 << 10
 	// maxStreams is how many requests a connection of HTTP/2 has at a time.
 	maxStreams = 128
+	// maxFrame is the most bytes of a frame of HTTP/2: the smallest that a server may have, because the memory of a frame is
+	// taken before its content comes.
+	maxFrame = 16 << 10
 	// mostConnections is the most connections, if there are descriptors for them.
 	mostConnections = 16384
 	// clientPart of the connections may be one client's.
@@ -310,7 +313,7 @@ func (s *server) newServer(h http.Handler) *http.Server {
 			h.ServeHTTP(w, r)
 		}),
 		ConnContext: connlimit.ConnContext, ConnState: s.open.changed, ReadHeaderTimeout: headerTime, IdleTimeout: keepAlive, MaxHeaderBytes: maxHeader,
-		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, SendPingTimeout: keepAlive, PingTimeout: headerTime},
+		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame, SendPingTimeout: keepAlive, PingTimeout: headerTime},
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}
 }
