@@ -1,6 +1,7 @@
 package certs_test
 
 import (
+	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"fmt"
@@ -23,6 +24,7 @@ import (
 	"github.com/letsencrypt/pebble/v2/wfe"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/certs"
+	"github.com/podtask/podtask/internal/ingress/program"
 	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -34,10 +36,14 @@ type acmeServer struct {
 	names     *challtestsrv.ChallSrv
 	orders    atomic.Int64
 	refuse    atomic.Bool // answers nothing but errors
+
+	certificate *x509.Certificate // the server's own
 }
 
 // newACME starts a server that validates names at these ports, and issues certificates for a time.
-func newACME(t *testing.T, plain, secure int, valid time.Duration) *acmeServer {
+//
+// What is between the clients and Pebble, if anything, is given the requests and Pebble's handler.
+func newACME(t *testing.T, plain, secure int, valid time.Duration, between ...func(http.ResponseWriter, *http.Request, http.Handler)) *acmeServer {
 	t.Helper()
 	t.Setenv("PEBBLE_VA_NOSLEEP", "1")
 	t.Setenv("PEBBLE_WFE_NONCEREJECT", "0")
@@ -64,10 +70,15 @@ func newACME(t *testing.T, plain, secure int, valid time.Duration) *acmeServer {
 		if strings.Contains(r.URL.Path, "order-plz") {
 			a.orders.Add(1)
 		}
+		if len(between) > 0 {
+			between[0](w, r, handler)
+			return
+		}
 		handler.ServeHTTP(w, r)
 	}))
 	t.Cleanup(s.Close)
-	a.roots.AddCert(s.Certificate())
+	a.certificate = s.Certificate()
+	a.roots.AddCert(a.certificate)
 	a.directory = s.URL + wfe.DirectoryPath
 	return a
 }
@@ -76,6 +87,9 @@ func newACME(t *testing.T, plain, secure int, valid time.Duration) *acmeServer {
 const asDNSProgram = "PODTASK_TEST_DNS"
 
 func TestMain(m *testing.M) {
+	if os.Getenv(asIngress) != "" {
+		os.Exit(program.Main(context.Background(), os.Args, "test"))
+	}
 	if url := os.Getenv(asDNSProgram); url != "" {
 		verb, name, value := os.Args[1], os.Args[2], os.Args[3]
 		r, err := http.Get(url + "/" + verb + "?name=" + name + "&value=" + value)
