@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"time"
 
@@ -44,12 +45,37 @@ func ingressFinding(ctx context.Context, stateDir, runtimeDir string) doctor.Fin
 	default:
 		problems := s.Problems()
 		if len(problems) == 0 {
-			f.Level, f.Text = doctor.OK, fmt.Sprintf("%d public addresses are served", len(s.Routes))
+			f.Level, f.Text = doctor.OK, fmt.Sprintf("%d public addresses are served%s%s", len(s.Routes), portsText(*s), certificatesText(s.Certificates))
 			return f
 		}
 		f.Text, f.Fix = strings.Join(problems, "; "), "`podtask ingress status` and `podtask why` say more"
 	}
 	return f
+}
+
+// portsText says where a proxy listens.
+func portsText(s ingress.Status) string {
+	all := slices.Concat(s.Plain, s.Secure)
+	if len(all) == 0 {
+		return ""
+	}
+	text := " at " + strings.Join(all, " and ")
+	low := func(address string) bool {
+		return strings.HasSuffix(address, ":80") || strings.HasSuffix(address, ":443")
+	}
+	if !slices.ContainsFunc(all, low) {
+		text += ", to which something has to lead from the ports 80 and 443"
+	}
+	return text
+}
+
+// certificatesText says when the first certificate ends.
+func certificatesText(all []ingress.Certificate) string {
+	if len(all) == 0 {
+		return ""
+	}
+	first := slices.MinFunc(all, func(a, b ingress.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+	return fmt.Sprintf("; of %d certificates, that of %s is the first to end, on %s", len(all), first.Name, first.NotAfter.Local().Format(time.DateOnly))
 }
 
 // lowPortsFix is the way to the ports 80 and 443 that fits this host.

@@ -43,7 +43,7 @@ func TestIngressFinding(t *testing.T) {
 
 	status := ingress.Status{
 		Routes:       []ingress.Route{{URL: "https://a.test", Service: "web", Deployments: []ingress.Deployment{{ID: "web/1", Copies: []ingress.Copy{{Task: "1"}}}}}},
-		Certificates: []ingress.Certificate{{Name: "a.test", NotAfter: time.Now()}},
+		Certificates: []ingress.Certificate{{Name: "a.test", NotAfter: time.Date(2026, 12, 24, 12, 0, 0, 0, time.UTC)}},
 	}
 	l, err := api.Listen(ingress.SocketPath(runtimeDir))
 	if err != nil {
@@ -52,7 +52,11 @@ func TestIngressFinding(t *testing.T) {
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(status) })}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { s.Close() })
-	want(doctor.OK, "1 public addresses are served")
+	want(doctor.OK, "1 public addresses are served; of 1 certificates, that of a.test is the first to end, on 2026-12-24")
+	status.Plain, status.Secure = []string{"[::]:80"}, []string{"[::]:443"}
+	want(doctor.OK, "are served at [::]:80 and [::]:443;")
+	status.Plain, status.Secure = nil, []string{"[::]:8443"}
+	want(doctor.OK, "at [::]:8443, to which something has to lead from the ports 80 and 443")
 	status.Certificates[0].Problem = "it ends soon"
 	status.Routes[0].Deployments = nil
 	want(doctor.Warn, "the certificate of a.test: it ends soon; https://a.test: service web has no healthy copy")

@@ -112,7 +112,7 @@ func pace(t testing.TB, c *http.Client, perSecond int, length time.Duration) (me
 	begin := time.Now()
 	for n := range int(length.Seconds() * float64(perSecond)) {
 		due := begin.Add(time.Second * time.Duration(n) / time.Duration(perSecond))
-		time.Sleep(time.Until(due)) // the rate is what is measured
+		<-time.After(time.Until(due)) // the rate is what is measured
 		all.Go(func() {
 			if err := ask(c); err != nil {
 				t.Error(err)
