@@ -342,6 +342,9 @@ func TestWrongUnitIsNamedInTheJournal(t *testing.T) {
 	if got := u.show(good, "LoadState"); got != "loaded" {
 		t.Errorf("the good unit's service is %s", got)
 	}
+	if r := u.want(0, "unit", "ls"); !strings.Contains(r.err, "bad.task:5: there is no key Notfy") {
+		t.Errorf("ls says %s", r.err)
+	}
 	if got := u.unit(u.name("bad.task")); len(got.Errors) != 1 || !strings.Contains(got.Errors[0], "bad.task:5: there is no key Notfy") {
 		t.Errorf("ls says %+v", got)
 	}

@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/unit/taskunit"
 	"github.com/podtask/podtask/internal/unit/unitdir"
 	"github.com/podtask/podtask/pkg/cgroups"
@@ -218,12 +219,34 @@ func (u units) list(c *cli.Context) error {
 		}
 		rows = append(rows, r)
 	}
+	format := c.String("format")
+	table := !c.Bool("quiet") && (format == "" || format == console.FormatTable)
+	if len(rows) == 0 && table && command.IsTerminal(u.out) {
+		fmt.Fprintln(u.out, "There are no units. `podtask init --unit` writes one, `podtask unit install FILE` installs it.")
+		return nil
+	}
+	if table {
+		defer func() { u.explain(rows) }()
+	}
 	return command.Listing[unitRow]{Items: rows, Columns: []command.Column[unitRow]{
 		{Head: "UNIT", Cell: func(r unitRow) string { return r.Unit }},
 		{Head: "SERVICE", Cell: func(r unitRow) string { return r.Service }},
 		{Head: "STATE", Cell: unitRow.stateText},
 		{Head: "FILE", Cell: func(r unitRow) string { return r.Path }},
 	}}.Print(u.out, c)
+}
+
+// explain says why units do not start, and what shows more.
+func (u units) explain(rows []unitRow) {
+	for _, r := range rows {
+		for _, text := range r.Errors {
+			fmt.Fprintln(u.errOut, text)
+		}
+		if r.State == "failed" {
+			fmt.Fprintf(u.errOut, "%s failed: `podtask why %s` says why its task stopped, `journalctl --user -u %s` shows its log\n",
+				r.Unit, strings.TrimSuffix(r.Unit, taskunit.Extension), r.Service)
+		}
+	}
 }
 
 func (r unitRow) stateText() string {

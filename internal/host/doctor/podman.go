@@ -59,7 +59,7 @@ func checkPodman(_ context.Context, h Host) Finding {
 
 // advisory is a known hole in versions of Podman.
 type advisory struct {
-	name, what string
+	name string
 	// fixed are the first versions without it, the newest first: one of each series of
 	// releases that was repaired.
 	fixed []semver.Version
@@ -69,8 +69,8 @@ type advisory struct {
 var repaired = []semver.Version{semver.MustParse("6.2.0"), semver.MustParse("5.8.10")}
 
 var advisories = []advisory{
-	{"CVE-2026-121885", "podman auto-update obeys labels that an image brings, also for containers that podtask did not create", repaired},
-	{"CVE-2026-111361", "a check of an image's digest or signature can be bypassed", repaired},
+	{"CVE-2026-121885", repaired}, // podman auto-update obeys labels that an image brings
+	{"CVE-2026-111361", repaired}, // a check of an image's digest or signature can be bypassed
 }
 
 // affects reports whether a version has the hole.
@@ -88,15 +88,14 @@ func checkAdvisories(_ context.Context, h Host) Finding {
 	var found []string
 	for _, a := range advisories {
 		if a.affects(h.Podman.Version) {
-			found = append(found, fmt.Sprintf("%s (%s)", a.name, a.what))
+			found = append(found, a.name)
 		}
 	}
 	if len(found) == 0 {
 		return ok("no hole is known in Podman %s", h.Podman.Version)
 	}
-	return warn("install Podman 6.2.0 or 5.8.10, or an update of the distribution that names them in its changelog; until then pull only from registries that you trust, "+
-		"and run images of others with podtask or with podman run --label io.containers.autoupdate=disabled",
-		"Podman %s has known holes unless the distribution has repaired it: %s", h.Podman.Version, strings.Join(found, ", "))
+	return warn("update Podman to 6.2.0 or 5.8.10, or to a repaired package of the distribution; the page doctor says what to do until then",
+		"Podman %s has known holes unless the distribution has repaired them: %s", h.Podman.Version, strings.Join(found, ", "))
 }
 
 func checkSocket(_ context.Context, h Host) Finding {
