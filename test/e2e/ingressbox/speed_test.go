@@ -81,12 +81,13 @@ func ask(c *http.Client) error {
 	return err
 }
 
-// flood has workers ask one request after the other, and returns how many were answered in a second.
-func flood(t testing.TB, c *http.Client, workers int, length time.Duration) float64 {
+// flood has workers ask one request after the other, and returns how many were answered in a second, and the processor
+// time that the proxy took for each, in microseconds.
+func flood(t testing.TB, pid int, c *http.Client, workers int, length time.Duration) (perSecond, each float64) {
 	t.Helper()
 	var asked atomic.Int64
 	var all sync.WaitGroup
-	begin := time.Now()
+	before, begin := processorTime(t, pid), time.Now()
 	for range workers {
 		all.Go(func() {
 			for time.Since(begin) < length {
@@ -99,7 +100,28 @@ func flood(t testing.TB, c *http.Client, workers int, length time.Duration) floa
 		})
 	}
 	all.Wait()
-	return float64(asked.Load()) / time.Since(begin).Seconds()
+	n := float64(asked.Load())
+	return n / time.Since(begin).Seconds(), (processorTime(t, pid) - before).Seconds() * 1e6 / n
+}
+
+// processorTime is what a process has used, in steps of 10 ms.
+func processorTime(t testing.TB, pid int) time.Duration {
+	t.Helper()
+	data, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, rest, _ := strings.Cut(string(data), ") ")
+	fields := strings.Fields(rest) // from the third one of proc_pid_stat(5) on
+	var ticks int
+	for _, text := range fields[11:13] { // utime, stime
+		n, err := strconv.Atoi(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ticks += n
+	}
+	return time.Duration(ticks) * 10 * time.Millisecond
 }
 
 // pace asks at a rate, however long the answers take, and returns the median and the 99th percentile of the times from
@@ -201,14 +223,15 @@ func TestBesideCaddy(t *testing.T) {
 		t.Logf("Row: | %s | %.4g / %.4g %s | %.2f (%.2f to %.2f) | %d |", what, middle(ours), middle(theirs), unit, middle(ratios), slices.Min(ratios), slices.Max(ratios), len(ratios))
 	}
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
-		var perSecond, median, slow [2][]float64
+		var perSecond, processor, median, slow [2][]float64
 		clients := []*http.Client{client(both[0], http2), client(both[1], http2)}
-		for _, c := range clients { // certificates are made, and caches filled
-			flood(t, c, 4, length/4)
+		for i, c := range clients { // certificates are made, and caches filled
+			flood(t, both[i].pid, c, 4, length/4)
 		}
 		for range rounds {
 			for i, c := range clients {
-				perSecond[i] = append(perSecond[i], flood(t, c, 32, length))
+				n, each := flood(t, both[i].pid, c, 32, length)
+				perSecond[i], processor[i] = append(perSecond[i], n), append(processor[i], each)
 			}
 			for i, c := range clients {
 				half, most := pace(t, c, 500, length)
@@ -216,6 +239,7 @@ func TestBesideCaddy(t *testing.T) {
 			}
 		}
 		row(name+", requests in a second, 32 at a time", "", perSecond[0], perSecond[1])
+		row(name+", processor time of a request", "µs", processor[0], processor[1])
 		row(name+", 500 requests in a second, median time", "ms", median[0], median[1])
 		row(name+", 500 requests in a second, 99th percentile", "ms", slow[0], slow[1])
 	}
