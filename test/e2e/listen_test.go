@@ -10,6 +10,9 @@ import (
 	"net"
 	"net/http"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -93,4 +96,42 @@ func TestListenOutlivesTheAgent(t *testing.T) {
 	if b.proxyListens(b.family) {
 		t.Error("the proxy listens for a service that was removed")
 	}
+}
+
+// The address moves from the agent to the proxy, and its socket with it: of the clients that connect meanwhile none fails.
+func TestListenMovesToTheProxy(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	at := freePort(t)
+	b.want(0, "service", "create", b.family, b.define(served("one")), fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at), "--wait", "--timeout=4m")
+	c := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}} // a connection for each request
+	var clients sync.WaitGroup
+	var asked atomic.Int64
+	stop := make(chan struct{})
+	for range 8 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				if text, err := askURL(c, fmt.Sprintf("http://127.0.0.1:%d", at)); err != nil || text != "one" {
+					t.Errorf("%q, %v", text, err)
+					return
+				}
+				asked.Add(1)
+			}
+		})
+	}
+	b.ingressUnit()
+	eventually(t, "a proxy that listens", func() bool { return b.proxyListens(b.family) })
+	after := asked.Load()
+	eventually(t, "requests to the proxy", func() bool { return asked.Load() > after+50 })
+	close(stop)
+	clients.Wait()
+	if said := agent.err.String(); strings.Contains(said, "does not take a listener") {
+		t.Errorf("the agent said %s", said)
+	}
+	b.removeService()
 }
