@@ -75,15 +75,7 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 	wanted := map[string]bool{}
 	uses(chosen, "", wanted)
 	res.Documents = []*doctree.Node{chosen}
-	leading := make(map[*doctree.Node]bool) // Ingresses that lead to the workload, and the Services of their paths
-	for _, d := range docs {
-		if textOf(d.Member("kind")) != "Ingress" {
-			continue
-		}
-		for _, i := range pod.LeadsTo(d, chosen, docs) {
-			leading[d], leading[docs[i]] = true, true
-		}
-	}
+	leading := pod.Leading(chosen, docs)
 	for _, d := range docs {
 		kind, name := textOf(d.Member("kind")), textOf(d.Member("metadata").Member("name"))
 		title := kind + " " + doctree.Quote(name)

@@ -3,7 +3,7 @@ package pod
 import (
 	"cmp"
 	"fmt"
-	"maps"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
@@ -20,7 +20,7 @@ const maxPaths = 1000
 // others and of the Services. An address that cannot be had is left out with a warning. What would be served in
 // another way than the document says is a problem.
 func (b *reader) ingress() {
-	a := ingressReader{reader: b, seen: make(map[taskdef.Address]int), used: make(map[*doctree.Node][]string)}
+	a := newIngressReader(b)
 	for _, doc := range b.ingresses {
 		a.read(doc)
 	}
@@ -47,6 +47,35 @@ type ingressReader struct {
 	seen  map[taskdef.Address]int    // lines of the paths
 	used  map[*doctree.Node][]string // names of the Ingresses that a Service is for
 	paths int
+	// known are the Services, and the first of each name; whyNot says why one does not select the Pod.
+	known  map[serviceKey]value
+	first  map[string]value
+	whyNot map[*doctree.Node]string
+	labels map[string]string // of the Pod
+}
+
+// serviceKey is what tells Services apart. The namespace is empty where the document has none.
+type serviceKey struct{ namespace, name string }
+
+func newIngressReader(b *reader) *ingressReader {
+	a := &ingressReader{
+		reader: b, seen: make(map[taskdef.Address]int), used: make(map[*doctree.Node][]string),
+		known: make(map[serviceKey]value), first: make(map[string]value), whyNot: make(map[*doctree.Node]string), labels: make(map[string]string),
+	}
+	for _, f := range b.meta.at("labels").entries() {
+		a.labels[f.Key] = f.Value.Text
+	}
+	for _, s := range b.services {
+		meta := s.at("metadata")
+		key := serviceKey{meta.at("namespace").str(), meta.at("name").str()}
+		if _, twice := a.known[key]; !twice {
+			a.known[key] = s
+		}
+		if _, twice := a.first[key.name]; !twice {
+			a.first[key.name] = s
+		}
+	}
+	return a
 }
 
 // ingressDoc is an Ingress document.
@@ -73,7 +102,12 @@ func (a *ingressReader) read(doc value) {
 		doc.at("kind").warn("the Ingress has no effect: a "+k+" is no service", "")
 		return
 	}
-	if !a.leadsHere(d) {
+	leads := false
+	for range a.leading(d) {
+		leads = true
+		break
+	}
+	if !leads {
 		doc.at("kind").warn("the Ingress has no effect: no path of it leads to the Pod of this file by a Service of this file", "")
 		return
 	}
@@ -107,16 +141,17 @@ func (a *ingressReader) read(doc value) {
 	}
 }
 
-// leadsHere reports whether a path of an Ingress names a Service of the file that selects the Pod.
-func (a *ingressReader) leadsHere(d ingressDoc) bool {
-	for _, rule := range d.at("spec").at("rules").items() {
-		for _, p := range rule.at("http").at("paths").items() {
-			if _, why := a.service(d, p.at("backend")); why == "" {
-				return true
+// leading are the Services of the file by which paths of an Ingress lead to the Pod.
+func (a *ingressReader) leading(d ingressDoc) iter.Seq[value] {
+	return func(yield func(value) bool) {
+		for _, rule := range d.at("spec").at("rules").items() {
+			for _, p := range rule.at("http").at("paths").items() {
+				if s, why := a.service(d, p.at("backend")); why == "" && !yield(s) {
+					return
+				}
 			}
 		}
 	}
-	return false
 }
 
 // path adds the address of one path.
@@ -191,27 +226,40 @@ func (a *ingressReader) service(d ingressDoc, backend value) (found value, why s
 	}
 	name := backend.at("service").at("name").str()
 	namespace := d.at("metadata").at("namespace").str()
-	for _, s := range a.services {
-		meta := s.at("metadata")
-		if in := meta.at("namespace").str(); meta.at("name").str() != name || in != "" && namespace != "" && in != namespace {
-			continue
-		}
-		title := "the Service " + doctree.Quote(name)
-		selector := s.at("spec").at("selector").entries()
-		if in := cmp.Or(meta.at("namespace").str(), namespace); in != "" && a.hasNamespace() && in != a.result.Pod.Namespace {
-			return found, title + " is of another namespace than the Pod"
-		}
-		if len(selector) == 0 {
-			return found, title + " selects no Pods"
-		}
-		for _, f := range selector {
-			if a.meta.at("labels").at(f.Key).str() != f.Value.Text {
-				return found, title + " selects other Pods"
-			}
-		}
-		return s, ""
+	s, is := a.known[serviceKey{namespace, name}]
+	if !is && namespace != "" {
+		s, is = a.known[serviceKey{"", name}]
+	} else if !is {
+		s, is = a.first[name]
 	}
-	return found, "the Service " + doctree.Quote(name) + " is not in the file"
+	if !is {
+		return found, "the Service " + doctree.Quote(name) + " is not in the file"
+	}
+	why, known := a.whyNot[s.node]
+	if !known {
+		if why = a.selects(s, namespace); why != "" {
+			why = "the Service " + doctree.Quote(name) + " " + why
+		}
+		a.whyNot[s.node] = why
+	}
+	return s, why
+}
+
+// selects says why a Service does not select the Pod; "" if it does. Namespace is that of an Ingress.
+func (a *ingressReader) selects(s value, namespace string) string {
+	if in := cmp.Or(s.at("metadata").at("namespace").str(), namespace); in != "" && a.hasNamespace() && in != a.result.Pod.Namespace {
+		return "is of another namespace than the Pod"
+	}
+	selector := s.at("spec").at("selector").entries()
+	if len(selector) == 0 {
+		return "selects no Pods"
+	}
+	for _, f := range selector {
+		if have, is := a.labels[f.Key]; !is || have != f.Value.Text {
+			return "selects other Pods"
+		}
+	}
+	return ""
 }
 
 // hasNamespace reports whether the file says in which namespace the Pod is.
@@ -426,27 +474,33 @@ func (a *ingressReader) refuseAnnotation(at value, key string) {
 	at.wrong("the annotation "+doctree.Quote(key)+" is not supported: the address would do something else without it", fix)
 }
 
-// LeadsTo returns the positions of the Services among docs by which an Ingress leads to the Pod of a controller or a
-// Pod; none if it does not. It is for those who choose documents of a file.
-func LeadsTo(ingress, workload *doctree.Node, docs []*doctree.Node) (services []int) {
-	m := newManifest(&report{}, []value{{report: &report{}, node: workload}})
+// Leading returns the Ingresses among docs that lead to the Pod of a controller or a Pod, and the Services by which they
+// do. It is for those who choose documents of a file.
+func Leading(workload *doctree.Node, docs []*doctree.Node) map[*doctree.Node]bool {
+	found := make(map[*doctree.Node]bool)
+	rep := &report{}
+	m := newManifest(rep, []value{{report: rep, node: workload}})
 	if !m.spec.present() {
-		return nil
+		return found
 	}
-	found := make(map[int]bool)
-	for i, n := range docs {
-		if n.Member("kind") == nil || n.Member("kind").Text != "Service" {
-			continue
-		}
-		m.services = []value{{report: &report{}, node: n}}
-		a := ingressReader{reader: &reader{manifest: m}}
-		a.result.Pod.Namespace = namespaceOf(m.meta)
-		if !m.meta.at("namespace").present() {
-			a.result.Pod.Namespace = namespaceOf(m.owner.at("metadata"))
-		}
-		if a.leadsHere(ingressDoc{value: value{report: &report{}, node: ingress}}) {
-			found[i] = true
+	ingresses := []value{}
+	for _, n := range docs {
+		switch v := (value{report: rep, node: n}); v.at("kind").str() {
+		case "Service":
+			m.services = append(m.services, v)
+		case "Ingress":
+			ingresses = append(ingresses, v)
 		}
 	}
-	return slices.Sorted(maps.Keys(found))
+	a := newIngressReader(&reader{manifest: m})
+	a.result.Pod.Namespace = namespaceOf(m.meta)
+	if !m.meta.at("namespace").present() {
+		a.result.Pod.Namespace = namespaceOf(m.owner.at("metadata"))
+	}
+	for _, doc := range ingresses {
+		for s := range a.leading(ingressDoc{value: doc}) {
+			found[doc.node], found[s.node] = true, true
+		}
+	}
+	return found
 }
