@@ -154,7 +154,15 @@ volumes: {data: {}}
 	"maintenance.md": {given: func(u *tutorial) { u.agent(); u.web(""); u.want(0, "run", "-d", "web.json") }},
 	"metadata.md":    {given: func(u *tutorial) { u.web(`"command": ["/testbox", "exit", "0"], `) }},
 	"monitoring.md":  {},
-	"pods.md":        {given: func(u *tutorial) { u.pod("shop") }},
+	"pods.md": {
+		given: func(u *tutorial) { u.pod("shop") },
+		special: func(*tutorial) map[string]func(string) {
+			return map[string]func(string){ // TestIngressOfAManifest
+				"podtask service create shop shop.yaml --count 2 --wait": func(string) {},
+				"podtask ingress ls": func(string) {},
+			}
+		},
+	},
 	"queue.md": {given: func(u *tutorial) {
 		u.web(`"cpu": 1024, `)
 		u.env = append(u.env, "PODTASK_BUDGET_CPU=1")
