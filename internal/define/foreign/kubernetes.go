@@ -10,7 +10,8 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
-// OnePod reports whether a file is a Kubernetes manifest with one Pod and no controller, which podtask runs as it is.
+// OnePod reports whether a file is a Kubernetes manifest with one Pod and no controller, which podtask runs as it is. A Pod
+// to which an Ingress leads becomes a service.
 func OnePod(file string, src []byte) bool {
 	r := &reader{files: map[*doctree.Node]string{}}
 	docs, ok := r.parse(file, src)
@@ -18,10 +19,11 @@ func OnePod(file string, src []byte) bool {
 		return false
 	}
 	n := 0
-	for _, d := range flatten(docs) {
+	docs = flatten(docs)
+	for _, d := range docs {
 		if kind := textOf(d.Member("kind")); pod.IsWorkload(kind) {
 			n++
-			if kind != "Pod" {
+			if kind != "Pod" || n == 1 && len(pod.Leading(d, docs)) > 0 {
 				return false
 			}
 		}
@@ -104,6 +106,9 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 		}
 	}
 	r.controller(res, chosen)
+	if textOf(chosen.Member("kind")) == "Pod" && len(leading) > 0 {
+		res.Service = &Service{Flags: []string{"--count", "1"}}
+	}
 }
 
 // uses collects the ConfigMaps and Secrets that a Pod template names.
