@@ -33,6 +33,8 @@ const (
 	notYet    = "podtask cannot do this yet, and "
 	mapVolume = "`--map-volume NAME=PATH`: only a cluster or a cloud could mount it"
 	noCluster = "there is no API server"
+
+	otherOwner = "the files would belong to another user"
 	running   = "as `kubectl get` prints it"
 )
 
@@ -72,6 +74,7 @@ var rules = []rule{
 	{"PodSpec.dnsPolicy", honored, "`None`, and `Default`, the resolver of the host, which `ClusterFirst` gives as well, with a warning where it is written", nil},
 	{"PodSpec.enableServiceLinks", ignored, "there are no services to link", nil},
 	{"PodSpec.ephemeralContainers", refused, "they are added to a running Pod through the API of a cluster; use `podtask exec`", nil},
+	{"PodSpec.evictionResponders", warned, "nothing evicts a task: `podtask drain` stops it", nil},
 	{"PodSpec.hostAliases", honored, "", nil},
 	{"PodSpec.hostIPC", honored, "rootless: of the user's processes", nil},
 	{"PodSpec.hostNetwork", honored, "", nil},
@@ -95,6 +98,7 @@ var rules = []rule{
 	{"PodSpec.runtimeClassName", refused, "the containers would run with another runtime than the one asked for", nil},
 	{"PodSpec.schedulerName", warned, oneHost, []string{"default-scheduler"}},
 	{"PodSpec.schedulingGates", warned, "the task starts without waiting for them", nil},
+	{"PodSpec.schedulingGroup", warned, oneHost, nil},
 	{"PodSpec.securityContext", honored, "", nil},
 	{"PodSpec.serviceAccount", warned, "no token is mounted: " + noCluster, []string{"default"}},
 	{"PodSpec.serviceAccountName", warned, "no token is mounted: " + noCluster, []string{"default"}},
@@ -105,7 +109,6 @@ var rules = []rule{
 	{"PodSpec.tolerations", ignored, oneHost, nil},
 	{"PodSpec.topologySpreadConstraints", warned, oneHost, nil},
 	{"PodSpec.volumes", honored, "", nil},
-	{"PodSpec.workloadRef", warned, oneHost, nil},
 
 	{"PodOS.name", honored, "`linux`", nil},
 	{"HostAlias.hostnames", honored, "", nil},
@@ -181,11 +184,13 @@ var rules = []rule{
 	{"HTTPGetAction.httpHeaders", honored, "", nil},
 	{"HTTPGetAction.path", honored, "", nil},
 	{"HTTPGetAction.port", honored, "a number, or the name of a port of the container", nil},
+	{"HTTPGetAction.protocol", refused, notYet + "the probe would speak HTTP/1.1", []string{"HTTP1"}},
 	{"HTTPGetAction.scheme", honored, "`HTTP` (default) or `HTTPS`, without verification", nil},
 	{"HTTPHeader.name", honored, "", nil},
 	{"HTTPHeader.value", honored, "", nil},
 	{"TCPSocketAction.host", honored, "as of `httpGet`", nil},
 	{"TCPSocketAction.port", honored, "as of `httpGet`", nil},
+	{"GRPCAction.mode", refused, notYet + "the probe would speak without TLS", []string{"Plaintext"}},
 	{"GRPCAction.port", honored, "", nil},
 	{"GRPCAction.service", honored, "", nil},
 	{"ExecAction.command", honored, "", nil},
@@ -250,6 +255,7 @@ var rules = []rule{
 	{"Capabilities.add", honored, "", nil},
 	{"Capabilities.drop", honored, "", nil},
 
+	{"VolumeMount.bindMountOptions", refused, notYet + "programs on the volume could be run", nil},
 	{"VolumeMount.mountPath", honored, "not over `/proc` or what is in it, but for files such as `/proc/cpuinfo`", nil},
 	{"VolumeMount.mountPropagation", refused, "a rootless container cannot pass mounts on to the host, or see later ones of it", []string{"None"}},
 	{"VolumeMount.name", honored, "", nil},
@@ -293,26 +299,32 @@ var rules = []rule{
 	{"ImageVolumeSource.reference", honored, "", nil},
 
 	{"EmptyDirVolumeSource.medium", honored, "the disk of the host, or `Memory`, which keeps its content as long as the Pod if the command `podman` is on this host; huge pages are refused", nil},
+	{"EmptyDirVolumeSource.mode", refused, notYet + "the directory would be writable by all users of the containers", nil},
 	{"EmptyDirVolumeSource.sizeLimit", honored, "with `Memory`; on the disk it is not enforced, with a warning", nil},
 	{"HostPathVolumeSource.path", honored, "", nil},
 	{"HostPathVolumeSource.type", honored, "", nil},
 	{"PersistentVolumeClaimVolumeSource.claimName", honored, "", nil},
 	{"PersistentVolumeClaimVolumeSource.readOnly", honored, "", nil},
 	{"ConfigMapVolumeSource.defaultMode", honored, "", nil},
+	{"ConfigMapVolumeSource.defaultUser", refused, notYet + otherOwner, nil},
 	{"ConfigMapVolumeSource.items", honored, "", nil},
 	{"ConfigMapVolumeSource.name", honored, "", nil},
 	{"ConfigMapVolumeSource.optional", honored, "", nil},
 	{"SecretVolumeSource.defaultMode", honored, "", nil},
+	{"SecretVolumeSource.defaultUser", refused, notYet + otherOwner, nil},
 	{"SecretVolumeSource.items", honored, "", nil},
 	{"SecretVolumeSource.optional", honored, "", nil},
 	{"SecretVolumeSource.secretName", honored, "", nil},
 	{"DownwardAPIVolumeSource.defaultMode", honored, "", nil},
+	{"DownwardAPIVolumeSource.defaultUser", refused, notYet + otherOwner, nil},
 	{"DownwardAPIVolumeSource.items", honored, "", nil},
 	{"DownwardAPIVolumeFile.fieldRef", honored, "", nil},
 	{"DownwardAPIVolumeFile.mode", honored, "", nil},
 	{"DownwardAPIVolumeFile.path", honored, "", nil},
 	{"DownwardAPIVolumeFile.resourceFieldRef", honored, "", nil},
+	{"DownwardAPIVolumeFile.user", refused, notYet + otherOwner, nil},
 	{"ProjectedVolumeSource.defaultMode", honored, "", nil},
+	{"ProjectedVolumeSource.defaultUser", refused, notYet + otherOwner, nil},
 	{"ProjectedVolumeSource.sources", honored, "", nil},
 	{"VolumeProjection.clusterTrustBundle", refused, "only a cluster has such certificates", nil},
 	{"VolumeProjection.configMap", honored, "the files of `kube-root-ca.crt` beside a `serviceAccountToken` are missing, with a warning, unless its document is there", nil},
@@ -330,6 +342,7 @@ var rules = []rule{
 	{"KeyToPath.key", honored, "", nil},
 	{"KeyToPath.mode", honored, "", nil},
 	{"KeyToPath.path", honored, "", nil},
+	{"KeyToPath.user", refused, notYet + otherOwner, nil},
 
 	{"ConfigMap.apiVersion", honored, "`v1`", nil},
 	{"ConfigMap.binaryData", honored, "", nil},

@@ -14,11 +14,11 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// newerPods is what an API server of Kubernetes 1.37 answers.
+// newerPods is what a newer API server answers.
 const newerPods = `{"apiVersion":"v1","kind":"PodList","metadata":{"resourceVersion":"7"},"items":[
 {"metadata":{"name":"plain","namespace":"default","uid":"u1","newer":1},"spec":{"containers":[{"name":"app"}]}},
-{"metadata":{"name":"new","namespace":"default","uid":"u2"},"spec":{"evictionResponders":[],"containers":[{"name":"app","volumeMounts":[{"name":"v","mountPath":"/v","bindMountOptions":["noexec"]}]}],
-"volumes":[{"name":"v","emptyDir":{"mode":448}}]}}]}`
+{"metadata":{"name":"new","namespace":"default","uid":"u2"},"spec":{"newerList":[],"containers":[{"name":"app","volumeMounts":[{"name":"v","mountPath":"/v","newerOptions":["noexec"]}]}],
+"volumes":[{"name":"v","emptyDir":{"newerMode":448}}]}}]}`
 
 func TestMembersThatAreNotKnownAreSeen(t *testing.T) {
 	t.Parallel()
@@ -27,7 +27,7 @@ func TestMembersThatAreNotKnownAreSeen(t *testing.T) {
 		asked = append(asked, r.URL.RequestURI()+" "+r.Header.Get("Accept"))
 		w.Header().Set("Content-Type", "application/json")
 		if r.URL.Query().Get("watch") != "" {
-			_, _ = w.Write([]byte(`{"type":"MODIFIED","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"new","namespace":"default","uid":"u2","resourceVersion":"8"},"spec":{"schedulingGroup":{"a":1}}}}` + "\n"))
+			_, _ = w.Write([]byte(`{"type":"MODIFIED","object":{"apiVersion":"v1","kind":"Pod","metadata":{"name":"new","namespace":"default","uid":"u2","resourceVersion":"8"},"spec":{"newerGroup":{"a":1}}}}` + "\n"))
 			return
 		}
 		_, _ = w.Write([]byte(newerPods))
@@ -50,7 +50,7 @@ func TestMembersThatAreNotKnownAreSeen(t *testing.T) {
 	}
 	got := m.of("u2")
 	slices.Sort(got)
-	if want := []string{"spec.containers[0].volumeMounts[0].bindMountOptions", "spec.evictionResponders", "spec.volumes[0].emptyDir.mode"}; !slices.Equal(got, want) {
+	if want := []string{"spec.containers[0].volumeMounts[0].newerOptions", "spec.newerList", "spec.volumes[0].emptyDir.newerMode"}; !slices.Equal(got, want) {
 		t.Errorf("unknown are %q", got)
 	}
 	if got := m.of("u1"); len(got) != 0 {
@@ -64,7 +64,7 @@ func TestMembersThatAreNotKnownAreSeen(t *testing.T) {
 	if e := <-watch.ResultChan(); e.Object.(*corev1.Pod).Name != "new" {
 		t.Errorf("seen is %+v", e)
 	}
-	if got := m.of("u2"); !slices.Equal(got, []string{"spec.schedulingGroup"}) {
+	if got := m.of("u2"); !slices.Equal(got, []string{"spec.newerGroup"}) {
 		t.Errorf("then unknown are %q", got)
 	}
 }
