@@ -68,7 +68,7 @@ func FuzzGenerate(f *testing.F) {
 				ours[i].Line = 0
 			}
 			if !slices.Equal(read, ours) {
-				t.Fatalf("systemd reads %q\nand podtask reads %q\nof %s", read, ours, s.Text)
+				t.Fatalf("systemd reads %+v\nand podtask reads %+v\nof %s", read, ours, s.Text)
 			}
 			for _, a := range read {
 				own := strings.HasPrefix(strings.TrimPrefix(a.Value, "-"), "/opt/podtask ") || a.Value == "/bin/kill -HUP $MAINPID"
