@@ -241,7 +241,7 @@ func TestDocument(t *testing.T) {
 	descs := make(chan *prometheus.Desc, 1000)
 	m.registry.Describe(descs)
 	close(descs)
-	parts := regexp.MustCompile(`fqName: "(podtask_[^"]*)", help: "([^"]*)", constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
+	parts := regexp.MustCompile(`fqName: "(podtask_[^"]*)", help: "([^"]*)", (?:unit: "[^"]*", )?constLabels: \{([^}]*)\}, variableLabels: \{([^}]*)\}`)
 	var rows []string
 	for desc := range descs {
 		found := parts.FindStringSubmatch(desc.String())
