@@ -16,7 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/testing/ecsplane"
 )
 
-// part is what follows a note of a recording.
+// part is a section of a recording, which a note begins.
 type part struct {
 	note  string
 	lines []line
@@ -89,7 +89,7 @@ func backoffs() map[string]*connections {
 	return map[string]*connections{"acs": {backoff: DefaultPace.ACS}, "tcs": {backoff: DefaultPace.TCS}}
 }
 
-// said is what was recorded on a link in a part.
+// said returns the recorded messages of a link in a part.
 func (p part) said() map[string]*connections {
 	out := backoffs()
 	for _, x := range p.lines {
@@ -129,7 +129,7 @@ func messageText(body json.RawMessage) string {
 	return string(text)
 }
 
-// heard is what this instance said on the links from an event on.
+// heard returns the messages that this instance has sent on the links since an event.
 func (l *lab) heard(from int, begun time.Time) map[string]*connections {
 	out := backoffs()
 	events := l.plane.Events()[from:]

@@ -10,7 +10,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 )
 
-// sizes are what an instance with five hundred tasks that run may take at rest. The figures of a run are in
+// sizes limits the memory and processor time of an instance at rest with five hundred running tasks. The figures of a run are in
 // docs/ecs-anywhere.md; these are about twice as much, so that only a change of kind fails.
 const (
 	manyTasks  = 500

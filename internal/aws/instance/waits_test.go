@@ -10,7 +10,7 @@ import (
 	"github.com/podtask/podtask/internal/testing/ecsplane"
 )
 
-// waits are those in the status file, as "KIND TEXT"; those of a task alone.
+// waits returns the waits of one task in the status file, as "KIND TEXT".
 func (l *lab) waits(task string) (out []string) {
 	l.t.Helper()
 	l.pass(statusPause)

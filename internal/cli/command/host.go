@@ -25,7 +25,7 @@ type ChosenHost struct {
 	sshhost.Host
 	// Asked: the command line has --host, so that a command that cannot work there is an error.
 	Asked bool
-	// Word is how the user named it: a URL or a context.
+	// Word is the URL or the name of a context that the user gave.
 	Word string
 }
 

@@ -231,7 +231,7 @@ func (r ephemeralRun) tell(s ephemeral.State) {
 	switch {
 	case s.Running:
 		state.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(s.StartedAt)}
-	case s.FinishedAt.IsZero(): // it was removed, or nobody noticed its end
+	case s.FinishedAt.IsZero(): // it was removed, or its end was not noticed
 		state.Terminated = &corev1.ContainerStateTerminated{Reason: "ContainerStatusUnknown", ExitCode: 137, Message: "The container could not be located when the Pod was looked at", ContainerID: containerID(s)}
 	default:
 		t := &corev1.ContainerStateTerminated{

@@ -1,6 +1,6 @@
 // Package freeport chooses ports for servers of tests.
 //
-// A port that the kernel has chosen and that was closed again is soon given to somebody else, also as the port of an
+// A port that the kernel has chosen and that was closed again may soon be given away again, also as the port of an
 // outgoing connection. These ports are below the range from which the kernel chooses (ip_local_port_range, 32768 to
 // 60999 by default), and each is given out once by a process.
 package freeport

@@ -30,7 +30,7 @@ type Status struct {
 	TCS        Link      `json:"tcs"`
 	// Inactive: ECS says that the instance was deregistered.
 	Inactive bool `json:"inactive,omitempty"`
-	// Waits are what the instance and its tasks wait for, links left out.
+	// Waits lists the waits of the instance and its tasks, except those for links.
 	Waits []Wait `json:"waits,omitempty"`
 }
 
@@ -73,7 +73,7 @@ type Wait struct {
 	Kind Kind `json:"kind"`
 	// Task is the ARN of the task that waits; empty: the instance does.
 	Task string `json:"taskArn,omitempty"`
-	// Since is when the wait began, Text what is waited for, with the last error.
+	// Since is the time at which the wait began. Text names its reason, with the last error.
 	Since time.Time `json:"since"`
 	Text  string    `json:"text"`
 }
