@@ -93,8 +93,9 @@ func (u *tutorial) special() map[string]func(line string) {
 			shell.keysIn("exit 3\n")
 			shell.want(3)
 		},
-		"podtask validate task.yaml": func(line string) { u.blog(); u.typed(line).want(0) },
-		"podtask init --unit site":   func(line string) { u.typed(line).want(0); u.written("site.task"); u.written("site.yaml") },
+		"cp /usr/share/doc/podtask/examples/web/task.yaml .":    func(string) { u.blog() },
+		"cp /usr/share/doc/podtask/examples/service/web.yaml .": func(string) { u.prepare("web.yaml", example(u.t, "service/web.yaml")) },
+		"podtask init --unit site":                              func(line string) { u.typed(line).want(0); u.written("site.task"); u.written("site.yaml") },
 		"podtask unit install site.task": func(line string) {
 			u.typed(line).want(0)
 			u.t.Cleanup(func() {
@@ -129,7 +130,6 @@ func yamlAsJSON(t *testing.T, text string) []byte {
 // blog is the example with a database, with testbox in the place of its programs.
 func (u *tutorial) blog() {
 	u.t.Helper()
-	u.box.file("password", "plum")
 	u.box.file("task.yaml", u.withTestbox(yamlAsJSON(u.t, example(u.t, "web/task.yaml")), u.testbox(), "none", ""))
 	u.t.Cleanup(func() {
 		_ = exec.Command("podman", "secret", "rm", "blog-db-password").Run()
@@ -172,6 +172,5 @@ func (u *tutorial) typeAll(lines []string, special map[string]func(line string))
 // TestTutorial types the commands of docs/tutorial.md, in their order.
 func TestTutorial(t *testing.T) {
 	u := newTutorial(t)
-	u.prepare("web.yaml", example(t, "service/web.yaml"))
 	u.typeAll(commands(t, "tutorial.md"), u.special())
 }
