@@ -35,7 +35,7 @@ const (
 	noCluster = "there is no API server"
 
 	otherOwner = "the files would belong to another user"
-	running   = "as `kubectl get` prints it"
+	running    = "as `kubectl get` prints it"
 )
 
 // rules treat every member of a Pod. The tests hold the table against k8s.io/api and
