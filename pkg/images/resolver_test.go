@@ -3,7 +3,7 @@ package images_test
 import (
 	"context"
 	"errors"
-	"net"
+	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -13,6 +13,7 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 
+	"github.com/podtask/podtask/internal/testing/freeport"
 	"github.com/podtask/podtask/internal/testing/registrytest"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/transient"
@@ -465,13 +466,8 @@ func TestResolveClassifiesTLS(t *testing.T) {
 func TestResolveClassifiesNetwork(t *testing.T) {
 	t.Parallel()
 	options := images.Options{RegistriesConf: file(t, "registries.conf", nil), RegistriesConfDir: t.TempDir()}
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := listener.Addr().String()
-	listener.Close()
-	_, err = images.New(options).Resolve(t.Context(), closed+"/app:1", images.Login{})
+	closed := fmt.Sprintf("127.0.0.1:%d", freeport.For(t))
+	_, err := images.New(options).Resolve(t.Context(), closed+"/app:1", images.Login{})
 	if e := failure(t, err, images.Unreachable, true); !strings.Contains(e.Message, "refused") {
 		t.Errorf("%q does not say that the connection was refused", e)
 	}

@@ -3,6 +3,7 @@ package prober
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -11,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podtask/podtask/internal/testing/freeport"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -92,7 +94,7 @@ func TestHTTPSDoesNotVerify(t *testing.T) {
 
 func TestTCP(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", freeport.For(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

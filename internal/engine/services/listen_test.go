@@ -13,6 +13,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/ingress"
+	"github.com/podtask/podtask/internal/testing/freeport"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -260,12 +261,7 @@ func connect(t *testing.T, address string) (net.Conn, string) {
 
 func freeAddress(t *testing.T) string {
 	t.Helper()
-	lis, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer lis.Close()
-	return lis.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", freeport.For(t))
 }
 
 // While the ingress proxy listens at an address, the agent does not; connections that it has go on.

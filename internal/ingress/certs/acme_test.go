@@ -26,6 +26,7 @@ import (
 	"github.com/podtask/podtask/internal/ingress/certs"
 	"github.com/podtask/podtask/internal/ingress/program"
 	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/internal/testing/freeport"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -140,12 +141,7 @@ func TestACMEOverDNS(t *testing.T) {
 
 func freePort(t *testing.T) int {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().(*net.TCPAddr).Port
+	return int(freeport.For(t))
 }
 
 // host is a manager with the listeners of a proxy.

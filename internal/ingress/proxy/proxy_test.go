@@ -19,6 +19,7 @@ import (
 
 	"github.com/podtask/podtask/internal/ingress/proxy"
 	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/internal/testing/freeport"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -254,17 +255,13 @@ func TestWeightsCountRequests(t *testing.T) {
 // A copy that cannot be dialed is passed over, and one that answered nothing after it got bytes is not.
 func TestRetriesOnlyWhatWasNotSent(t *testing.T) {
 	t.Parallel()
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed.Close()
+	closed := fmt.Sprintf("127.0.0.1:%d", freeport.For(t))
 	var asked atomic.Int64
 	good := server(t, func(_ http.ResponseWriter, r *http.Request) {
 		asked.Add(1)
 		_, _ = io.Copy(io.Discard, r.Body)
 	})
-	f := newFront(t, to("http://a.test", closed.Addr().String(), good))
+	f := newFront(t, to("http://a.test", closed, good))
 	for range 10 {
 		a, err := http.NewRequest(http.MethodPost, f.url, strings.NewReader("body"))
 		if err != nil {
