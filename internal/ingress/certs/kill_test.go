@@ -125,12 +125,16 @@ func (k *killing) run() error {
 	}
 }
 
+// mostOrders are one of the process that is killed, one of the next, and two that this one repeats: a validation that
+// comes too late on a busy host fails, and is tried again with the other kind of challenge.
+const mostOrders = 4
+
 // check looks at what the processes left.
 func (k *killing) check() error {
 	if n := k.accounts.Load(); n > 2 {
 		return fmt.Errorf("%d accounts were asked for", n)
 	}
-	if n := k.server.orders.Load(); n > 2 {
+	if n := k.server.orders.Load(); n > mostOrders {
 		return fmt.Errorf("%d orders were made", n)
 	}
 	return filepath.WalkDir(filepath.Join(k.dir, "ingress", "acme"), func(path string, e os.DirEntry, err error) error {
@@ -146,7 +150,7 @@ func (k *killing) check() error {
 }
 
 // A process that is killed in any step of an order leaves what the next one needs: it gets the certificate, with at
-// most one more account and one more order.
+// most one more account, and does not order again and again.
 func TestACMEIsKilledAtEachStep(t *testing.T) {
 	var all []*killing
 	for _, step := range orderSteps {
