@@ -24,7 +24,7 @@ const passProtocol = "podtask-listener"
 const PassPath = "POST /v1/listener"
 
 // passTime limits the passing of a listener.
-const passTime = 2 * time.Second
+const passTime = 5 * time.Second
 
 // taken is what the proxy answers when it serves a listener that was passed.
 const taken = 'k'
