@@ -105,3 +105,22 @@ func TestStatsOfATask(t *testing.T) {
 		t.Errorf("wait printed %q", got)
 	}
 }
+
+// A task without a name is found by its family where something is only looked at. The clean-up of a unit of that name
+// does not remove it.
+func TestAFamilyIsNoName(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	id := b.detach("--wait=running", b.waiter())
+	for _, look := range []string{"why", "inspect", "logs"} {
+		b.want(0, look, b.family)
+	}
+	b.want(0, "rm", "--force", "--ignore", b.family)
+	if r := b.want(125, "stop", b.family); !strings.Contains(r.err, id[:12]) {
+		t.Errorf("stop says %s", r.err)
+	}
+	b.want(0, "run", "--rm", "--name", b.family, "--replace", b.hello(b.testbox()))
+	if got := b.inspect(id).Status; got != "RUNNING" {
+		t.Errorf("the task is %s", got)
+	}
+}

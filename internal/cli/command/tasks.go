@@ -67,7 +67,7 @@ func (m *Machine) TaskReader() TaskReader {
 // Inspect asks the owner of a task. Without an owner it reads the record and asks Podman for the
 // state of the containers.
 func (r TaskReader) Inspect(ctx context.Context, ref string) (api.Task, error) {
-	st, err := r.Tasks.Find(ref)
+	st, err := r.Tasks.FindToShow(ref)
 	if err != nil {
 		return api.Task{}, err
 	}

@@ -101,7 +101,7 @@ func (o inspectOptions) printPods(ctx context.Context, c *cli.Context) error {
 
 // podStatus asks the owner of a task for its Pod, and makes it from the record if there is none.
 func (o inspectOptions) podStatus(ctx context.Context, ref string) (json.RawMessage, error) {
-	st, err := o.tasks.Find(ref)
+	st, err := o.tasks.FindToShow(ref)
 	if err != nil {
 		return nil, err
 	}

@@ -151,7 +151,7 @@ func (o logsOptions) sources(c *cli.Context) (states []lifecycle.State, containe
 			container = ref
 			break
 		}
-		st, err := o.tasks.Find(ref)
+		st, err := o.tasks.FindToShow(ref)
 		if last && i == 1 && connect.IsGone(err) {
 			return nil, "", fmt.Errorf("there is no task %q, and task %s has no such container", ref, states[0].DisplayName())
 		}

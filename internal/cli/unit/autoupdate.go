@@ -200,7 +200,7 @@ func (o autoUpdateOptions) apply(ctx context.Context, st lifecycle.State, task t
 		return rows, context.Cause(ctx)
 	}
 	now := map[string]string{}
-	if after, err := o.tasks.Find(st.Name); err == nil && restarted == nil && after.Name == st.Name {
+	if after, err := o.tasks.Find(st.Name); err == nil && restarted == nil {
 		now = rollback.DigestsOf(task, after)
 	}
 	for i := range rows {

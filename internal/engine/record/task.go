@@ -89,9 +89,16 @@ func (t *Tasks) States() ([]lifecycle.State, []error) {
 }
 
 // NotFoundError says that no task fits what the user typed.
-type NotFoundError struct{ Ref string }
+type NotFoundError struct {
+	Ref string
+	// Family has the beginnings of the ids of tasks without a name whose family is Ref.
+	Family []string
+}
 
 func (e *NotFoundError) Error() string {
+	if len(e.Family) > 0 {
+		return fmt.Sprintf("no task has the name %q; without a name there is %s of that family: give an id", e.Ref, strings.Join(e.Family, ", "))
+	}
 	return fmt.Sprintf("no task %q: `podtask ps -a` lists them", e.Ref)
 }
 
@@ -120,9 +127,21 @@ func (e *AmbiguousError) Error() string {
 	return fmt.Sprintf("%q fits %d tasks (%s): give more of the id", e.Ref, len(e.IDs), strings.Join(e.IDs, ", "))
 }
 
-// Find returns the task with the id, the name, the Pod (its NAMESPACE/NAME, name or uid), the
-// unique prefix of an id, or the family, if the task has no name. Of several tasks of one name or
-// family, and of several copies of one Pod, the one that has not stopped counts, else the newest.
+// FindToShow is Find for commands that change nothing: it also finds a task without a name by its family, by which ps
+// shows it. Of several tasks the one that has not stopped counts, else the newest.
+func (t *Tasks) FindToShow(ref string) (lifecycle.State, error) {
+	s, err := t.Find(ref)
+	if notFound := new(NotFoundError); errors.As(err, &notFound) && len(notFound.Family) > 0 {
+		all, _ := t.States()
+		return oneOfFamily(all, ref)
+	}
+	return s, err
+}
+
+// Find returns the task with the id, the name, the Pod (its NAMESPACE/NAME, name or uid) or
+// the unique prefix of an id. Of several tasks of one name, and of several copies of one
+// Pod, the one that has not stopped counts, else the newest. A family is no name: the unit web
+// removes the task that is called web, and no other one.
 func (t *Tasks) Find(ref string) (lifecycle.State, error) {
 	if data, err := t.Store.Get(ref); err == nil {
 		return Decode(data)
@@ -162,7 +181,18 @@ func choose(all []lifecycle.State, ref string) (lifecycle.State, error) {
 		}
 		return lifecycle.State{}, e
 	}
-	return oneOfFamily(all, ref)
+	e := &NotFoundError{Ref: ref}
+	for _, s := range all {
+		if isOfFamily(s, ref) {
+			e.Family = append(e.Family, s.ID[:12])
+		}
+	}
+	return lifecycle.State{}, e
+}
+
+// isOfFamily reports whether a task without a name is of a family.
+func isOfFamily(s lifecycle.State, family string) bool {
+	return s.Name == "" && family != "" && s.Task.Family == family && taskdef.PodRefOf(s.Task).Name == ""
 }
 
 // oneOfFamily chooses among the tasks without a name, oldest first.
@@ -170,7 +200,7 @@ func oneOfFamily(all []lifecycle.State, family string) (lifecycle.State, error) 
 	var last *lifecycle.State
 	e := &AmbiguousError{Ref: family, Family: true}
 	for i, s := range all {
-		if s.Name != "" || family == "" || s.Task.Family != family || taskdef.PodRefOf(s.Task).Name != "" {
+		if !isOfFamily(s, family) {
 			continue
 		}
 		if stopped(s) == 0 {

@@ -82,19 +82,32 @@ func TestTasksWithoutANameAreFoundByTheirFamily(t *testing.T) {
 		of("a", "web-1", "old", 0, lifecycle.Up),
 		pod,
 	}
-	for ref, want := range map[string]string{"web": "2", "old": "5", "web-1": "a"} {
-		if s, err := choose(all, ref); err != nil || s.ID[:1] != want {
+	for ref, want := range map[string]string{"web": "2", "old": "5"} {
+		if s, err := oneOfFamily(all, ref); err != nil || s.ID[:1] != want {
 			t.Errorf("%s: %v, %v; want %s", ref, s.ID, err, want)
 		}
 	}
 	var ambiguous *AmbiguousError
-	if _, err := choose(all, "two"); !errors.As(err, &ambiguous) || !strings.Contains(err.Error(), "666666666666, 777777777777") {
+	if _, err := oneOfFamily(all, "two"); !errors.As(err, &ambiguous) || !strings.Contains(err.Error(), "666666666666, 777777777777") {
 		t.Errorf("%v", err)
 	}
 	var gone *NotFoundError
 	for _, ref := range []string{"family", "pods", ""} {
-		if s, err := choose(all, ref); !errors.As(err, &gone) {
+		if s, err := oneOfFamily(all, ref); !errors.As(err, &gone) {
 			t.Errorf("%q finds %s, %v", ref, s.ID, err)
+		}
+	}
+	// A command that changes something must not take the task of a family for that of a name.
+	for ref, ids := range map[string][]string{"web": {"1", "2", "3"}, "two": {"6", "7"}, "family": nil, "pods": nil, "": nil} {
+		_, err := choose(all, ref)
+		if !errors.As(err, &gone) || len(gone.Family) != len(ids) {
+			t.Errorf("%q: %v", ref, err)
+			continue
+		}
+		for _, id := range ids {
+			if !strings.Contains(err.Error(), strings.Repeat(id, 12)) {
+				t.Errorf("%q: %v, want %s", ref, err, id)
+			}
 		}
 	}
 }
