@@ -20,13 +20,13 @@ import (
 // passProtocol is the protocol of a connection that carries one listener, after a request for PassPath.
 const passProtocol = "podtask-listener"
 
-// PassPath is where the proxy takes a listener for a TCP address, which is the parameter address.
+// PassPath is the route of the proxy that takes a listener. Its parameter address is the TCP address of the listener.
 const PassPath = "POST /v1/listener"
 
 // passTime limits the passing of a listener.
 const passTime = 5 * time.Second
 
-// taken is what the proxy answers when it serves a listener that was passed.
+// taken is the answer of the proxy when it serves a listener that was passed.
 const taken = 'k'
 
 // Pass hands a TCP listener that is bound to an address of a service to the proxy behind a socket, and returns when the proxy accepts its

@@ -191,7 +191,7 @@ type row struct {
 	// Ports has the published ports, Images the images of the containers, each once.
 	Ports  []api.Port `json:"ports"`
 	Images []string   `json:"images"`
-	// Addresses are those of its service whose requests and connections the task gets now: URLs, and HOST:PORT.
+	// Addresses lists the URLs and the HOST:PORT of its service from which the task gets requests and connections now.
 	Addresses []string `json:"addresses,omitempty"`
 	// Namespace is the one whose services the task reaches by name; empty for none.
 	Namespace string `json:"namespace,omitempty"`

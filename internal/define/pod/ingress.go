@@ -13,7 +13,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
-// maxPaths is how many paths of Ingress documents are read. A service has fewer addresses; this is a bound for hostile files.
+// maxPaths limits the paths of Ingress documents in a file, against hostile files. A service has fewer addresses.
 const maxPaths = 1000
 
 // ingress makes public addresses of the Ingress documents whose paths lead to the Pod, and says what becomes of the
@@ -54,7 +54,7 @@ type ingressReader struct {
 	labels map[string]string // of the Pod
 }
 
-// serviceKey is what tells Services apart. The namespace is empty where the document has none.
+// serviceKey identifies a Service of the file. The namespace is empty where the document has none.
 type serviceKey struct{ namespace, name string }
 
 func newIngressReader(b *reader) *ingressReader {
@@ -384,7 +384,7 @@ func (a *ingressReader) tls(d ingressDoc) (all hostList) {
 
 // The annotations that podtask knows, without the name of their controller.
 var (
-	// nginxIdle are those that only tune a proxy.
+	// nginxIdle lists the annotations that only tune a proxy; they are accepted without effect.
 	nginxIdle = []string{
 		"client-body-buffer-size", "enable-access-log", "enable-opentelemetry", "load-balance", "proxy-buffer-size",
 		"proxy-buffering", "proxy-buffers-number", "proxy-busy-buffers-size", "proxy-connect-timeout", "proxy-http-version", "proxy-max-temp-file-size",

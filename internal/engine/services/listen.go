@@ -48,7 +48,7 @@ type listeners struct {
 type listener struct {
 	*forward.Forwarder
 	stop func() // closes the listener; nil while the ingress proxy listens
-	// socket is what stop closes.
+	// socket is the listener that stop closes; the ingress proxy may get it before.
 	socket net.Listener
 }
 

@@ -14,7 +14,7 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// newerPods is what a newer API server answers.
+// newerPods is the answer of an API server of a later version, with members that this one does not know.
 const newerPods = `{"apiVersion":"v1","kind":"PodList","metadata":{"resourceVersion":"7"},"items":[
 {"metadata":{"name":"plain","namespace":"default","uid":"u1","newer":1},"spec":{"containers":[{"name":"app"}]}},
 {"metadata":{"name":"new","namespace":"default","uid":"u2"},"spec":{"newerList":[],"containers":[{"name":"app","volumeMounts":[{"name":"v","mountPath":"/v","newerOptions":["noexec"]}]}],
