@@ -384,7 +384,7 @@ func (a *ingressReader) tls(d ingressDoc) (all hostList) {
 
 // The annotations that podtask knows, without the name of their controller.
 var (
-	// nginxIdle lists the annotations that only tune a proxy; they are accepted without effect.
+	// nginxIdle lists the annotations that only tune a proxy; each is told as without effect.
 	nginxIdle = []string{
 		"client-body-buffer-size", "enable-access-log", "enable-opentelemetry", "load-balance", "proxy-buffer-size",
 		"proxy-buffering", "proxy-buffers-number", "proxy-busy-buffers-size", "proxy-connect-timeout", "proxy-http-version", "proxy-max-temp-file-size",
