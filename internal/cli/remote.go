@@ -54,7 +54,7 @@ func remoteLine(ctx context.Context, p *command.Program, arranged []string) (*re
 	}
 	name := strings.Join(line.path, " ")
 	r, known := routes[name]
-	if r.place == special || r.place == here && !asked {
+	if r.place == special || r.special != nil && r.special(line) || r.place == here && !asked {
 		return nil, nil
 	}
 	if asked && flag == "" {

@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/envfile"
 	"github.com/podtask/podtask/internal/host/secretsource"
 	"github.com/podtask/podtask/internal/unit/taskunit"
@@ -352,7 +353,7 @@ func (r *remoteCall) sendSecret(dir, source string, whole bool) (string, error) 
 	if whole {
 		content = value.File()
 	}
-	variable := fmt.Sprintf("PODTASK_SENT_%d", len(r.caller)+1)
+	variable := fmt.Sprintf("%s%d", convert.SentVariable, len(r.caller)+1)
 	r.caller[variable] = string(content)
 	r.sent = append(r.sent, "the secret "+name)
 	return "env:" + variable, nil

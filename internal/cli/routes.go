@@ -21,6 +21,8 @@ const (
 type route struct {
 	place place
 	why   string // for here and refused: one sentence without a full stop
+	// special reports whether a command line connects to the host itself, whatever the place; nil: it does not.
+	special func(lineParts) bool
 	// prepare adapts a command line that is to run on the host; nil: it is sent as it is.
 	prepare func(*remoteCall) error
 	// input reports whether the command reads its input; nil: it does not.
@@ -118,13 +120,13 @@ var routes = map[string]route{
 	"unit print":   {},
 	"unit rm":      {},
 	"auto-update":  {},
-	"generate":     {prepare: refuseFlag("from", "--from reads a file of this machine: run `podtask --host local import`, and install the unit with `podtask unit install`")},
+	"generate":     {special: hasValue("from")}, // as import
 
 	"init":       {place: here, why: ownFiles},
 	"schema":     {place: here, why: ownFiles},
 	"completion": {place: here, why: ownFiles},
 	"lock":       {place: here, why: "it asks registries and writes a file of this machine; `podtask --host ssh://... run --locked` uses that file"},
-	"import":     {place: here, why: "it reads and writes files of this machine; `podtask --host ssh://... unit install` installs what it writes"},
+	"import":     {place: special},
 	"__complete": {place: special},
 
 	"test":        {place: refused, why: "a test reads files beside it, sends requests to ports of the machine it runs on and changes files while it runs: run it on the host itself, or in its CI"},
@@ -192,13 +194,10 @@ func runOnHost(r *remoteCall) error {
 	return sendDefinition(0)(r)
 }
 
-// refuseFlag returns a prepare that refuses a flag.
-func refuseFlag(name, why string) func(*remoteCall) error {
-	return func(r *remoteCall) error {
-		if len(r.values(name)) > 0 {
-			return r.refusal(why)
-		}
-		return nil
+// hasValue reports whether a flag has a value other than the empty one.
+func hasValue(name string) func(lineParts) bool {
+	return func(l lineParts) bool {
+		return slices.ContainsFunc(l.local, func(f lineFlag) bool { return f.name == name && f.value != "" })
 	}
 }
 

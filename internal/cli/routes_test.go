@@ -55,6 +55,11 @@ func TestCommandsThatWorkOnNoOtherHostSayWhy(t *testing.T) {
 			t.Errorf("podtask %s: %d %s", name, code, stderr)
 		}
 	}
+	for _, args := range [][]string{{"import", "compose.yaml"}, {"import", "-"}, {"generate", "--from", "compose.yaml"}} {
+		if _, stderr, code := w.podtask(append([]string{"--host", "ssh://nowhere.invalid"}, args...)...); code != command.ExitOwnFailure || !strings.Contains(stderr, "unit install") {
+			t.Errorf("podtask %q: %d %s", args, code, stderr)
+		}
+	}
 	if _, stderr, code := w.podtask("--host", "ssh://a,b,c", "service", "update", "web"); code != command.ExitOwnFailure || !strings.Contains(stderr, "Kubernetes and ECS") {
 		t.Errorf("several hosts: %d %s", code, stderr)
 	}

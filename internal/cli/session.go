@@ -85,7 +85,7 @@ func serveSession(ctx context.Context, p *command.Program) error {
 	}()
 	server := &sshhost.Server{
 		Version: p.Version, Executable: self, Environ: environ, Home: getenv("HOME"),
-		MemoryDir: filepath.Join(runtimeDir, "sessions"), DiskDir: filepath.Join(stateDir, "sessions"),
+		MemoryDir: command.SentDir(runtimeDir), DiskDir: command.SentDir(stateDir),
 		Log: slog.New(slog.NewTextHandler(p.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})),
 	}
 	return server.Serve(ctx, in, out)

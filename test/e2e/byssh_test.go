@@ -14,7 +14,6 @@ const (
 	refusedAWS     = "podtask aws env is refused on another host: the address that it prints is of that host's loopback"
 	refusedNotify  = "run --notify is refused on another host: it is for the main process of a service, which is one of its machine"
 	refusedTest    = "podtask test is refused on another host: it reads files beside it and sends requests to ports of its machine"
-	refusedFrom    = "generate --from FILE is refused on another host: import and unit install do the same"
 	otherProcess   = "it kills or looks for the process that it started, which through ssh is not the one that has the task"
 	otherSettings  = "it prepares the settings, limits or PATH of its own process, which a command of another host does not get"
 	otherConsole   = "it has a terminal, shell or PATH of its own"
@@ -36,7 +35,6 @@ var leftOutBySSH = map[string]string{
 	"TestAgentRemovesTheTaskOfAKilledRunWithRm":      otherProcess,
 	"TestAgentTakesTheTaskOfAKilledOwner":            otherProcess,
 	"TestAgentsAndOwnersArgueOverATask":              otherProcess,
-	"TestComposeFilesAreConvertedAndRun":             refusedFrom,
 	"TestDiskThatGetsFullInMidPull":                  otherSettings,
 	"TestForegroundGoesOnWhenTheAgentIsKilled":       otherProcess,
 	"TestHostSetup":                                  ownSSH,
@@ -54,10 +52,9 @@ var leftOutBySSH = map[string]string{
 	"TestOwnerIsKilled":                              otherProcess,
 	"TestPages":                                      typedElsewhere,
 	"TestPublicDefinitionsAreTested":                 refusedTest,
-	"TestQuadletFilesAreConvertedAndRun":             refusedFrom,
 	"TestReferenceThatCannotBeReadIsNamed":           otherSettings,
 	"TestRunRefusesInDoctorsWords":                   otherSettings,
-	"TestRunningTasksAreConvertedAndRun":             refusedFrom,
+	"TestRunningTasksAreConvertedAndRun":             "the secret of a file of this machine is sent for one task, so a definition that is made of that task has it not; TestHostBySSHImportsATask does the same",
 	"TestScreenOfATask":                              otherConsole,
 	"TestServiceTellsItsManager":                     refusedNotify,
 	"TestServiceConnect":                             refusedAWS,

@@ -451,6 +451,40 @@ func TestHostBySSHHasServicesAndUnits(t *testing.T) {
 	far.want(0, "service", "rm", "--force", "--wait", far.family)
 }
 
+// The definition of a task of another host is written here, and runs there again. What was sent for one run is not in it.
+func TestHostBySSHImportsATask(t *testing.T) {
+	t.Parallel()
+	far, _, s := newSSHBox(t)
+	far.file("token.txt", password)
+	far.file("web.env", "LEVEL=debug\n")
+	far.file("web.json", fmt.Sprintf(`{"family": %q, "containerDefinitions": [{"name": "app", "image": %q, "command": ["env", "LEVEL", "--", "sleep", "forever"],
+	"environmentFiles": [{"type": "s3", "value": "web.env"}], "secrets": [{"name": "TOKEN", "valueFrom": "file:token.txt"}]}]}`, far.family, far.testbox()))
+	far.want(0, "run", "-d", "--wait=running", "--name", far.family, "web.json")
+	r := far.want(0, "import", "--output", "units", far.family)
+	if !strings.Contains(r.err, "Lost: app: secret TOKEN") || !strings.Contains(r.err, "Next: podtask run ") || !strings.Contains(r.out, "units/"+far.family+".task\n") {
+		t.Errorf("import printed %q %q", r.out, r.err)
+	}
+	if r := far.want(0, "--host", s.url, "generate", "--from", far.family, "--output", "again"); !strings.Contains(r.err, "Next: podtask --host "+s.url+" run ") {
+		t.Errorf("generate printed %q %q", r.out, r.err)
+	}
+	far.want(0, "rm", "--force", far.family)
+	made := filepath.Join("units", far.family+".json")
+	text, err := os.ReadFile(filepath.Join(far.dir, made))
+	if err != nil || strings.Contains(string(text), password) || strings.Contains(string(text), "SENT") {
+		t.Errorf("the definition is %s %v", text, err)
+	}
+	again, err := os.ReadFile(filepath.Join(far.dir, "again", far.family+".json"))
+	if err != nil || string(again) != string(text) {
+		t.Errorf("generate made %s %v", again, err)
+	}
+	far.want(0, "run", "-d", "--wait=running", "--name", far.family, made)
+	eventually(t, "the variable of the file", func() bool { return strings.Contains(far.podtask("logs", far.family).out, "LEVEL=debug\n") })
+	if r := far.podtask("import", "nobody"); r.code == 0 || !strings.Contains(r.err, "nobody") {
+		t.Errorf("a task that is not there: %d %q", r.code, r.err)
+	}
+	far.want(0, "rm", "--force", far.family)
+}
+
 // TestHostSetup: a host with Podman and ssh gets podtask and its agent. It is not parallel, because the agent has
 // the socket that every command finds.
 func TestHostSetup(t *testing.T) {

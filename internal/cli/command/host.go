@@ -1,9 +1,13 @@
 package command
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -133,3 +137,31 @@ func (p *Program) HostOptions() sshhost.Options {
 
 // MayAsk reports whether ssh may ask the user something: on a terminal.
 func (p *Program) MayAsk() bool { return IsTerminal(p.Stdin) && IsTerminal(p.Stderr) }
+
+// SentDir returns where the files are that another machine sends with a command, below the directory of sockets or of state.
+func SentDir(dir string) string { return filepath.Join(dir, "sessions") }
+
+// maxAnswer is how much of another host's answer is read, in bytes.
+const maxAnswer = 1 << 20
+
+// Answer is what another host has printed. A write beyond one MiB is an error.
+type Answer struct{ bytes.Buffer }
+
+// Write implements io.Writer.
+func (a *Answer) Write(p []byte) (int, error) {
+	if a.Len()+len(p) > maxAnswer {
+		return 0, fmt.Errorf("the host answers with more than %d bytes", maxAnswer)
+	}
+	return a.Buffer.Write(p)
+}
+
+// AnswerOf returns what a command prints on another host. What it prints to stderr goes to errOut. The error of a command that fails
+// there is an ExitStatus.
+func AnswerOf(ctx context.Context, link *sshhost.Link, errOut io.Writer, args ...string) ([]byte, error) {
+	var out Answer
+	code, err := link.Run(ctx, sshhost.Request{Args: args}, sshhost.Streams{Out: &out, Err: sshhost.NewScreenWriter(errOut)})
+	if err != nil {
+		return nil, err
+	}
+	return out.Bytes(), ExitWith(code)
+}

@@ -1,7 +1,6 @@
 package host
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -179,31 +178,12 @@ type published []struct {
 	Protocol, HostIP        string
 }
 
-// maxPorts is how much of the host's answer is read, in bytes.
-const maxPorts = 1 << 20
-
-// boundedBuffer is a bytes.Buffer with a limit.
-type boundedBuffer struct{ bytes.Buffer }
-
-// Write implements io.Writer.
-func (b *boundedBuffer) Write(p []byte) (int, error) {
-	if b.Len()+len(p) > maxPorts {
-		return 0, fmt.Errorf("the host answers with more than %d bytes", maxPorts)
-	}
-	return b.Buffer.Write(p)
-}
-
 func (p forwarding) publishedPorts(ctx context.Context, link *sshhost.Link, task string) (ports published, err error) {
-	var out boundedBuffer
-	code, err := link.Run(ctx, sshhost.Request{Args: []string{"port", "--format=json", "--", task}},
-		sshhost.Streams{Out: &out, Err: sshhost.NewScreenWriter(p.errOut)})
-	switch {
-	case err != nil:
+	out, err := command.AnswerOf(ctx, link, p.errOut, "port", "--format=json", "--", task)
+	if err != nil {
 		return nil, err
-	case code != 0:
-		return nil, command.ExitStatus(code) // it has printed the error
 	}
-	if err := json.Unmarshal(out.Bytes(), &ports); err != nil {
+	if err := json.Unmarshal(out, &ports); err != nil {
 		return nil, fmt.Errorf("the host's answer about the ports of %s: %w", task, err)
 	}
 	return ports, nil

@@ -126,13 +126,12 @@ func (p pusher) push(ctx context.Context, link *sshhost.Link, name string) error
 
 // layersThere returns which of the layers the host has; none if it cannot say.
 func (p pusher) layersThere(ctx context.Context, link *sshhost.Link, layers []string) map[string]bool {
-	var out boundedBuffer
-	code, err := link.Run(ctx, sshhost.Request{Args: append([]string{"image", "layers", "--"}, layers...)}, sshhost.Streams{Out: &out, Err: io.Discard})
-	if err != nil || code != 0 { // an older podtask, or an error that the load reports again
+	out, err := command.AnswerOf(ctx, link, io.Discard, append([]string{"image", "layers", "--"}, layers...)...)
+	if err != nil { // an older podtask, or an error that the load reports again
 		return nil
 	}
 	there := make(map[string]bool)
-	for _, word := range strings.Fields(out.String()) {
+	for _, word := range strings.Fields(string(out)) {
 		if slices.Contains(layers, word) {
 			there[word] = true
 		}

@@ -231,7 +231,7 @@ func tooOld(version string) bool {
 
 // run sets the host up, after it has asked.
 func (s *setup) run(ctx context.Context) error {
-	var out boundedBuffer
+	var out command.Answer
 	if err := s.shell(ctx, probe, nil, &out); err != nil {
 		return s.shellError("look at the host", err)
 	}

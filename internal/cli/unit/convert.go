@@ -18,6 +18,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/podtask/podtask/internal/atomicfile"
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/foreign"
@@ -52,12 +53,15 @@ Variables of a Compose file come from the environment and from the file .env bes
 The files that it includes or extends are read too.
 Services with profiles are left out unless --profile chooses one of theirs.
 
+With --host the task is one of that host; the files are written here.
+
 Examples:
   podtask import --name shop compose.yaml
   podtask import --name shop --profile debug --output units compose.yaml
   podtask import ~/.config/containers/systemd/shop.pod
   podtask import --service web --param Tag=1.27 template.yaml
-  podtask import --dry-run web`,
+  podtask import --dry-run web
+  podtask --host ssh://box import web`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "output", Aliases: []string{"o"}, Usage: "write to `DIR`", DefaultText: "."},
 			&cli.BoolFlag{Name: "dry-run", Usage: "print what would be written"},
@@ -87,6 +91,8 @@ type importer struct {
 	environ     func() []string
 	findProgram func(name string) (string, error)
 	findTask    func(c *cli.Context, ref string) (lifecycle.State, error)
+	findHost    func(c *cli.Context) (command.ChosenHost, error)
+	hostOptions func() sshhost.Options
 }
 
 // importRequest is a file or task that is converted, with the flags of the command line.
@@ -111,7 +117,10 @@ func parseImport(c *cli.Context, from string) (importRequest, error) {
 }
 
 func newImporter(p *command.Program) importer {
-	return importer{in: p.Stdin, out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, findProgram: p.FindProgram, findTask: p.FindTask}
+	return importer{
+		in: p.Stdin, out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, findProgram: p.FindProgram,
+		findTask: p.FindTask, findHost: p.FindOneHost, hostOptions: p.HostOptions,
+	}
 }
 
 // outputName returns the name of the task and the unit that a file is converted to.
@@ -162,6 +171,15 @@ func (f outputFile) MarshalJSON() ([]byte, error) {
 func (i importer) run(c *cli.Context, from string) error {
 	if err := command.CheckFormat(c); err != nil {
 		return err
+	}
+	host, err := i.findHost(c)
+	switch {
+	case err != nil:
+		return err
+	case host.Remote() && namesTask(from):
+		return i.importThere(c, host, from)
+	case host.Asked && host.Remote():
+		return fmt.Errorf("podtask %s %s does not work on %s: files are read and written on this machine; `podtask --host %s unit install` installs what it writes", command.Path(c), from, host.Host, host.Word)
 	}
 	file, err := i.findForeign(from)
 	if err != nil {
@@ -277,7 +295,7 @@ func (i importer) convert(c *cli.Context, req importRequest) (conversion, error)
 	}
 	src, err := command.ReadSmall(path)
 	switch ext := filepath.Ext(from); {
-	case errors.Is(err, fs.ErrNotExist) && !strings.ContainsAny(from, "/."):
+	case errors.Is(err, fs.ErrNotExist) && namesTask(from):
 		return jsonConversion("a task")(i.task(c, from, name))
 	case err != nil:
 		return conversion{}, fmt.Errorf("read what is to be converted: %w", err)
@@ -425,5 +443,9 @@ func (i importer) task(c *cli.Context, ref, name string) (convert.Result, error)
 	if err != nil {
 		return convert.Result{}, err
 	}
-	return convert.Task(name, st.Task)
+	_, runtimeDir, err := command.Dirs(i.getenv, "")
+	if err != nil {
+		return convert.Result{}, err
+	}
+	return convert.Task(name, st.Task, command.SentDir(runtimeDir))
 }

@@ -163,13 +163,37 @@ func TestTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Task("shop", task)
+	r, err := Task("shop", task, "/run/sessions")
 	if err != nil {
 		t.Fatal(err)
 	}
 	golden(t, "shop.task", r)
 	if diff := cmp.Diff([]string{"web: linux"}, r.Lost); diff != "" {
 		t.Error(diff)
+	}
+}
+
+// What another machine sent for one run is not named in a definition that lasts.
+func TestTaskWithFilesOfAnotherMachine(t *testing.T) {
+	t.Parallel()
+	task, _, err := taskdef.Parse("web.json", []byte(`{"family": "web", "containerDefinitions": [{"name": "app", "image": "web:1",
+		"secrets": [{"name": "A", "valueFrom": "env:PODTASK_SENT_1"}, {"name": "B", "valueFrom": "podman:b"}],
+		"environmentFiles": [{"type": "s3", "value": "/run/sessions/X/home/me/a.env"}, {"type": "s3", "value": "/srv/b.env"}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Task("web", task, "/run/sessions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if text := string(r.Definition); strings.Contains(text, "SENT") || strings.Contains(text, "a.env") || !strings.Contains(text, "podman:b") || !strings.Contains(text, "/srv/b.env") {
+		t.Error(text)
+	}
+	if len(r.Lost) != 1 || !strings.Contains(r.Lost[0], "app: secret A") {
+		t.Errorf("%q", r.Lost)
+	}
+	if len(task.Containers[0].Secrets) != 2 || len(task.Containers[0].EnvironmentFiles) != 2 {
+		t.Error("the task itself was changed")
 	}
 }
 

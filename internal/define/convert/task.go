@@ -4,16 +4,24 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
+// SentVariable begins the names of variables in which podtask sends the value of a secret in a file of this machine to another
+// host. Nobody else has such a variable.
+const SentVariable = "PODTASK_SENT_"
+
 // Task writes the definition of a task that podtask has, whose own document is not
-// kept. What the definition cannot say yet is found by reading it again.
-func Task(name string, t taskdef.Task) (Result, error) {
+// kept. What the definition cannot say yet is found by reading it again. SentDir is where files that another machine sends
+// are while a command runs.
+func Task(name string, t taskdef.Task, sentDir string) (Result, error) {
 	b := builder{name: name}
+	t, sent := withoutSent(t, sentDir)
 	for _, c := range t.Containers {
 		b.def.Containers = append(b.def.Containers, fromTask(t, c))
 	}
@@ -38,7 +46,28 @@ func Task(name string, t taskdef.Task) (Result, error) {
 		return r, fmt.Errorf("write the definition of %s: %w", name, err)
 	}
 	r.Lost, err = lost(t, again)
+	r.Lost = append(sent, r.Lost...)
 	return r, err
+}
+
+// withoutSent returns a task without what was sent from another machine. There is a line about each secret; the variables of environment
+// files are in the record.
+func withoutSent(t taskdef.Task, dir string) (taskdef.Task, []string) {
+	var lines []string
+	t.Containers = slices.Clone(t.Containers)
+	for i, c := range t.Containers {
+		t.Containers[i].EnvironmentFiles = slices.DeleteFunc(slices.Clone(c.EnvironmentFiles), func(f taskdef.EnvironmentFile) bool {
+			return strings.HasPrefix(f.Path, dir+string(filepath.Separator))
+		})
+		t.Containers[i].Secrets = slices.DeleteFunc(slices.Clone(c.Secrets), func(s taskdef.Secret) bool {
+			sent := strings.HasPrefix(s.ValueFrom, "env:"+SentVariable)
+			if sent {
+				lines = append(lines, fmt.Sprintf("%s: secret %s, whose value came from a file of another machine: store it with `podman secret create`, and write podman:NAME", c.Name, s.Name))
+			}
+			return sent
+		})
+	}
+	return t, lines
 }
 
 func fromTask(t taskdef.Task, c taskdef.Container) container {
