@@ -42,13 +42,20 @@ func Command(p *command.Program) *cli.Command {
 			Description: `Needs ssh and Podman on the host, and no root. The host is a Debian, a Fedora or one of their like
 (Ubuntu, Mint, RHEL, Rocky, AlmaLinux); for others it prints the command that copies the programs. It says what it will do and asks: it copies
 the programs of this podtask to ~/.local/bin, installs the agent as a service of the user, turns on
-lingering, so that tasks outlive the login, and runs podtask doctor there. Repeat it to update. A host
-whose podtask is from a package is updated by its package manager.
+lingering, so that tasks outlive the login, and runs podtask doctor there. Repeat it to update.
+
+If a package of podtask for the host, a deb or an rpm, is beside this program or is given, and the user may use
+sudo there without a password, it installs that instead, with apt-get or dnf. A host whose podtask is from a
+package is updated by a package only.
 
 Examples:
   podtask host setup ssh://me@box.example.net
+  podtask host setup --package dist/podtask_1.2.3_amd64.deb box
   podtask host setup --yes box`,
-			Flags: []cli.Flag{&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"}},
+			Flags: []cli.Flag{
+				&cli.StringFlag{Name: "package", Usage: "install the package `FILE` there, a deb or an rpm", DefaultText: "the one beside this program"},
+				&cli.BoolFlag{Name: "yes", Aliases: []string{"y"}, Usage: "do not ask"},
+			},
 			Action: func(c *cli.Context) error {
 				if c.Args().Len() != 1 {
 					return command.Usagef("host setup", "host setup takes one HOST, not %d arguments", c.Args().Len())
@@ -71,7 +78,7 @@ Examples:
 					shell: func(ctx context.Context, script string, stdin io.Reader, out io.Writer) error {
 						return sshhost.ShellCommand{Host: h, Ask: p.MayAsk(), Line: script, Stdin: stdin, Stdout: out, Stderr: p.Stderr}.Run(ctx)
 					},
-					asks: command.IsTerminal(p.Stdin), yes: c.Bool("yes"),
+					asks: command.IsTerminal(p.Stdin), yes: c.Bool("yes"), given: c.String("package"),
 				}
 				if err := s.run(ctx); err != nil {
 					if ctx.Err() != nil {
@@ -96,6 +103,7 @@ type setup struct {
 	// shell runs a command line of the host's shell.
 	shell     func(ctx context.Context, script string, stdin io.Reader, out io.Writer) error
 	asks, yes bool
+	given     string // a package; empty: one beside this program
 }
 
 // unitFiles are the services of the agent, for programs in ~/.local/bin.
@@ -122,12 +130,17 @@ fi
 echo "home=$HOME"
 [ -S "/run/user/$(id -u)/bus" ] && echo manager=yes
 [ -e "/var/lib/systemd/linger/$(id -un)" ] && echo linger=yes
+sudo -n true >/dev/null 2>&1 && echo sudo=yes
 exit 0'`
 	install = `exec sh -c '
 umask 022
 to="$HOME/%[1]s"
 mkdir -p "$to" && new=$(mktemp -d "$to/.podtask-XXXXXX") || exit 1
 if tar -xf - -C "$new" && [ -e "$new/%[2]s" ] && mv -f "$new"/* "$to"/; then rmdir "$new"; command -v restorecon >/dev/null && restorecon -R "$to"; exit 0; else rm -rf "$new"; exit 1; fi'`
+	// The directory is open, because apt reads the file as a user of its own.
+	installPackage = `exec sh -c '
+dir=$(mktemp -d) && trap "rm -rf \"$dir\"" EXIT && trap "exit 1" HUP INT TERM && chmod 755 "$dir" &&
+cat >"$dir/podtask.%[1]s" && chmod 644 "$dir/podtask.%[1]s" && sudo -n %[2]s "$dir/podtask.%[1]s" </dev/null'`
 	lingering = `exec loginctl enable-linger`
 	starting  = `exec sh -c '
 export XDG_RUNTIME_DIR="/run/user/$(id -u)"
@@ -153,36 +166,98 @@ func readFacts(text []byte) facts {
 // architectures maps what uname -m prints to the names of Go.
 var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "riscv64": "riscv64", "ppc64le": "ppc64le", "s390x": "s390x"}
 
-// check returns an error for a host that cannot be set up. Copy is false if it has this podtask already.
-func (s *setup) check(f facts) (copy bool, err error) {
+// change is how podtask comes to a host. The zero value is that the host has this podtask.
+type change struct {
+	copies bool   // of the programs
+	file   string // a package
+}
+
+// check returns an error for a host that cannot be set up.
+func (s *setup) check(f facts) (change, error) {
+	fail := func(format string, args ...any) (change, error) { return change{}, fmt.Errorf(format, args...) }
 	switch arch := architectures[f["machine"]]; {
 	case f["os"] != "Linux":
-		return false, fmt.Errorf("%s runs %q: podtask runs on Linux", s.host, f["os"])
+		return fail("%s runs %q: podtask runs on Linux", s.host, f["os"])
 	case arch != runtime.GOARCH:
-		return false, fmt.Errorf("%s is a machine of type %q, and this podtask is for %s: install the package for that machine there", s.host, f["machine"], runtime.GOARCH)
+		return fail("%s is a machine of type %q, and this podtask is for %s: install the package for that machine there", s.host, f["machine"], runtime.GOARCH)
 	case f["uid"] == "0":
-		return false, fmt.Errorf("%s is reached as root: podtask works for an ordinary user: write ssh://USER@%s", s.host, s.host.Name)
+		return fail("%s is reached as root: podtask works for an ordinary user: write ssh://USER@%s", s.host, s.host.Name)
 	}
 	family, err := s.family(f)
 	if err != nil {
-		return false, err
+		return change{}, err
+	}
+	file, err := s.packageFor(f, family)
+	if err != nil {
+		return change{}, err
 	}
 	switch {
-	case f["podman"] == "":
-		return false, fmt.Errorf("%s has no Podman: run `%s` there first", s.host, family.podman)
+	case f["podman"] == "" && file == "": // a package needs Podman, and brings it
+		return fail("%s has no Podman: run `%s` there first", s.host, family.podman)
 	case tooOld(f["podman"]):
-		return false, fmt.Errorf("%s has %s, and podtask needs Podman 4.3 or newer: update the host to a newer release of %s", s.host, f["podman"], cmp.Or(f["name"], "its distribution"))
+		return fail("%s has %s, and podtask needs Podman 4.3 or newer: update the host to a newer release of %s", s.host, f["podman"], cmp.Or(f["name"], "its distribution"))
 	}
-	own := f["home"] + "/.local/bin/podtask"
 	switch {
-	case f["podtask"] == "" || f["podtask"] == own:
-		return f["version"] != s.version || f["podtask"] == "", nil
-	case f["version"] == s.version:
-		return false, nil
+	case f["podtask"] != "" && f["version"] == s.version:
+		return change{}, nil
+	case file != "":
+		return change{file: file}, nil
+	case f["podtask"] == "" || f.own():
+		return change{copies: true}, nil
 	case f["package"] != "":
-		return false, fmt.Errorf("podtask %s on %s is from a package, this one is %s: copy the package of this version there and run `%s`", cmp.Or(f["version"], "of an unknown version"), s.host, s.version, family.update)
+		return fail("podtask %s on %s is from a package, this one is %s: give the package of this version with --package, or copy it there and run `%s`", cmp.Or(f["version"], "of an unknown version"), s.host, s.version, family.update)
 	}
-	return false, fmt.Errorf("podtask %s on %s is %s, which is not in ~/.local/bin: update it as it was installed there, this one is %s", cmp.Or(f["version"], "of an unknown version"), s.host, f["podtask"], s.version)
+	return fail("podtask %s on %s is %s, which is not in ~/.local/bin: update it as it was installed there, this one is %s", cmp.Or(f["version"], "of an unknown version"), s.host, f["podtask"], s.version)
+}
+
+// own reports whether podtask is where host setup copies it.
+func (f facts) own() bool { return f["podtask"] == f["home"]+"/.local/bin/podtask" }
+
+// packageFor returns the package to install on a host; empty for none.
+func (s *setup) packageFor(f facts, of family) (string, error) {
+	file := s.given
+	if file == "" {
+		file = s.packageBeside(f, of)
+	}
+	reason := ""
+	switch {
+	case file == "":
+		return "", nil
+	case f["podtask"] != "" && (f["package"] == "" || f.own()):
+		reason = f["podtask"] + " is not from a package, and would be there besides it: remove it first"
+	case f["sudo"] == "":
+		reason = fmt.Sprintf("%s may not use sudo there without a password: copy the package there and run `%s`", f["user"], of.update)
+	}
+	switch {
+	case reason == "" && s.given != "" && filepath.Ext(file) != "."+of.format:
+		return "", fmt.Errorf("--package %s: the packages of %s are of the type %s", file, s.host, of.format)
+	case reason != "" && s.given != "":
+		return "", fmt.Errorf("--package: %s: %s", s.host, reason)
+	case reason != "":
+		return "", nil // it is not asked for
+	}
+	if info, err := os.Stat(file); err != nil {
+		return "", fmt.Errorf("--package: %w", err)
+	} else if !info.Mode().IsRegular() {
+		return "", fmt.Errorf("--package: %s is no regular file", file)
+	}
+	return file, nil
+}
+
+// packageBeside returns the package of this version for a host that is beside this program; empty for none.
+func (s *setup) packageBeside(f facts, of family) string {
+	self, err := s.executable()
+	if err != nil {
+		return "" // the copy of the programs reports it
+	}
+	version := strings.TrimPrefix(s.version, "v")
+	for _, name := range []string{"podtask_" + version + "_" + runtime.GOARCH + ".deb", "podtask-" + version + "-1." + f["machine"] + ".rpm"} {
+		file := filepath.Join(filepath.Dir(self), name)
+		if _, err := os.Stat(file); err == nil && filepath.Ext(name) == "."+of.format {
+			return file
+		}
+	}
+	return ""
 }
 
 // family is what hosts with the same package manager have in common.
@@ -190,11 +265,12 @@ type family struct {
 	ids             []string // of os-release
 	podman, manager string   // commands that install Podman, and what a user manager of systemd needs
 	update          string   // installs a package of podtask
+	format, install string   // the type of a package, and the command that installs one without asking
 }
 
 var families = []family{
-	{[]string{"debian", "ubuntu"}, "sudo apt install podman uidmap dbus-user-session", "sudo apt install dbus-user-session", "sudo apt install ./podtask_*.deb"},
-	{[]string{"fedora", "rhel", "centos"}, "sudo dnf install podman", "sudo dnf install systemd", "sudo dnf install ./podtask-*.rpm"},
+	{[]string{"debian", "ubuntu"}, "sudo apt install podman uidmap dbus-user-session", "sudo apt install dbus-user-session", "sudo apt install ./podtask_*.deb", "deb", "env DEBIAN_FRONTEND=noninteractive apt-get install -y"},
+	{[]string{"fedora", "rhel", "centos"}, "sudo dnf install podman", "sudo dnf install systemd", "sudo dnf install ./podtask-*.rpm", "rpm", "dnf install -y"},
 }
 
 // family returns the family of a host. The error for another one has the command that copies the programs.
@@ -236,23 +312,31 @@ func (s *setup) run(ctx context.Context) error {
 		return s.shellError("look at the host", err)
 	}
 	f := readFacts(out.Bytes()[:min(out.Len(), maxFacts)])
-	copying, err := s.check(f)
+	todo, err := s.check(f)
 	if err != nil {
 		return err
 	}
 	var programs []string
-	if copying {
+	if todo.copies {
 		if programs, err = s.programs(); err != nil {
 			return err
 		}
 	}
-	service := f["manager"] != "" && (copying || f["podtask"] == f["home"]+"/.local/bin/podtask")
-	fmt.Fprintf(s.out, "%s: %s, user %s\n", s.host, f["podman"], f["user"])
+	known, _ := s.family(f) // check has found it
+	copied := todo.copies || todo.file == "" && f.own()
+	service := f["manager"] != "" && (copied || todo.file != "")
+	fmt.Fprintf(s.out, "%s: %s, user %s\n", s.host, cmp.Or(f["podman"], "no Podman"), f["user"])
+	if todo.file != "" {
+		fmt.Fprintf(s.out, "  install %s with sudo %s\n", filepath.Base(todo.file), known.install)
+	}
 	for _, path := range programs {
 		fmt.Fprintf(s.out, "  copy %s to ~/.local/bin\n", filepath.Base(path))
 	}
-	if service {
+	switch {
+	case service && copied:
 		fmt.Fprintln(s.out, "  install podtask.service and podtask.socket in ~/.config/systemd/user, and start the agent")
+	case service:
+		fmt.Fprintln(s.out, "  enable and start podtask.service and podtask.socket, the agent")
 	}
 	if f["linger"] == "" {
 		fmt.Fprintf(s.out, "  loginctl enable-linger, so that tasks of %s outlive the login\n", f["user"])
@@ -269,20 +353,26 @@ func (s *setup) run(ctx context.Context) error {
 			fmt.Fprintf(s.errOut, "Warning: lingering cannot be turned on: run `sudo loginctl enable-linger %s` on the host; without it tasks end with the login\n", f["user"])
 		}
 	}
-	if copying {
+	if todo.copies {
 		if err := s.install(ctx, ".local/bin", programs); err != nil {
+			return err
+		}
+	}
+	if todo.file != "" {
+		if err := s.sendPackage(ctx, todo.file, known); err != nil {
 			return err
 		}
 	}
 	if !service {
 		if f["manager"] == "" {
-			known, _ := s.family(f) // check has found it
 			fmt.Fprintf(s.errOut, "Warning: %s has no systemd manager for user %s, so the agent is not installed: run `%s` there, log in again and repeat podtask host setup\n", s.host, f["user"], known.manager)
 		}
 		return nil
 	}
-	if err := s.installUnits(ctx); err != nil {
-		return err
+	if copied {
+		if err := s.installUnits(ctx); err != nil {
+			return err
+		}
 	}
 	if err := s.shell(ctx, starting, nil, s.out); err != nil {
 		return s.shellError("start the agent", err)
@@ -345,6 +435,32 @@ func (s *setup) install(ctx context.Context, dir string, paths []string) error {
 		}
 		return nil
 	})
+}
+
+// sendPackage copies a package to the host and installs it there.
+func (s *setup) sendPackage(ctx context.Context, file string, of family) error {
+	f, err := os.Open(file)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	if err != nil {
+		return err
+	}
+	read, write := io.Pipe()
+	sent := make(chan error, 1)
+	go func() {
+		_, err := io.Copy(s.showing(write, info.Size()), f)
+		write.CloseWithError(err)
+		sent <- err
+	}()
+	err = s.shell(ctx, fmt.Sprintf(installPackage, of.format, of.install), read, s.out)
+	_ = read.Close()
+	if sendErr := <-sent; err == nil {
+		return sendErr
+	}
+	return s.shellError("install "+filepath.Base(file), err)
 }
 
 func (s *setup) installUnits(ctx context.Context) error {

@@ -59,7 +59,7 @@ func (m *machine) tools() string {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		m.t.Fatal(err)
 	}
-	for _, name := range []string{"sh", "uname", "head", "mkdir", "mktemp", "tar", "mv", "rm", "rmdir"} {
+	for _, name := range []string{"sh", "uname", "head", "mkdir", "mktemp", "tar", "mv", "rm", "rmdir", "chmod", "cat"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			m.t.Fatal(err)
@@ -73,7 +73,7 @@ func (m *machine) tools() string {
 
 func (m *machine) shell(ctx context.Context, script string, stdin io.Reader, out io.Writer) error {
 	cmd := exec.CommandContext(ctx, "sh", "-c", script)
-	cmd.Env = []string{"HOME=" + m.home, "PATH=" + filepath.Join(m.home, "programs") + ":" + m.tools(), "TEST_UID=" + m.uid, "OS_RELEASE=" + filepath.Join(m.home, "programs", "os-release")}
+	cmd.Env = []string{"HOME=" + m.home, "TMPDIR=" + m.home, "PATH=" + filepath.Join(m.home, "programs") + ":" + m.tools(), "TEST_UID=" + m.uid, "OS_RELEASE=" + filepath.Join(m.home, "programs", "os-release")}
 	cmd.Stdin, cmd.Stdout = stdin, out
 	return cmd.Run()
 }
@@ -210,6 +210,85 @@ func TestSetupKnowsDebianAndFedora(t *testing.T) {
 		if good && !strings.Contains(out.String(), "no systemd manager") {
 			t.Errorf("%q: it does not say that there is no agent: %s", release, out)
 		}
+	}
+}
+
+// TestSetupInstallsAPackage: with sudo a package is installed, and no program is copied; without, the other way round.
+func TestSetupInstallsAPackage(t *testing.T) {
+	t.Parallel()
+	// installed is a host with a podtask of a package.
+	installed := func(m *machine, version string) {
+		m.program("podtask", "echo "+version)
+		m.program("dpkg", "exit 0")
+	}
+	const beside = "podtask_1.4.0_ARCH.deb"
+	for name, test := range map[string]struct {
+		beside, given string
+		prepare       func(*machine)
+		sudo          bool
+		copied        bool   // the programs
+		want          string // of the output or the error
+	}{
+		"beside":                  {beside: beside, sudo: true, want: "install podtask_1.4.0_"},
+		"given":                   {given: "x.deb", sudo: true, want: "install x.deb with sudo env"},
+		"no Podman":               {given: "x.deb", sudo: true, prepare: func(m *machine) { _ = os.Remove(filepath.Join(m.home, "programs", "podman")) }, want: "no Podman, user me"},
+		"an older one":            {given: "x.deb", sudo: true, prepare: func(m *machine) { installed(m, "1.3.0") }, want: "install x.deb"},
+		"the same one":            {given: "x.deb", sudo: true, prepare: func(m *machine) { installed(m, "1.4.0") }},
+		"none":                    {sudo: true, copied: true, want: "copy podtask to"},
+		"of another version":      {beside: "podtask_1.4.01_ARCH.deb", sudo: true, copied: true},
+		"for another machine":     {beside: "podtask_1.4.0_vax.deb", sudo: true, copied: true},
+		"for Fedora":              {beside: "podtask-1.4.0-1.MACHINE.rpm", sudo: true, copied: true},
+		"beside, without sudo":    {beside: beside, copied: true},
+		"given, without sudo":     {given: "x.deb", want: "may not use sudo"},
+		"given, an rpm":           {given: "x.rpm", sudo: true, want: "are of the type deb"},
+		"given, and missing":      {given: "/none/x.deb", sudo: true, want: "no such file"},
+		"given, programs of ours": {given: "x.deb", sudo: true, prepare: func(m *machine) { m.copied() }, want: "is not from a package"},
+	} {
+		m := newMachine(t)
+		m.program("sudo", map[bool]string{true: `shift; exec "$@"`, false: "exit 1"}[test.sudo])
+		m.program("true", "exit 0")
+		m.program("env", `shift; exec "$@"`)
+		m.program("apt-get", `for file; do :; done; echo "apt-get $1 $2 $(cat "$file")" >>"$HOME/calls"; case "$file" in *.deb) ;; *) exit 1 ;; esac`)
+		if test.prepare != nil {
+			test.prepare(m)
+		}
+		s, out := m.setup("y\n")
+		s.given = test.given
+		self, _ := s.executable()
+		for _, file := range []string{test.beside, test.given} {
+			if file == "" || filepath.IsAbs(file) {
+				continue
+			}
+			file = strings.NewReplacer("ARCH", runtime.GOARCH, "MACHINE", map[string]string{"amd64": "x86_64", "arm64": "aarch64"}[runtime.GOARCH]).Replace(file)
+			path := filepath.Join(filepath.Dir(self), file)
+			if err := os.WriteFile(path, []byte("the package"), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if test.given != "" {
+				s.given = path
+			}
+		}
+		before := len(m.files())
+		err := s.run(t.Context())
+		text := out.String() + fmt.Sprint(err)
+		calls, _ := os.ReadFile(filepath.Join(m.home, "calls"))
+		good := err == nil
+		if !strings.Contains(text, test.want) || strings.Contains(string(calls), "apt-get install -y the package") != (good && !test.copied && name != "the same one") ||
+			strings.Contains(fmt.Sprint(m.files()), ".local/bin/podtask-compose") != test.copied || strings.Contains(fmt.Sprint(m.files()), "podtask.deb") || !good && len(m.files()) != before {
+			t.Errorf("%s: %v, %q, %q, %s", name, err, m.files(), calls, out)
+		}
+	}
+}
+
+// copied puts a program where host setup copies it.
+func (m *machine) copied() {
+	m.t.Helper()
+	dir := filepath.Join(m.home, ".local", "bin")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		m.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "podtask"), []byte("#!/bin/sh\necho 1.3.0\n"), 0o755); err != nil {
+		m.t.Fatal(err)
 	}
 }
 
