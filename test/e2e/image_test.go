@@ -5,8 +5,12 @@
 package e2e
 
 import (
+	"bytes"
+	"compress/gzip"
+	"errors"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -25,6 +29,33 @@ func afterwards(do func()) registrytest.Action {
 // hello is a task of one container that prints hello, from that image.
 func (b *box) hello(image string) (path string) {
 	return b.define(ctr{Name: "app", Image: image, Command: words("print hello")})
+}
+
+// What podtask push sends is loaded by each Podman, whatever the format of the image is.
+func TestCompressedArchivesAreLoaded(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	ref, _ := b.push("loaded:1", b.freshImage("loaded"))
+	b.podman("pull", "--quiet", "--authfile", bed.auth, ref)
+	id := strings.TrimSpace(b.podman("image", "inspect", "--format", "{{.Id}}", ref))
+	for _, format := range []string{"oci-archive", "docker-archive"} {
+		var packed bytes.Buffer
+		w := gzip.NewWriter(&packed)
+		save := exec.Command("podman", "save", "--quiet", "--format", format, ref)
+		save.Stdout = w
+		if err := errors.Join(save.Run(), w.Close()); err != nil {
+			t.Fatal(err)
+		}
+		b.podman("rmi", ref)
+		r := b.startWith(func(cmd *exec.Cmd) { cmd.Stdin = &packed }, "image", "load").want(0)
+		got := strings.TrimSpace(b.podman("image", "inspect", "--format", "{{.Id}}", ref))
+		if !strings.Contains(r.out, ref) || format == "oci-archive" && got != id {
+			t.Errorf("%s: image load printed %q %q, and the image is %s, not %s", format, r.out, r.err, got, id)
+		}
+	}
+	if r := b.startWith(func(cmd *exec.Cmd) { cmd.Stdin = strings.NewReader("\x1f\x8bno gzip") }, "image", "load").want(125); r.err == "" {
+		t.Error("a broken archive is no error")
+	}
 }
 
 func TestImageThatCannotBeHad(t *testing.T) {

@@ -1,9 +1,13 @@
 package image
 
 import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os/exec"
 	"slices"
 	"strings"
@@ -23,19 +27,32 @@ func imageLoadCommand(p *command.Program) *cli.Command {
 			if err := command.NoArguments(c); err != nil {
 				return err
 			}
+			archive, err := uncompressed(p.Stdin)
+			if err != nil {
+				return err
+			}
 			cmd := podman(c.Context, p.Getenv, "load", "--quiet")
-			cmd.Stdin, cmd.Stdout, cmd.Stderr = p.Stdin, p.Stdout, p.Stderr
-			err := cmd.Run()
+			cmd.Stdin, cmd.Stdout, cmd.Stderr = archive, p.Stdout, p.Stderr
+			err = cmd.Run()
 			var ended *exec.ExitError
 			switch {
 			case errors.As(err, &ended):
 				return command.ExitStatus(command.ExitOwnFailure) // Podman has printed the error
 			case err != nil:
-				return fmt.Errorf("run podman: %w", err)
+				return fmt.Errorf("let podman load the archive: %w", err)
 			}
 			return nil
 		},
 	}
+}
+
+// uncompressed returns an archive that may be compressed with gzip. Podman 4.3 reads no compressed archive of a Docker image.
+func uncompressed(r io.Reader) (io.Reader, error) {
+	archive := bufio.NewReader(r)
+	if magic, err := archive.Peek(2); err != nil || !bytes.Equal(magic, []byte{0x1f, 0x8b}) {
+		return archive, nil // Podman says what is wrong with it
+	}
+	return gzip.NewReader(archive)
 }
 
 // imageLayersCommand is what `podtask push` asks the other host.
