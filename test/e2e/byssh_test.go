@@ -36,6 +36,7 @@ var leftOutBySSH = map[string]string{
 	"TestAgentTakesTheTaskOfAKilledOwner":            otherProcess,
 	"TestAgentsAndOwnersArgueOverATask":              otherProcess,
 	"TestDiskThatGetsFullInMidPull":                  otherSettings,
+	"TestFullGraphRoot":                              otherSettings,
 	"TestForegroundGoesOnWhenTheAgentIsKilled":       otherProcess,
 	"TestHostSetup":                                  ownSSH,
 	"TestKilledBeforeTheRecordLeavesCredentialsToGC": otherProcess,
