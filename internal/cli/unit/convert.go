@@ -447,5 +447,5 @@ func (i importer) task(c *cli.Context, ref, name string) (convert.Result, error)
 	if err != nil {
 		return convert.Result{}, err
 	}
-	return convert.Task(name, st.Task, command.SentDir(runtimeDir))
+	return convert.Task(name, st.Task, convert.Sent(command.SentDir(runtimeDir)))
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/unit/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -95,14 +96,22 @@ func readImport(text []byte, host sshhost.Host, file string) (r conversion, err 
 	if err := json.Unmarshal(text, &answer); err != nil {
 		return r, fmt.Errorf("the answer of %s: %w", host, err)
 	}
+	var document []byte
 	for _, f := range answer.Files {
 		if filepath.Base(f.Path) == file {
-			r.Definition = []byte(f.Content)
+			document = []byte(f.Content)
 		}
 	}
-	if _, _, err := taskdef.Parse(file, r.Definition); err != nil {
+	task, _, err := taskdef.Parse(file, document)
+	if err != nil {
 		return r, fmt.Errorf("the answer of %s has no valid definition: %w", host, err)
 	}
+	// It is written again, so that it names no file or variable of this machine, which a run with it would send to the host.
+	again, err := convert.Task(strings.TrimSuffix(file, ".json"), task, convert.OfOneMachine)
+	if err != nil {
+		return r, fmt.Errorf("the answer of %s: %w", host, err)
+	}
+	r.Definition, r.Lost = again.Definition, again.Lost
 	for _, l := range answer.Lost {
 		r.Lost = append(r.Lost, l.Message)
 	}

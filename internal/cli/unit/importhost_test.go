@@ -1,6 +1,8 @@
 package unit
 
 import (
+	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -23,6 +25,32 @@ func TestAnswerOfAHostThatImports(t *testing.T) {
 		if _, err := readImport([]byte(answer), box, "web.json"); err == nil || !strings.Contains(err.Error(), "ssh://box") {
 			t.Errorf("%s: %v", answer, err)
 		}
+	}
+}
+
+// A definition of another host names no file, variable or program of this machine: a run with it would send what they hold there.
+func TestADefinitionOfAHostNamesNothingHere(t *testing.T) {
+	t.Parallel()
+	const definition = `{"family": "web", "containerDefinitions": [{"name": "app", "image": "web:1", "repositoryCredentials": {"credentialsParameter": "file:/home/me/login"},
+		"environmentFiles": [{"type": "s3", "value": "/home/me/.netrc"}], "secrets": [{"name": "A", "valueFrom": "file:/home/me/.ssh/id_rsa"},
+		{"name": "B", "valueFrom": "env:TOKEN"}, {"name": "C", "valueFrom": "command:cat /home/me/key"}, {"name": "D", "valueFrom": "podman:d"},
+		{"name": "E", "valueFrom": "arn:aws:ssm:eu-west-1:123456789012:parameter/e"}]}]}`
+	answer, err := json.Marshal(map[string]any{"files": []map[string]string{{"path": "web.json", "content": definition}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := readImport(answer, sshhost.Host{Name: "box"}, "web.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(r.Definition)
+	for _, word := range []string{"/home/me", "TOKEN", "command:"} {
+		if strings.Contains(text, word) {
+			t.Errorf("the definition has %s: %s", word, text)
+		}
+	}
+	if !strings.Contains(text, "podman:d") || !strings.Contains(text, "parameter/e") || !strings.Contains(fmt.Sprint(r.Lost), "secret A") {
+		t.Errorf("%s %q", text, r.Lost)
 	}
 }
 

@@ -163,7 +163,7 @@ func TestTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Task("shop", task, "/run/sessions")
+	r, err := Task("shop", task, Sent("/run/sessions"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +182,7 @@ func TestTaskWithFilesOfAnotherMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Task("web", task, "/run/sessions")
+	r, err := Task("web", task, Sent("/run/sessions"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -17,11 +17,12 @@ import (
 const SentVariable = "PODTASK_SENT_"
 
 // Task writes the definition of a task that podtask has, whose own document is not
-// kept. What the definition cannot say yet is found by reading it again. SentDir is where files that another machine sends
-// are while a command runs.
-func Task(name string, t taskdef.Task, sentDir string) (Result, error) {
+// kept. What the definition cannot say yet is found by reading it again. Elsewhere reports whether
+// a source of a secret or an environment file, as env:NAME or file:PATH, is not there where the
+// definition will be used.
+func Task(name string, t taskdef.Task, elsewhere func(source string) bool) (Result, error) {
 	b := builder{name: name}
-	t, sent := withoutSent(t, sentDir)
+	t, left := without(t, elsewhere)
 	for _, c := range t.Containers {
 		b.def.Containers = append(b.def.Containers, fromTask(t, c))
 	}
@@ -46,25 +47,38 @@ func Task(name string, t taskdef.Task, sentDir string) (Result, error) {
 		return r, fmt.Errorf("write the definition of %s: %w", name, err)
 	}
 	r.Lost, err = lost(t, again)
-	r.Lost = append(sent, r.Lost...)
+	r.Lost = append(left, r.Lost...)
 	return r, err
 }
 
-// withoutSent returns a task without what was sent from another machine. There is a line about each secret; the variables of environment
+// Sent returns what another machine sends for one run. Dir is where its files are while a command runs.
+func Sent(dir string) (elsewhere func(source string) bool) {
+	return func(source string) bool {
+		return strings.HasPrefix(source, "env:"+SentVariable) || strings.HasPrefix(source, "file:"+dir+string(filepath.Separator))
+	}
+}
+
+// OfOneMachine reports whether a source is a file, variable or program of the machine that reads it. A definition that another
+// host made must have none, because the values would be sent to that host.
+func OfOneMachine(source string) bool {
+	return taskdef.IsSecretSource(source) && !strings.HasPrefix(source, "podman:") && !strings.HasPrefix(source, "aws:")
+}
+
+// without returns a task without sources that are elsewhere. There is a line about each secret; the variables of environment
 // files are in the record.
-func withoutSent(t taskdef.Task, dir string) (taskdef.Task, []string) {
+func without(t taskdef.Task, elsewhere func(source string) bool) (taskdef.Task, []string) {
 	var lines []string
 	t.Containers = slices.Clone(t.Containers)
 	for i, c := range t.Containers {
 		t.Containers[i].EnvironmentFiles = slices.DeleteFunc(slices.Clone(c.EnvironmentFiles), func(f taskdef.EnvironmentFile) bool {
-			return strings.HasPrefix(f.Path, dir+string(filepath.Separator))
+			return elsewhere("file:" + f.Path)
 		})
 		t.Containers[i].Secrets = slices.DeleteFunc(slices.Clone(c.Secrets), func(s taskdef.Secret) bool {
-			sent := strings.HasPrefix(s.ValueFrom, "env:"+SentVariable)
-			if sent {
-				lines = append(lines, fmt.Sprintf("%s: secret %s, whose value came from a file of another machine: store it with `podman secret create`, and write podman:NAME", c.Name, s.Name))
+			left := elsewhere(s.ValueFrom)
+			if left {
+				lines = append(lines, fmt.Sprintf("%s: secret %s, whose value came from a file or variable of another machine: store it with `podman secret create`, and write podman:NAME", c.Name, s.Name))
 			}
-			return sent
+			return left
 		})
 	}
 	return t, lines
