@@ -133,6 +133,11 @@ func (l *lab) await(file string) {
 	}
 }
 
+// awaitAgent waits until an agent that has been started answers.
+func (l *lab) awaitAgent() {
+	l.await(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "podtask/podtask.sock"))
+}
+
 func (l *lab) pause(d time.Duration) {
 	if l.err != nil {
 		return

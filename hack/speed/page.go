@@ -49,13 +49,15 @@ func page(ctx context.Context, share string, rounds, tasks int, only []string) e
 	part("first", func() { l.firstRuns(registry, min(rounds, 5), 1, 3, 10) })
 	part("once", func() { l.once(rounds) })
 	part("services", func() { l.services(rounds) })
+	part("door", func() { l.door(min(rounds, 5)) })
 	agent, stopAgent := l.background(filepath.Join(share, "podtask"), "agent")
 	defer stopAgent()
-	l.await(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "podtask/podtask.sock"))
+	l.awaitAgent()
 	part("starts", func() { l.starts(rounds, "agent", map[int]float64{1: 0.85, 3: 0.65, 10: 0.55}, 1.15) })
 	part("removals", func() { l.removals(rounds, "agent", 1, 3, 10) })
 	part("commands", func() { l.commands(rounds, "agent") })
 	part("many", func() { l.many(min(rounds, 5)) })
+	part("hundreds", l.hundreds)
 	part("resting", func() {
 		l.resting(agent, tasks, stopService)
 		l.exits()
@@ -190,18 +192,6 @@ func (l *lab) services(rounds int) {
 	})
 }
 
-// many measures 200 short tasks, four at a time. A pair takes about a minute, so none is left out.
-func (l *lab) many(rounds int) {
-	shell := func(command string) sample {
-		return l.run("sh", "-c", "seq 200 | xargs -P 4 -I{} "+command, "sh", image, filepath.Join(l.share, "podtask"), l.path("short.json"))
-	}
-	for range rounds {
-		theirs := shell(`podman run --rm --pull never "$1" exit 0`)
-		ours := shell(`"$2" run --rm --pull never --limits off "$3"`)
-		l.pair("200 short tasks, 4 at a time, agent / podman run --rm", 1.1, ours.time, theirs.time)
-	}
-}
-
 // resting measures an agent whose tasks run and change nothing.
 func (l *lab) resting(agent, tasks int, stopService func()) {
 	for range tasks {
@@ -252,7 +242,8 @@ func (l *lab) ticks(pids []string) (sum int) {
 func (l *lab) exits() {
 	what, limit := "exit to STOPPED recorded after a rest, which starts Podman's service, ms", 0.0
 	ids := strings.Fields(l.podtask("ps", "-q").out)
-	for _, id := range ids[:min(len(ids), 20)] {
+	var all []row
+	for _, id := range ids[:min(len(ids), 100)] {
 		container := l.run("podman", "ps", "-q", "--filter", "name="+id[:12]+"-c1").out
 		pid := l.run("podman", "inspect", "--format", "{{.State.Pid}}", container).out
 		if l.err != nil {
@@ -267,7 +258,11 @@ func (l *lab) exits() {
 		at, err := time.Parse(time.RFC3339Nano, stopped(document))
 		l.try(err)
 		l.figure(what, limit, ms(at.Sub(begin)))
-		what, limit = "exit to STOPPED recorded, ms", 20
+		what, limit = fmt.Sprintf("exit among %d tasks to STOPPED recorded, ms", len(ids)), 20
+		all = append(all, l.rows[len(l.rows)-1])
+	}
+	if len(all) == 100 {
+		l.figure(fmt.Sprintf("exit among %d tasks to STOPPED recorded, 99th percentile of 99, ms", len(ids)), 60, quantile(all[1:], row.value, 0.99))
 	}
 }
 

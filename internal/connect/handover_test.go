@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -17,6 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/conn"
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
@@ -53,6 +56,10 @@ func playOwner(dir, id string) error {
 	host := hostOf(dir, e)
 	o, err := e.Owners.Receive(ctx, id, host.OfferSocket(id))
 	if err != nil {
+		if pipe, openErr := os.OpenFile(filepath.Join(dir, "received"), os.O_WRONLY, 0); openErr == nil {
+			_, _ = fmt.Fprint(pipe, err)
+			_ = pipe.Close()
+		}
 		return err
 	}
 	l, err := api.Listen(host.Socket(id))
@@ -109,14 +116,19 @@ func (b *bed) connector() *connect.Connector {
 // tries all the time to become its owner, and must not succeed.
 func (b *bed) create(c *connect.Connector) (o *owner.Owner, stop func()) {
 	b.t.Helper()
+	return b.createAs(c, record.NewID())
+}
+
+func (b *bed) createAs(c *connect.Connector, id string) (o *owner.Owner, stop func()) {
+	b.t.Helper()
 	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
 		{Name: "app", Image: image, Essential: true, StopTimeout: time.Second, Command: []string{"serve"}},
 	}}
-	o, err := c.Engine.Creator.CreateOwned(b.t.Context(), def, "", lifecycle.Options{Limits: limits.Off})
+	o, err := c.Engine.Creator.CreateAs(b.t.Context(), id, def, "", lifecycle.Options{Limits: limits.Off})
 	if err != nil {
 		b.t.Fatal(err)
 	}
-	rival, id := b.engine(), o.ID()
+	rival := b.engine()
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -216,8 +228,10 @@ func TestTasksAreHandedToANewOwnerWithTheirLock(t *testing.T) {
 	b := newBed(t)
 	c := b.connector()
 	l := &connect.Launcher{Connector: c, Getenv: func(string) string { return "" }, Environ: func() []string { return nil }, Executable: os.Executable, Flags: []string{ownerFlag, b.dir}}
-	o, stop := b.create(c)
-	err := l.HandOver(t.Context(), o)
+	launch := l.Prepare(t.Context(), record.NewID()) // its process starts now, and waits for the task
+	defer launch.Close()
+	o, stop := b.createAs(c, launch.ID())
+	err := launch.HandOver(t.Context(), o)
 	stop()
 	holder, held := c.Engine.Tasks.Holder(o.ID())
 	if err != nil || !held || holder.PID == os.Getpid() {
@@ -232,6 +246,26 @@ func TestTasksAreHandedToANewOwnerWithTheirLock(t *testing.T) {
 	}
 	if err := next.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// A process that waits for a task that is not created ends, and nothing is left.
+func TestOwnerOfATaskThatIsNotCreatedEnds(t *testing.T) {
+	t.Parallel()
+	b := newBed(t)
+	c := b.connector()
+	l := &connect.Launcher{Connector: c, Getenv: func(string) string { return "" }, Environ: func() []string { return nil }, Executable: os.Executable, Flags: []string{ownerFlag, b.dir}}
+	pipe := filepath.Join(b.dir, "received")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	launch := l.Prepare(t.Context(), record.NewID())
+	launch.Close()
+	if _, err := os.Stat(c.OfferSocket(launch.ID())); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the socket stays: %v", err)
+	}
+	if said, err := os.ReadFile(pipe); err != nil || !strings.Contains(string(said), owner.ErrNotOffered.Error()) {
+		t.Errorf("the process received %q, %v", said, err)
 	}
 }
 

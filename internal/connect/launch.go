@@ -32,18 +32,87 @@ type Launcher struct {
 // HandOver hands a new task over to the agent, or to a new owner if there is no agent, together
 // with its lock. If that fails, the task is released.
 func (s *Launcher) HandOver(ctx context.Context, o *owner.Owner) error {
-	if s.GiveToAgent(ctx, o) {
-		return nil
+	l := s.Prepare(ctx, o.ID())
+	defer l.Close()
+	return l.HandOver(ctx, o)
+}
+
+// Launch is what will own a task that is about to be created: the agent, or a process that starts meanwhile.
+type Launch struct {
+	launcher *Launcher
+	id       string
+	agent    *api.Client  // nil: there is none
+	offer    *owner.Offer // nil: no process has been started
+	err      error        // no process can be started
+	started  chan ownerProcess
+	cancel   context.CancelFunc
+}
+
+// ownerProcess is a process that was started, or why it was not.
+type ownerProcess struct {
+	died <-chan error // receives its end; nil: it is a unit of systemd
+	err  error
+}
+
+// Prepare looks for the agent, and if there is none begins to start an owner of the task with that ID, which the caller
+// creates meanwhile. The caller closes the launch.
+func (s *Launcher) Prepare(ctx context.Context, id string) *Launch {
+	l := &Launch{launcher: s, id: id, agent: s.DialAgent(ctx)}
+	if l.agent == nil {
+		l.start(ctx)
 	}
-	offer, err := o.Offer(s.OfferSocket(o.ID()))
-	if err != nil {
-		return errors.Join(err, o.Close())
+	return l
+}
+
+// ID returns the ID that the task must have.
+func (l *Launch) ID() string { return l.id }
+
+func (l *Launch) start(ctx context.Context) {
+	ctx, l.cancel = context.WithCancel(ctx)
+	if l.offer, l.err = owner.NewOffer(l.launcher.OfferSocket(l.id)); l.err != nil {
+		return
 	}
-	err = s.startOwner(ctx, o.ID())
-	if !offer.Close() {
+	l.started = make(chan ownerProcess, 1)
+	go func() {
+		died, err := l.launcher.startOwner(ctx, l.id)
+		l.started <- ownerProcess{died, err}
+	}()
+}
+
+// HandOver hands the task over, together with its lock. It is called once. If it fails, the task is released.
+func (l *Launch) HandOver(ctx context.Context, o *owner.Owner) error {
+	if l.agent != nil {
+		if l.launcher.giveTo(ctx, l.agent, o) {
+			return nil
+		}
+		l.start(ctx)
+	}
+	if l.err != nil {
+		return errors.Join(l.err, o.Close())
+	}
+	l.offer.Give(o)
+	process := <-l.started
+	err := process.err
+	if err == nil {
+		err = l.launcher.awaitOwner(ctx, l.id, process.died)
+	}
+	if !l.offer.Close() {
 		err = errors.Join(err, o.Close())
 	}
 	return err
+}
+
+// Close ends the launch. A process that waits for a task that was not handed over ends by itself.
+func (l *Launch) Close() {
+	if l.agent != nil {
+		l.agent.Close()
+	}
+	if l.cancel != nil {
+		l.cancel()
+	}
+	if l.offer != nil {
+		l.offer.Close()
+	}
 }
 
 // GiveToAgent hands a task over to the agent, together with its lock. It reports false if there is
@@ -54,9 +123,13 @@ func (s *Connector) GiveToAgent(ctx context.Context, o *owner.Owner) bool {
 		return false
 	}
 	defer c.Close()
+	return s.giveTo(ctx, c, o)
+}
+
+func (s *Connector) giveTo(ctx context.Context, agent *api.Client, o *owner.Owner) bool {
 	offer, err := o.Offer(s.OfferSocket(o.ID()))
 	if err == nil {
-		err = c.Adopt(ctx, o.ID())
+		err = agent.Adopt(ctx, o.ID())
 	}
 	if err != nil {
 		s.Log.Debug("the agent does not adopt the task", "task", o.ID(), "error", err)
@@ -64,28 +137,20 @@ func (s *Connector) GiveToAgent(ctx context.Context, o *owner.Owner) bool {
 	return offer != nil && offer.Close()
 }
 
-// startOwner starts `podtask owner ID` and returns when it answers. It is a unit of the
-// systemd user manager, which outlives this login, or a process in its own session if
-// there is no user manager.
-func (s *Launcher) startOwner(ctx context.Context, id string) error {
+// startOwner starts `podtask owner ID`. It is a unit of the systemd user manager, which outlives
+// this login, or a process in its own session if there is no user manager; died receives its end then.
+func (s *Launcher) startOwner(ctx context.Context, id string) (died <-chan error, err error) {
 	argv, err := s.ownerCommandLine(id)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	user, err := cgroups.Dial(ctx, s.Getenv)
 	if err != nil {
 		s.Log.Debug("no user manager for the owner", "error", err)
-		died, err := spawn(argv, s.OwnerLog(id))
-		if err != nil {
-			return err
-		}
-		return s.awaitOwner(ctx, id, died)
+		return spawn(argv, s.OwnerLog(id))
 	}
 	defer user.Close()
-	if err := user.RunTransient(ctx, "podtask-owner-"+id+".service", argv, OwnerEnvironment(s.Environ())); err != nil {
-		return err
-	}
-	return s.awaitOwner(ctx, id, nil)
+	return nil, user.RunTransient(ctx, "podtask-owner-"+id+".service", argv, OwnerEnvironment(s.Environ()))
 }
 
 // ownerCommandLine also creates the directory of the owner's log.

@@ -11,6 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
@@ -18,15 +19,20 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// runDetached creates the task, starts its owner, prints the ID, and waits with --wait.
+// runDetached checks the host and creates the task while its owner starts, prints the ID, and waits with --wait.
 func (r taskRun) runDetached(ctx context.Context, task taskdef.Task) error {
+	launch := r.launcher.Prepare(ctx, record.NewID())
+	defer launch.Close()
+	if err := r.check(ctx, task); err != nil {
+		return err
+	}
 	r.options.Remove = r.remove
-	o, err := r.createOwned(ctx, task)
+	o, err := r.create(ctx, launch.ID(), task)
 	if err != nil {
 		return err
 	}
 	st := o.State()
-	if err := r.launcher.HandOver(ctx, o); err != nil {
+	if err := launch.HandOver(ctx, o); err != nil {
 		return fmt.Errorf("task %s is recorded, but has no owner: %w; `podtask rm -f %s` forgets it", lifecycle.ShortID(st.ID), err, st.DisplayName())
 	}
 	fmt.Fprintln(r.out, st.ID)

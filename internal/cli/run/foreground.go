@@ -17,6 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/imagestore"
 	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
@@ -61,7 +62,7 @@ func (r taskRun) runForeground(ctx, early context.Context, task taskdef.Task) er
 // it, because the definition is read with the files, the environment and the configuration of this
 // process.
 func (r taskRun) createAttached(ctx context.Context, task taskdef.Task) (owned *connect.Task, st lifecycle.State, unlock func() error, err error) {
-	o, err := r.createOwned(ctx, task)
+	o, err := r.create(ctx, record.NewID(), task)
 	if err != nil {
 		return nil, st, nil, err
 	}

@@ -67,8 +67,11 @@ func (o ownerOptions) Run(ctx context.Context, c *cli.Context) error {
 		return nil // an agent that has just started owns it
 	}
 	var notFound *record.NotFoundError
-	if errors.As(err, &notFound) {
-		return nil // removed before this process started; a failure would start it again
+	if errors.As(err, &notFound) { // not created, or removed before this process started; a failure would start it again
+		if isEmpty(o.connector.OwnerLog(id)) {
+			return o.connector.RemoveOwnerLog(id)
+		}
+		return nil
 	}
 	if err != nil {
 		return err

@@ -235,40 +235,42 @@ func (o runOptions) Run(ctx context.Context, c *cli.Context) error {
 	if r.unit.ready != "" {
 		return r.supervise(ctx, early)
 	}
-	task, err := r.prepare(early)
-	if err == nil && !r.dryRun {
-		if r.detach {
-			err = r.runDetached(early, task)
-			if code := command.ExitStatus(0); err != nil && early.Err() != nil && !errors.As(err, &code) {
-				fmt.Fprintln(r.errOut, "interrupted: if the task was created, it continues; see `podtask ps`")
-				return command.ExitStatus(command.ExitInterrupted)
-			}
-			return err
+	task, err := r.read(early)
+	if err == nil && r.detach && !r.dryRun {
+		err = r.runDetached(early, task)
+		if code := command.ExitStatus(0); err != nil && early.Err() != nil && !errors.As(err, &code) {
+			fmt.Fprintln(r.errOut, "interrupted: if the task was created, it continues; see `podtask ps`")
+			return command.ExitStatus(command.ExitInterrupted)
 		}
+		return err
+	}
+	if err == nil {
+		err = r.check(early, task)
+	}
+	switch {
+	case err == nil && !r.dryRun:
 		return r.runForeground(ctx, early, task)
-	}
-	if early.Err() != nil {
+	case early.Err() != nil:
 		return command.ExitStatus(command.ExitInterrupted)
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	return r.printDryRun(task)
 }
 
-// prepare reads the definition, removes the tasks that it replaces, and checks the host.
-func (r taskRun) prepare(ctx context.Context) (taskdef.Task, error) {
+// read reads the definition and removes the tasks that it replaces.
+func (r taskRun) read(ctx context.Context) (taskdef.Task, error) {
 	task, err := r.define(ctx)
-	if err != nil {
-		return task, err
+	if err == nil && r.replace && !r.dryRun {
+		err = r.removeReplaced(ctx)
 	}
-	if r.replace && !r.dryRun {
-		if err := r.removeReplaced(ctx); err != nil {
-			return task, err
-		}
-	}
+	return task, err
+}
+
+// check checks whether this host can run the task, and prints what the user may not expect.
+func (r taskRun) check(ctx context.Context, task taskdef.Task) error {
 	if err := r.preflight.Check(ctx, task, r.options); err != nil {
-		return task, err
+		return err
 	}
 	for _, w := range r.preflight.Warnings(ctx, task) {
 		r.warn("%s", w)
@@ -283,7 +285,7 @@ func (r taskRun) prepare(ctx context.Context) (taskdef.Task, error) {
 			fmt.Fprintf(r.errOut, "the output of %s goes to %s\n", l.Container, l.Destination)
 		}
 	}
-	return task, nil
+	return nil
 }
 
 // warnWithoutAgent says that a task in a namespace reaches no services if this host has no agent.
@@ -316,9 +318,9 @@ func (r taskRun) define(ctx context.Context) (taskdef.Task, error) {
 	return f.Definition.Prepare(ctx, r.secrets)
 }
 
-// createOwned records the task; this process owns it.
-func (r taskRun) createOwned(ctx context.Context, task taskdef.Task) (*owner.Owner, error) {
-	o, err := r.creator.CreateOwned(ctx, task, r.name, r.options)
+// create records the task under an ID that no other has; this process owns it.
+func (r taskRun) create(ctx context.Context, id string, task taskdef.Task) (*owner.Owner, error) {
+	o, err := r.creator.CreateAs(ctx, id, task, r.name, r.options)
 	if errors.Is(err, record.ErrNameTaken) {
 		return nil, fmt.Errorf("run %s: %w", r.Document, err)
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/unit/supervise"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -40,7 +41,11 @@ type unitTask struct{ taskRun }
 
 // Prepare implements supervise.Source.
 func (u unitTask) Prepare(ctx context.Context) (taskdef.Task, error) {
-	return u.prepare(ctx)
+	task, err := u.read(ctx)
+	if err == nil {
+		err = u.check(ctx, task)
+	}
+	return task, err
 }
 
 // Reload implements supervise.Source.
@@ -54,7 +59,7 @@ func (u unitTask) Reload(ctx context.Context) (taskdef.Task, error) {
 
 // Create implements supervise.Source.
 func (u unitTask) Create(ctx context.Context, task taskdef.Task) (*owner.Owner, error) {
-	return u.createOwned(ctx, task)
+	return u.create(ctx, record.NewID(), task)
 }
 
 // Progress implements supervise.Display.

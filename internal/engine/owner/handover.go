@@ -16,18 +16,29 @@ type Offer struct {
 	listener net.Listener
 	cancel   context.CancelFunc
 	wg       sync.WaitGroup
+	task     *Owner
+	given    chan struct{} // closed: task is set
 	accepted bool
 }
 
 // Offer offers the task at a socket, until another process has received it or the offer is closed.
 // Until then the owner must not be run or closed.
 func (o *Owner) Offer(socket string) (*Offer, error) {
+	f, err := NewOffer(socket)
+	if err == nil {
+		f.Give(o)
+	}
+	return f, err
+}
+
+// NewOffer makes an offer of a task that does not exist yet. A process that calls Receive waits for Give.
+func NewOffer(socket string) (*Offer, error) {
 	l, err := api.Listen(socket)
 	if err != nil {
 		return nil, fmt.Errorf("offer the task to another process: %w", err)
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	f := &Offer{listener: l, cancel: cancel}
+	f := &Offer{listener: l, cancel: cancel, given: make(chan struct{})}
 	f.wg.Go(func() {
 		defer l.Close()
 		for !f.accepted {
@@ -35,15 +46,32 @@ func (o *Owner) Offer(socket string) (*Offer, error) {
 			if err != nil {
 				return
 			}
-			if err := o.lock.Send(ctx, c.(*net.UnixConn)); err != nil {
-				o.all.Log.Debug("the task is still offered", "task", o.id, "error", err)
-			} else {
-				f.accepted = true
-			}
+			f.send(ctx, c.(*net.UnixConn))
 			_ = c.Close()
 		}
 	})
 	return f, nil
+}
+
+// Give gives the task to the process that has called Receive, or will. It is called once. Until the offer is closed, the owner must
+// not be run or closed.
+func (f *Offer) Give(o *Owner) {
+	f.task = o
+	close(f.given)
+}
+
+// send sends the task to a process that wants it.
+func (f *Offer) send(ctx context.Context, c *net.UnixConn) {
+	select {
+	case <-f.given:
+	case <-ctx.Done():
+		return
+	}
+	if err := f.task.lock.Send(ctx, c); err != nil {
+		f.task.all.Log.Debug("the task is still offered", "task", f.task.id, "error", err)
+		return
+	}
+	f.accepted = true
 }
 
 // Close ends the offer and reports whether another process has received the task. If not, it is
