@@ -5,6 +5,8 @@
 package e2e
 
 import (
+	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -15,6 +17,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -28,8 +31,10 @@ import (
 
 // slowLink forwards connections to an SSH server.
 type slowLink struct {
-	// pace is how long 1 KiB takes in either direction; 0 is no delay.
-	pace time.Duration
+	rate  int           // of each direction of a connection in bytes per second; 0 is no limit
+	delay time.Duration // of each direction; half of the round trip
+
+	passed atomic.Int64 // bytes in both directions
 
 	mu     sync.Mutex
 	frozen chan struct{} // closed: what is connected gets nothing more, and is not told
@@ -83,32 +88,79 @@ func (l *slowLink) through(t *testing.T, s sshd) {
 	}
 }
 
+// parcel is data on its way.
+type parcel struct {
+	data []byte
+	due  time.Time
+}
+
 func (l *slowLink) copy(to, from net.Conn, frozen <-chan struct{}) {
-	if l.pace > 0 { // what a real link does not hold is not on its way either
-		_ = to.(*net.TCPConn).SetWriteBuffer(16 << 10)
-		_ = from.(*net.TCPConn).SetReadBuffer(16 << 10)
+	const size = 4 << 10
+	room := 1 // what a real link does not hold is not on its way either
+	if l.rate > 0 {
+		_ = to.(*net.TCPConn).SetWriteBuffer(4 * size)
+		_ = from.(*net.TCPConn).SetReadBuffer(4 * size)
+		room += int(l.delay.Seconds() * float64(l.rate) / size)
 	}
-	buf := make([]byte, 4<<10)
-	for {
-		n, err := from.Read(buf)
-		if l.pace > 0 {
-			timer := time.NewTimer(l.pace * time.Duration(n) / 1024)
-			<-timer.C
+	parcels := make(chan parcel, room)
+	go func() {
+		defer close(parcels)
+		for free := time.Now(); ; {
+			buf := make([]byte, size)
+			n, err := from.Read(buf)
+			if now := time.Now(); free.Before(now) {
+				free = now
+			}
+			if l.rate > 0 {
+				free = free.Add(time.Second * time.Duration(n) / time.Duration(l.rate))
+			}
+			waitFor(free)
+			parcels <- parcel{buf[:n], free.Add(l.delay)}
+			if err != nil {
+				return
+			}
 		}
+	}()
+	for p := range parcels {
+		waitFor(p.due)
 		select {
 		case <-frozen:
-			_, _ = io.Copy(io.Discard, from)
-			return
+			continue
 		default:
 		}
-		if n > 0 {
-			_, _ = to.Write(buf[:n])
-		}
-		if err != nil {
-			_ = to.(*net.TCPConn).CloseWrite()
-			return
-		}
+		_, _ = to.Write(p.data)
+		l.passed.Add(int64(len(p.data)))
 	}
+	select {
+	case <-frozen:
+	default:
+		_ = to.(*net.TCPConn).CloseWrite()
+	}
+}
+
+// waitFor returns at a time, which is part of the link.
+func waitFor(at time.Time) {
+	if d := time.Until(at); d > 0 {
+		timer := time.NewTimer(d)
+		<-timer.C
+	}
+}
+
+// moves waits until the link has passed that many bytes more.
+func (l *slowLink) moves(t *testing.T, bytes int64) {
+	t.Helper()
+	before := l.passed.Load()
+	eventually(t, "data on its way", func() bool { return l.passed.Load() >= before+bytes })
+}
+
+// cut closes all that is connected; new connections work.
+func (l *slowLink) cut() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, c := range l.conns {
+		_ = c.Close()
+	}
+	l.conns = nil
 }
 
 // freeze ends the link of all that is connected without telling anybody; new connections work.
@@ -129,11 +181,10 @@ func TestHostBySSHThatFallsSilent(t *testing.T) {
 	far.detach("--wait=running", "--name", far.family, far.web(port{Container: 8080, Host: freePort(t)}))
 	logs := far.start("logs", "-f", far.family)
 	events := far.start("events")
-	ports := far.start("port-forward", far.family, "0:8080")
+	ports, local := far.forwards()
 	waits := far.start("wait", "--condition", "stopped", far.family)
 	top := far.onTerminal("top")
 	top.see(far.family[:6])
-	eventually(t, "the forwarded port", func() bool { return strings.Contains(ports.out.String(), " -> ") })
 	eventually(t, "the sessions", func() bool { return len(sessionsOf(near)) >= 9 })
 	link.freeze()
 	for _, p := range []*process{logs, events, ports} {
@@ -150,10 +201,6 @@ func TestHostBySSHThatFallsSilent(t *testing.T) {
 	top.see("later-")
 	top.keysIn("q")
 	top.want(0)
-	var local int
-	if _, err := fmt.Sscanf(ports.out.String(), "127.0.0.1:%d ", &local); err != nil {
-		t.Fatal(err)
-	}
 	near.askWeb(local)
 	ports.interrupt()
 	ports.want(130)
@@ -165,6 +212,154 @@ func TestHostBySSHThatFallsSilent(t *testing.T) {
 	eventually(t, "the event", func() bool { return strings.Contains(events.out.String(), "STOPPED") })
 	events.interrupt()
 	events.want(130)
+}
+
+// newSlowTask runs a task that prints a line and has a shell and a web server, on a host behind a link.
+func newSlowTask(t *testing.T, link *slowLink) (far, near *box) {
+	t.Helper()
+	far, near, s := newSSHBox(t)
+	link.through(t, s)
+	far.env = append(far.env, "PODTASK_HOST=ssh://slow")
+	ref, _ := near.push("shell:1", shellImage(t))
+	near.detach("--wait=running", "--name", near.family, near.define(ctr{
+		Name: "app", Image: ref, Command: words("print from the app -- serve 8080"), Ports: []port{{Container: 8080, Host: freePort(t)}},
+		Environment: []envVar{{"GREETING", "hello from " + near.family}},
+	}))
+	return far, near
+}
+
+// forwards starts a port-forward and returns the port of this machine.
+func (b *box) forwards() (p *process, local int) {
+	b.t.Helper()
+	p = b.start("port-forward", b.family, "0:8080")
+	eventually(b.t, "the forwarded port", func() bool { return strings.Contains(p.out.String(), " -> ") })
+	if _, err := fmt.Sscanf(p.out.String(), "127.0.0.1:%d ", &local); err != nil {
+		b.t.Fatal(err)
+	}
+	return p, local
+}
+
+// random writes a file of that many bytes that cannot be compressed.
+func (b *box) random(name string, size int) (path string) {
+	b.t.Helper()
+	return b.file(name, string(registrytest.Random(size, 9)))
+}
+
+// Commands work over a link of 300 ms and 1 MB/s.
+func TestHostBySSHLongLink(t *testing.T) {
+	t.Parallel()
+	link := slowLink{rate: 1e6, delay: 150 * time.Millisecond}
+	far, near := newSlowTask(t, &link)
+	sh := far.onTerminal("exec", far.family) // a shell
+	before := sh.settings()
+	sh.see("#")
+	interruptAndExit(sh, before, func() {
+		eventually(t, "the sleep", func() bool { return strings.Contains(near.top(), "sleep 1000") })
+	})
+	logs := far.start("logs", "-f", far.family)
+	eventually(t, "the line", func() bool { return strings.Contains(logs.out.String(), "from the app") })
+	logs.interrupt()
+	logs.want(130)
+
+	in, out := far.random("in", 1<<20), filepath.Join(far.dir, "out")
+	far.want(0, "cp", in, far.family+":/tmp/file")
+	far.want(0, "cp", far.family+":/tmp/file", out)
+	sent, err := os.ReadFile(in)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := os.ReadFile(out); err != nil || !bytes.Equal(got, sent) {
+		t.Errorf("cp brought %d bytes of %d, %v", len(got), len(sent), err)
+	}
+
+	ports, local := far.forwards()
+	near.askWeb(local)
+	ports.interrupt()
+	ports.want(130)
+
+	top := far.onTerminal("top")
+	top.see(far.family[:6])
+	top.keysIn("l")
+	top.see("from the app")
+	top.keysIn("q")
+	top.want(0)
+	ui := far.start("ui")
+	page := readUI(t, ui)
+	eventually(t, "the task", func() bool { return strings.Contains(page.get(""), far.family) })
+	if text := page.get("task/" + near.inspect(near.family).ID); !strings.Contains(text, "from the app") {
+		t.Errorf("the page of the task is %s", text)
+	}
+	ui.interrupt()
+	ui.want(130)
+}
+
+// A link that is cut while data is on its way ends a command with an error and leaves nothing half-made on the host;
+// those that follow something go on over a new connection.
+func TestHostBySSHLinkThatIsCut(t *testing.T) {
+	t.Parallel()
+	link := slowLink{rate: 1e6, delay: 50 * time.Millisecond}
+	far, near := newSlowTask(t, &link)
+	far.random("large", 4<<20)
+	near.want(0, "cp", filepath.Join(far.dir, "large"), far.family+":/tmp/there")
+	for _, tt := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"cp", "large", far.family + ":/tmp/sent"}, "broke"},
+		{[]string{"cp", far.family + ":/tmp/there", "got"}, "what is in got is incomplete"},
+		{[]string{"exec", far.family, "cat", "/tmp/there"}, "broke"},
+	} {
+		p := far.start(tt.args...)
+		link.moves(t, 1<<20)
+		link.cut()
+		if r := p.wait(); r.code != 125 || !strings.Contains(r.err, tt.want) {
+			t.Errorf("%q ended with %d %s", tt.args, r.code, r.err)
+		}
+		eventually(t, "the end of the session", func() bool { return len(sessionsOf(near)) == 0 })
+	}
+	near.want(0, "exec", far.family, "--", "sh", "-c", "[ ! -e /tmp/sent ]")
+
+	sh := far.onTerminal("exec", far.family) // a shell
+	before := sh.settings()
+	sh.see("#")
+	sh.keysIn("echo re''ady; sleep 3000\n")
+	sh.see("ready")
+	link.cut()
+	sh.want(125)
+	if after := sh.settings(); after != before {
+		t.Errorf("the terminal was left as %+v, it was %+v", after, before)
+	}
+	eventually(t, "the end of the command", func() bool { return !strings.Contains(near.top(), "sleep 3000") })
+
+	ports, local := far.forwards()
+	conn, err := net.Dial("tcp", fmt.Sprintf("127.0.0.1:%d", local))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	top := far.onTerminal("top")
+	top.see(far.family[:6])
+	ui := far.start("ui")
+	page := readUI(t, ui)
+	eventually(t, "the task", func() bool { return strings.Contains(page.get(""), far.family) })
+	if _, err := io.WriteString(conn, "GET "); err != nil {
+		t.Fatal(err)
+	}
+	link.cut()
+	if _, err := io.Copy(io.Discard, conn); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+		t.Errorf("the connection to the port: %v", err)
+	}
+	near.detach("--wait=running", "--name", "later-"+far.family, near.define(ctr{Name: "app", Command: words("sleep forever")}))
+	top.see("later-")
+	top.keysIn("q")
+	top.want(0)
+	eventually(t, "the other task", func() bool { return strings.Contains(page.get(""), "later-"+far.family) })
+	ui.interrupt()
+	ui.want(130)
+	near.askWeb(local)
+	ports.interrupt()
+	ports.want(130)
+	near.want(0, "rm", "--force", "later-"+far.family)
 }
 
 // uiReader gets pages of podtask ui, with the session that its link opens.
@@ -280,7 +475,7 @@ func TestHostBySSHSlowLink(t *testing.T) {
 	if err := os.WriteFile(there, []byte("#!/bin/sh\nCONTAINER_HOST=unix://"+socket+" exec "+bed.podtask+" \"$@\"\n"), 0o755); err != nil {
 		t.Fatal(err)
 	}
-	link := slowLink{pace: 31 * time.Millisecond} // 256 kbit/s
+	link := slowLink{rate: 32 << 10} // 256 kbit/s
 	link.through(t, s)
 	far.env = append(far.env, "PODTASK_HOST=ssh://slow")
 
@@ -299,6 +494,14 @@ func TestHostBySSHSlowLink(t *testing.T) {
 	app, err := mutate.AppendLayers(base, layers...)
 	if err != nil {
 		t.Fatal(err)
+	}
+	ref, _ := near.push("base:1", base)
+	near.podman("pull", "--quiet", "--authfile", bed.auth, ref)
+	cut := far.start("push", ref)
+	link.moves(t, 200<<10)
+	link.cut()
+	if r := cut.wait(); r.code != 125 || !strings.Contains(r.err, "broke") || !strings.Contains(r.err, "run podtask push again") {
+		t.Errorf("a push that is cut ended with %d %s", r.code, r.err)
 	}
 	for i, img := range []struct{ sent, of string }{{"sent 1 of 1 layers", "base"}, {"sent 1 of 2 layers", "app"}, {"sent 0 of 2 layers", "app"}} {
 		image := base
