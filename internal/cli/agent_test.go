@@ -160,7 +160,7 @@ func TestDefaultsOfTheConfigurationAreAccepted(t *testing.T) {
 	if len(flags) < 5 {
 		t.Fatalf("only %q", flags)
 	}
-	if _, stderr, code := w.podtask(append(flags, "ps")...); code != 0 || stderr != "" {
+	if _, stderr, code := w.podtask(append(flags, "ps", "-q")...); code != 0 || stderr != "" {
 		t.Errorf("%v: %d %s", flags, code, stderr)
 	}
 	if _, stderr, code := w.podtask("--image-min-free", "some", "ps"); code != command.ExitOwnFailure || !strings.Contains(stderr, "image-min-free") {

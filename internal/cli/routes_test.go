@@ -96,7 +96,7 @@ func TestContexts(t *testing.T) {
 		t.Errorf("the current context does not count: %s", out)
 	}
 	w.env = map[string]string{"SYSTEMD_EXEC_PID": strconv.Itoa(os.Getpid())}
-	if out := run(0, "ps"); !strings.HasPrefix(out, "NAME ") {
+	if out := run(0, "ps"); !strings.HasPrefix(out, "There are no tasks.") {
 		t.Errorf("a service: %s", out)
 	}
 	w.env["PODTASK_HOST"] = "box"
@@ -104,7 +104,7 @@ func TestContexts(t *testing.T) {
 		t.Errorf("PODTASK_HOST does not count: %s", out)
 	}
 	w.env = nil
-	if out := run(0, "--host", "local", "ps"); !strings.HasPrefix(out, "NAME ") {
+	if out := run(0, "--host", "local", "ps"); !strings.HasPrefix(out, "There are no tasks.") {
 		t.Errorf("local: %s", out)
 	}
 	if out := run(command.ExitOwnFailure, "context", "rm", "box"); !strings.Contains(out, "in use") {

@@ -31,8 +31,8 @@ func TestEachGPUHasOneTask(t *testing.T) {
 	h.in("b", gpuNeed(1))
 	h.has("a", "v/gpu=0")
 	h.has("b", "v/gpu=1")
-	h.waits("c", gpuNeed(1), "1 GPU such as v/gpu=0 (0 of 2 free), which a and b have")
-	h.waits("d", gpuNeed(2), "2 GPUs such as v/gpu=0 (0 of 2 free), which a and b have")
+	h.waits("c", gpuNeed(1), "1 GPU such as v/gpu=0 (0 of 2 free), used by a and b")
+	h.waits("d", gpuNeed(2), "2 GPUs such as v/gpu=0 (0 of 2 free), used by a and b")
 	h.q = h.q.Release("b")
 	h.in("c", gpuNeed(1))
 	h.has("c", "v/gpu=1")
@@ -67,11 +67,11 @@ func TestATaskThatHasBegunGetsItsOwnGPUs(t *testing.T) {
 	h.q = q.Release("a")
 	h.in("b", gpuNeed(2))
 	h.q, v = h.q.Take(begun, epoch)
-	if v.Admitted || v.String() != "GPU v/gpu=1, which b has" || v.Word() != "GPU v/gpu=1" {
+	if v.Admitted || v.String() != "GPU v/gpu=1, used by b" || v.Word() != "GPU v/gpu=1" {
 		t.Fatalf("%+v", v)
 	}
 	h.q = h.q.Release("b")
-	h.waits("c", gpuNeed(2), "its turn: a came first")
+	h.waits("c", gpuNeed(2), "its turn: a is ahead")
 	h.q, v = h.q.Take(begun, epoch)
 	if !v.Admitted {
 		t.Fatalf("it waits for %s", v)

@@ -312,7 +312,11 @@ func (s Shortage) String() string {
 		if s.Others != "" {
 			used = ", " + s.Others + " used by others"
 		}
-		text = fmt.Sprintf("%s (%s of %s free%s)", s.Want, s.Free, s.Of, used)
+		free := s.Free
+		if _, unit, ok := strings.Cut(s.Of, " "); ok {
+			free = strings.TrimSuffix(free, " "+unit)
+		}
+		text = fmt.Sprintf("%s (%s of %s free%s)", s.Want, free, s.Of, used)
 	}
 	named := s.Holders
 	if len(named) > maxNamed {
@@ -322,9 +326,9 @@ func (s Shortage) String() string {
 	case 0:
 		return text
 	case 1:
-		return text + ", which " + named[0] + " has"
+		return text + ", used by " + named[0]
 	default:
-		return text + ", which " + strings.Join(named[:len(named)-1], ", ") + " and " + named[len(named)-1] + " have"
+		return text + ", used by " + strings.Join(named[:len(named)-1], ", ") + " and " + named[len(named)-1]
 	}
 }
 
@@ -336,7 +340,7 @@ func (v Verdict) String() string {
 	case v.Behind != "" && len(v.First) > 0:
 		return v.turn()
 	case v.Behind != "":
-		return fmt.Sprintf("its turn: %s came first", v.Behind)
+		return fmt.Sprintf("its turn: %s is ahead", v.Behind)
 	}
 	var parts []string
 	for _, s := range v.Short {
@@ -349,10 +353,10 @@ func (v Verdict) String() string {
 func (v Verdict) turn() string {
 	for _, first := range v.First {
 		if slices.ContainsFunc(v.lost, func(l Shortage) bool { return l.What == first.What }) {
-			return fmt.Sprintf("its turn: %s came first and waits for %s", v.Behind, first)
+			return fmt.Sprintf("its turn: %s is ahead and waits for %s", v.Behind, first)
 		}
 	}
-	return fmt.Sprintf("its turn: %s came first, waits for %s and needs %s, too", v.Behind, v.First[0], v.lost[0].What)
+	return fmt.Sprintf("its turn: %s is ahead, waits for %s and needs %s too", v.Behind, v.First[0], v.lost[0].What)
 }
 
 // Word is the same in a word or two: cpu, memory, a port, or turn.

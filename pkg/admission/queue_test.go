@@ -60,7 +60,7 @@ func TestTrickleQueue(t *testing.T) {
 	h := newHost(t, 1024)
 	h.in("a", cpu(512))
 	h.in("b", cpu(512))
-	h.waits("c", cpu(512), "0.5 vCPU (0 vCPU of 1 vCPU free), which a and b have")
+	h.waits("c", cpu(512), "0.5 vCPU (0 of 1 vCPU free), used by a and b")
 	h.q = h.q.Release("a")
 	h.in("c", cpu(512))
 }
@@ -72,7 +72,7 @@ func TestSlowStopDelaysNobodyWhoHasRoom(t *testing.T) {
 	h := newHost(t, 1024)
 	h.in("slow", cpu(512))
 	h.in("next", cpu(512))
-	h.waits("third", cpu(256), "0.25 vCPU (0 vCPU of 1 vCPU free), which slow and next have")
+	h.waits("third", cpu(256), "0.25 vCPU (0 of 1 vCPU free), used by slow and next")
 }
 
 // The ECS agent's TestHostResourceManagerStopTaskNotBlockWaitingTasks.
@@ -80,8 +80,8 @@ func TestTaskLeavesTheQueueAtOnce(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, 1024)
 	h.in("holder", cpu(1024))
-	h.waits("leaver", cpu(1024), "1 vCPU (0 vCPU of 1 vCPU free), which holder has")
-	h.waits("patient", cpu(1024), "1 vCPU (0 vCPU of 1 vCPU free), which holder has")
+	h.waits("leaver", cpu(1024), "1 vCPU (0 of 1 vCPU free), used by holder")
+	h.waits("patient", cpu(1024), "1 vCPU (0 of 1 vCPU free), used by holder")
 	ahead := func() int { return h.q.Judge(h.Budget, "patient", epoch, h.present).Ahead }
 	if n := ahead(); n != 1 {
 		t.Errorf("%d tasks wait before it, want 1", n)
@@ -98,10 +98,10 @@ func TestEarlierTaskGoesFirst(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, 1024)
 	h.in("a", cpu(512))
-	h.waits("large", cpu(1024), "1 vCPU (0.5 vCPU of 1 vCPU free), which a has")
-	h.waits("small", cpu(256), "its turn: large came first and waits for 1 vCPU (0.5 vCPU of 1 vCPU free), which a has")
+	h.waits("large", cpu(1024), "1 vCPU (0.5 of 1 vCPU free), used by a")
+	h.waits("small", cpu(256), "its turn: large is ahead and waits for 1 vCPU (0.5 of 1 vCPU free), used by a")
 	h.q = h.q.Release("a")
-	h.waits("small", cpu(256), "its turn: large came first")
+	h.waits("small", cpu(256), "its turn: large is ahead")
 	h.in("large", cpu(1024))
 }
 
@@ -111,16 +111,16 @@ func TestTaskThatTakesNothingScarceIsNotHeldUp(t *testing.T) {
 	h := newHost(t, 1024)
 	h.Memory = 1 << 30
 	h.in("a", cpu(1024))
-	h.waits("large", admission.Need{CPU: 512, Memory: 512 << 20}, "0.5 vCPU (0 vCPU of 1 vCPU free), which a has")
+	h.waits("large", admission.Need{CPU: 512, Memory: 512 << 20}, "0.5 vCPU (0 of 1 vCPU free), used by a")
 	h.in("lean", admission.Need{Memory: 512 << 20})
 	h.in("bare", port(80))
-	h.waits("greedy", admission.Need{Memory: 64 << 20}, "its turn: large came first, waits for 0.5 vCPU (0 vCPU of 1 vCPU free), which a has and needs memory, too")
-	h.waits("small", cpu(1), "0.0009765625 vCPU (0 vCPU of 1 vCPU free), which a has")
+	h.waits("greedy", admission.Need{Memory: 64 << 20}, "its turn: large is ahead, waits for 0.5 vCPU (0 of 1 vCPU free), used by a and needs memory too")
+	h.waits("small", cpu(1), "0.0009765625 vCPU (0 of 1 vCPU free), used by a")
 	if e, _ := h.q.Find("large"); e.Passed != 0 {
 		t.Errorf("%d tasks count as having passed it", e.Passed)
 	}
 	h.q = h.q.Release("a")
-	h.waits("middle", cpu(768), "its turn: large came first")
+	h.waits("middle", cpu(768), "its turn: large is ahead")
 	h.in("small", cpu(1)) // there is room for both
 	h.in("large", admission.Need{CPU: 512, Memory: 512 << 20})
 }
@@ -133,7 +133,7 @@ func TestQuotaAndGPUOfAnEarlierTaskAreKeptForIt(t *testing.T) {
 	h.Quotas = []admission.Quota{keys(6, admission.Unlimited)}
 	h.GPUs = []string{"v/gpu=0", "v/gpu=1"}
 	h.in("a", cpu(1024))
-	h.waits("large", admission.Need{CPU: 1, GPUs: 1, Containers: 1}, "0.0009765625 vCPU (0 vCPU of 1 vCPU free), which a has")
+	h.waits("large", admission.Need{CPU: 1, GPUs: 1, Containers: 1}, "0.0009765625 vCPU (0 of 1 vCPU free), used by a")
 	h.in("b", admission.Need{GPUs: 1, Containers: 1})
 	h.in("c", admission.Need{Containers: 1})
 	for task, n := range map[string]admission.Need{"d": {Containers: 1}, "e": {GPUs: 1}} {
@@ -196,7 +196,7 @@ func TestOvertakingIsBounded(t *testing.T) {
 	h := newHost(t, 1024)
 	h.Overtake = 2
 	h.in("a", cpu(512))
-	h.waits("large", cpu(1024), "1 vCPU (0.5 vCPU of 1 vCPU free), which a has")
+	h.waits("large", cpu(1024), "1 vCPU (0.5 of 1 vCPU free), used by a")
 	for n := range 2 {
 		small := fmt.Sprint("small", n)
 		h.in(small, cpu(128))
@@ -212,7 +212,7 @@ func TestOvertakingNeverTakesThePortAwaited(t *testing.T) {
 	h := newHost(t, 1024)
 	h.Overtake = 100
 	h.in("a", cpu(1024))
-	h.waits("first", admission.Need{CPU: 512, Ports: port(80).Ports}, "0.5 vCPU (0 vCPU of 1 vCPU free), which a has")
+	h.waits("first", admission.Need{CPU: 512, Ports: port(80).Ports}, "0.5 vCPU (0 of 1 vCPU free), used by a")
 	if v := h.ask("second", port(80)); v.Admitted {
 		t.Error("the second task takes the port that the first waits for")
 	}
@@ -247,10 +247,10 @@ func TestAskingAgainChangesNothing(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, 1024)
 	h.in("a", cpu(1024))
-	h.waits("b", cpu(512), "0.5 vCPU (0 vCPU of 1 vCPU free), which a has")
+	h.waits("b", cpu(512), "0.5 vCPU (0 of 1 vCPU free), used by a")
 	before := fmt.Sprintf("%+v", h.q)
 	h.in("a", cpu(1024))
-	h.waits("b", cpu(512), "0.5 vCPU (0 vCPU of 1 vCPU free), which a has")
+	h.waits("b", cpu(512), "0.5 vCPU (0 of 1 vCPU free), used by a")
 	h.q = h.q.Release("stranger")
 	h.q, _ = h.q.Take(admission.Entry{Task: "a", Need: cpu(1024)}, epoch.Add(time.Hour))
 	if now := fmt.Sprintf("%+v", h.q); now != before {
@@ -262,13 +262,13 @@ func TestWaitingTaskWithoutAnOwnerHoldsUpNobody(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, 1024)
 	h.in("a", cpu(1024))
-	h.waits("orphan", cpu(1024), "1 vCPU (0 vCPU of 1 vCPU free), which a has")
+	h.waits("orphan", cpu(1024), "1 vCPU (0 of 1 vCPU free), used by a")
 	h.gone["orphan"] = true
 	h.q = h.q.Release("a")
 	h.in("later", cpu(512))
 	h.gone["orphan"] = false
-	h.waits("orphan", cpu(1024), "1 vCPU (0.5 vCPU of 1 vCPU free), which later has")
-	h.waits("last", cpu(512), "its turn: orphan came first and waits for 1 vCPU (0.5 vCPU of 1 vCPU free), which later has")
+	h.waits("orphan", cpu(1024), "1 vCPU (0.5 of 1 vCPU free), used by later")
+	h.waits("last", cpu(512), "its turn: orphan is ahead and waits for 1 vCPU (0.5 of 1 vCPU free), used by later")
 }
 
 func TestRunningTaskTakesItsShareWithoutWaiting(t *testing.T) {
@@ -276,7 +276,7 @@ func TestRunningTaskTakesItsShareWithoutWaiting(t *testing.T) {
 	h := newHost(t, 1024)
 	h.in("a", cpu(1024))
 	h.q, _ = h.q.Take(admission.Entry{Task: "adopted", Need: cpu(512)}, epoch)
-	h.waits("c", cpu(512), "0.5 vCPU (0 vCPU of 1 vCPU free), which a and adopted have")
+	h.waits("c", cpu(512), "0.5 vCPU (0 of 1 vCPU free), used by a and adopted")
 	h.q = h.q.Release("a")
 	h.in("c", cpu(512))
 }
@@ -285,11 +285,11 @@ func TestNeedMayChange(t *testing.T) {
 	t.Parallel()
 	h := newHost(t, 1024)
 	h.in("a", cpu(1024))
-	h.waits("b", cpu(512), "0.5 vCPU (0 vCPU of 1 vCPU free), which a has")
+	h.waits("b", cpu(512), "0.5 vCPU (0 of 1 vCPU free), used by a")
 	h.q, _ = h.q.Take(admission.Entry{Task: "a", Need: cpu(512)}, epoch) // a has less now
 	h.in("b", cpu(512))
 	h.q, _ = h.q.Take(admission.Entry{Task: "a", Need: cpu(2048)}, epoch) // and runs with more than there is
-	h.waits("c", cpu(256), "0.25 vCPU (0 vCPU of 1 vCPU free), which a and b have")
+	h.waits("c", cpu(256), "0.25 vCPU (0 of 1 vCPU free), used by a and b")
 }
 
 func TestManyHoldersAreCounted(t *testing.T) {
@@ -299,7 +299,7 @@ func TestManyHoldersAreCounted(t *testing.T) {
 		h.in(fmt.Sprint("t", i), cpu(1))
 	}
 	h.Budget.CPU = 5
-	want := "0.0009765625 vCPU (0 vCPU of 0.0048828125 vCPU free), which t0, t1, t2 and 2 more have"
+	want := "0.0009765625 vCPU (0 of 0.0048828125 vCPU free), used by t0, t1, t2 and 2 more"
 	h.waits("x", cpu(1), want)
 }
 

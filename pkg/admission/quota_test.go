@@ -28,11 +28,11 @@ func TestQuotaBoundsContainers(t *testing.T) {
 	h := quotaHost(t, 10, 3)
 	h.in("a", containers(1))
 	h.in("b", containers(3)) // 2 + 4 + 3 of others
-	h.waits("c", containers(1), "2 of keys (1 of 10 free, 3 used by others), which a and b have")
+	h.waits("c", containers(1), "2 of keys (1 of 10 free, 3 used by others), used by a and b")
 	if v := h.ask("c", containers(1)); v.Word() != "keys" {
 		t.Errorf("the word is %q", v.Word())
 	}
-	h.waits("d", containers(1), "2 of keys (1 of 10 free, 3 used by others), which a and b have")
+	h.waits("d", containers(1), "2 of keys (1 of 10 free, 3 used by others), used by a and b")
 	h.q = h.q.Release("a")
 	h.in("c", containers(1))
 }
@@ -53,9 +53,9 @@ func TestOthersAreRememberedWhileTasksStart(t *testing.T) {
 	h.in("a", containers(1))
 	h.in("b", containers(1))
 	h.in("c", containers(1)) // 6 of podtask and 4 of others: full, though 4 are used
-	h.waits("d", containers(1), "2 of keys (0 of 10 free, 4 used by others), which a, b and c have")
+	h.waits("d", containers(1), "2 of keys (0 of 10 free, 4 used by others), used by a, b and c")
 	h.Quotas = []admission.Quota{keys(10, 8)} // two of them run
-	h.waits("d", containers(1), "2 of keys (0 of 10 free, 4 used by others), which a, b and c have")
+	h.waits("d", containers(1), "2 of keys (0 of 10 free, 4 used by others), used by a, b and c")
 	h.Quotas = []admission.Quota{keys(10, 7)} // all of them run, and others have ended
 	v := h.q.Judge(h.Budget, "d", epoch.Add(time.Hour), h.present)
 	if !v.Admitted {
@@ -96,7 +96,7 @@ func TestQuotaWithoutItsUse(t *testing.T) {
 	h := quotaHost(t, 4, admission.Unlimited)
 	h.in("a", containers(1))
 	h.in("b", containers(1))
-	h.waits("c", containers(1), "2 of keys (0 of 4 free), which a and b have")
+	h.waits("c", containers(1), "2 of keys (0 of 4 free), used by a and b")
 }
 
 func TestMoreContainersThanTheQuotaAreRefused(t *testing.T) {

@@ -81,10 +81,10 @@ func (s State) Explain() []Reason {
 			all = []Reason{explainRunning(s)}
 		}
 		if deadline := s.deadline(); !deadline.IsZero() && all[0].Until.IsZero() {
-			all[0].Until, all[0].Then = deadline, "its time limit ends it"
+			all[0].Until, all[0].Then = deadline, "its time limit ends"
 		}
 		if !s.ProtectedUntil.IsZero() {
-			all = append(all, Reason{Code: WhyProtected, Text: "it is protected: an update of its service and a drain leave it running", Until: s.ProtectedUntil, Then: "the protection ends"})
+			all = append(all, Reason{Code: WhyProtected, Text: "it is protected from updates of its service and from drains", Until: s.ProtectedUntil, Then: "the protection ends"})
 		}
 		return append(all, explainFaults(s)...)
 	}
@@ -92,7 +92,7 @@ func (s State) Explain() []Reason {
 	if len(all) == 0 { // not a state that Step returned
 		all = []Reason{{Code: WhyOperation, Text: "it is about to stop", Since: s.Stop.At}}
 	}
-	all[0].Text += " (the task is stopping: " + s.Stop.Reason + ")"
+	all[0].Text += " (" + s.Stop.Reason + ")"
 	return append(all, explainFaults(s)...)
 }
 
@@ -100,7 +100,7 @@ func (s State) Explain() []Reason {
 func explainEnd(s State) Reason {
 	r := Reason{Code: WhyEnded, Text: s.Stop.Reason, Since: s.Stop.At}
 	if s.Goal == Gone {
-		r.Text = "it is removed; it had stopped: " + s.Stop.Reason
+		r.Text = "removed; before that: " + s.Stop.Reason
 	}
 	for i, c := range s.Containers {
 		if c.EndedAt.After(r.Since) {
@@ -118,11 +118,14 @@ func explainEnd(s State) Reason {
 }
 
 func explainRunning(s State) Reason {
-	running := 0
+	running, healthy := 0, ""
 	r := Reason{Code: WhyRunning}
-	for _, c := range s.Containers {
+	for i, c := range s.Containers {
 		if c.Presence == Running {
 			running++
+		}
+		if c.Presence == Running && s.Task.Containers[i].HasHealth() { // else another reason comes before this one
+			healthy = " and healthy"
 		}
 		if c.StartedAt.After(r.Since) {
 			r.Since = c.StartedAt
@@ -130,11 +133,13 @@ func explainRunning(s State) Reason {
 	}
 	switch ended := len(s.Containers) - running; {
 	case ended == 0 && running == 1:
-		r.Text = "its container runs"
+		r.Text = "its container is up" + healthy
 	case ended == 0:
-		r.Text = fmt.Sprintf("all %d containers run", running)
+		r.Text = fmt.Sprintf("all %d containers are up%s", running, healthy)
+	case running == 1:
+		r.Text = fmt.Sprintf("1 of %d containers is up%s, %d finished", len(s.Containers), healthy, ended)
 	default:
-		r.Text = fmt.Sprintf("%d of %d containers run, %d did their work and ended", running, len(s.Containers), ended)
+		r.Text = fmt.Sprintf("%d of %d containers are up%s, %d finished", running, len(s.Containers), healthy, ended)
 	}
 	return r
 }
@@ -161,32 +166,32 @@ func explainSandbox(s State) (r Reason, found bool) {
 	case !b.Retry.NotUntil.IsZero():
 		return b.Retry.explain("", sandboxWords[next].move), true
 	default:
-		return Reason{Code: WhyOperation, Text: sandboxWords[next].move + " comes next"}, true
+		return Reason{Code: WhyOperation, Text: "next step: " + sandboxWords[next].move}, true
 	}
 }
 
 // sandboxWords are the operations of a sandbox in sentences: in flight, canceled, and as
 // the subject of a sentence.
 var sandboxWords = [numKind]struct{ now, canceled, move string }{
-	Admit:   {"it requests its share of the host", "it leaves the queue", "requesting its share of the host"},
-	Prepare: {"Podman is creating its pod", "the creation of its pod is being canceled", "creating its pod"},
-	Launch:  {"Podman is starting its pod", "the start of its pod is being canceled", "starting its pod"},
-	Inspect: {"podtask asks Podman whether the pod's infra container still runs", "the inspection of its pod is being canceled", "inspecting its pod"},
-	Halt:    {"its pod is being stopped", "", "stopping its pod"},
-	Remove:  {"it is being removed", "", "removing it"},
-	Release: {"it returns its share of the host", "", "returning its share of the host"},
+	Admit:   {"podtask is reserving CPU, memory and ports", "it is leaving the queue", "reserving CPU, memory and ports"},
+	Prepare: {"Podman is creating its pod", "podtask is canceling the creation of its pod", "creating its pod"},
+	Launch:  {"Podman is starting its pod", "podtask is canceling the start of its pod", "starting its pod"},
+	Inspect: {"podtask is asking Podman whether its pod is still up", "podtask is canceling the inspection of its pod", "inspecting its pod"},
+	Halt:    {"podtask is stopping its pod", "", "stopping its pod"},
+	Remove:  {"podtask is removing it", "", "removing it"},
+	Release: {"podtask is releasing its CPU, memory and ports", "", "releasing its CPU, memory and ports"},
 }
 
 // explain says that a move is tried again.
 func (r Retry) explain(container, move string) Reason {
 	n := r.Attempts + r.Persist
-	times := "once"
+	times := "once, error: "
 	if n > 1 {
-		times = fmt.Sprintf("%d times", n)
+		times = fmt.Sprintf("%d times, last error: ", n)
 	}
 	return Reason{
-		Code: WhyRetry, Container: container, Text: fmt.Sprintf("%s failed %s, last with: %s", move, times, r.Last),
-		Until: r.NotUntil, Then: "it is tried again",
+		Code: WhyRetry, Container: container, Text: fmt.Sprintf("%s failed %s%s", move, times, r.Last),
+		Until: r.NotUntil, Then: "podtask tries again",
 	}
 }
 
@@ -198,7 +203,7 @@ func explainContainer(s State, i int) (r Reason, found bool) {
 		return explainOp(s, i), true
 	}
 	if c.Op.Kind == Probe && s.Goal != Up {
-		return Reason{Code: WhyOperation, Container: name, Text: "the health check of " + name + " is being canceled", Since: c.Op.Since}, true
+		return Reason{Code: WhyOperation, Container: name, Text: "podtask is canceling the health check of " + name, Since: c.Op.Since}, true
 	}
 	next, waits := nextOp(&s, time.Time{}, i)
 	switch waits {
@@ -207,10 +212,10 @@ func explainContainer(s State, i int) (r Reason, found bool) {
 	case WhyDependency:
 		return explainDependency(s, i, s.Unsatisfied(i)[0]), true
 	case WhyPod:
-		return Reason{Code: WhyPod, Container: name, Text: name + " waits for the pod"}, true
+		return Reason{Code: WhyPod, Container: name, Text: name + " waits for the pod of the task"}, true
 	case WhyVolumes:
 		other := s.Task.Containers[awaitsVolumes(&s, i)].Name
-		return Reason{Code: WhyVolumes, Container: name, Text: name + " is created after " + other + ", whose volumes it takes"}, true
+		return Reason{Code: WhyVolumes, Container: name, Text: name + " waits for " + other + ", whose volumes it mounts"}, true
 	case WhyStopOrder:
 		return Reason{Code: WhyStopOrder, Container: name, Text: name + " stops after the containers that depend on it"}, true
 	}
@@ -222,14 +227,14 @@ func explainContainer(s State, i int) (r Reason, found bool) {
 	case !c.Retry.NotUntil.IsZero():
 		return c.Retry.explain(name, moveOf(s, i, next)), true
 	case c.Stale:
-		return Reason{Code: WhyInspect, Container: name, Text: "podtask asks Podman for the state of " + name}, true
+		return Reason{Code: WhyInspect, Container: name, Text: "podtask is asking Podman for the state of " + name}, true
 	case c.awaitsRestart():
 		return Reason{
 			Code: WhyRestart, Container: name, Text: fmt.Sprintf("%s exited with code %d", name, c.ExitCode),
-			Since: c.FinishedAt, Until: c.RestartAt, Then: "it is restarted",
+			Since: c.FinishedAt, Until: c.RestartAt, Then: "podtask restarts it",
 		}, true
 	default:
-		return Reason{Code: WhyOperation, Container: name, Text: moveOf(s, i, next) + " comes next"}, true
+		return Reason{Code: WhyOperation, Container: name, Text: "next step: " + moveOf(s, i, next)}, true
 	}
 }
 
@@ -266,31 +271,31 @@ func explainOp(s State, i int) Reason {
 	r := Reason{Code: WhyOperation, Container: def.Name, Since: c.Op.Since}
 	switch c.Op.Kind {
 	case Resolve:
-		r.Text = fmt.Sprintf("the registry is asked for the digest of %s for %s", def.Image, def.Name)
+		r.Text = fmt.Sprintf("podtask is asking the registry for the digest of %s for %s", def.Image, def.Name)
 		if def.RepositoryCredentials != nil {
-			r.Text = fmt.Sprintf("its credentials are read and the registry is asked for the digest of %s for %s", def.Image, def.Name)
+			r.Text = fmt.Sprintf("podtask is reading the credentials of %[2]s and asking the registry for the digest of %[1]s", def.Image, def.Name)
 		}
 	case Pull:
-		r.Text = fmt.Sprintf("%s is being pulled for %s", def.Image, def.Name)
+		r.Text = fmt.Sprintf("podtask is pulling %s for %s", def.Image, def.Name)
 	case Create:
 		r.Text = "Podman is creating " + def.Name
 	case Start:
 		r.Text = "Podman is starting " + def.Name
 	case PostStart:
-		r.Text = "the postStart hook of " + def.Name + " runs"
+		r.Text = "the postStart hook of " + def.Name + " is running"
 	case PreStop:
-		r.Text = "the preStop hook of " + def.Name + " runs"
+		r.Text = "the preStop hook of " + def.Name + " is running"
 		r.Until, r.Then = c.Hooks.StopSince.Add(graceOf(&s, i)), def.Name+" gets its stop signal"
 	case Flush:
-		r.Text = def.Name + " gets the last lines of the containers that log to it"
-		r.Until, r.Then = c.Hooks.FlushSince.Add(def.StopTimeout), "it gets its stop signal"
+		r.Text = def.Name + " is reading the last lines of the containers that log to it"
+		r.Until, r.Then = c.Hooks.FlushSince.Add(def.StopTimeout), def.Name+" gets its stop signal"
 	case Stop:
 		return explainStop(s, i)
 	default:
-		r.Code, r.Text = WhyInspect, "podtask asks Podman for the state of "+def.Name
+		r.Code, r.Text = WhyInspect, "podtask is asking Podman for the state of "+def.Name
 	}
 	if n := c.Retry.Attempts; n > 0 {
-		r.Text += fmt.Sprintf("; attempt %d, the one before failed with: %s", n+1, c.Retry.Last)
+		r.Text += fmt.Sprintf("; attempt %d, the last error: %s", n+1, c.Retry.Last)
 	}
 	return r
 }
@@ -299,12 +304,12 @@ func explainStop(s State, i int) Reason {
 	c, def := s.Containers[i], s.Task.Containers[i]
 	r := Reason{Code: WhyOperation, Container: def.Name, Since: c.Op.Since}
 	if !c.Op.Gentle {
-		r.Text = def.Name + " is being killed"
+		r.Text = "podtask is killing " + def.Name
 		return r
 	}
 	grace := stopGrace(&s, c.Op.Since, i)
-	r.Text = fmt.Sprintf("%s was asked to stop and has %s to do so", def.Name, grace)
-	r.Until, r.Then = c.Op.Since.Add(grace), "it is killed"
+	r.Text = fmt.Sprintf("%s got its stop signal and has %s to exit", def.Name, grace)
+	r.Until, r.Then = c.Op.Since.Add(grace), "podtask kills it"
 	return r
 }
 
@@ -312,7 +317,7 @@ func explainDigests(s State, i int) (Reason, bool) {
 	for k, c := range s.Containers {
 		if !c.Resolved {
 			name, other := s.Task.Containers[i].Name, s.Task.Containers[k].Name
-			return Reason{Code: WhyDigests, Container: name, Text: fmt.Sprintf("%s waits until the digest of %s's image is known", name, other)}, true
+			return Reason{Code: WhyDigests, Container: name, Text: fmt.Sprintf("%s waits for the digest of the image of %s", name, other)}, true
 		}
 	}
 	return Reason{}, false
@@ -323,12 +328,19 @@ func explainDependency(s State, i int, d taskdef.Dependency) Reason {
 	name, on := s.Task.Containers[i].Name, s.Task.Containers[d.Container].Name
 	c := s.Containers[d.Container]
 	r := Reason{Code: WhyDependency, Container: name, Since: c.StartedAt}
-	r.Text = fmt.Sprintf("%s waits until %s is %s; %s is %s", name, on, d.Condition, on, c.Status())
-	if d.Condition == taskdef.Healthy && c.Presence == Running {
-		r.Text += " and " + c.HealthCheck().explain()
+	r.Text = fmt.Sprintf("%s waits for %s %s; ", name, on, d.Condition.Words())
+	switch {
+	case c.Presence == Running && d.Condition == taskdef.Healthy:
+		r.Text += c.HealthCheck().explain(on)
+	case c.Presence == Running:
+		r.Text += on + " is running"
+	case c.StartedAt.IsZero():
+		r.Text += on + " has not started"
+	default:
+		r.Text += fmt.Sprintf("%s is %s", on, strings.ToLower(c.Status().String()))
 	}
 	if deadline := startDeadline(&s, d.Container); !deadline.IsZero() && d.Condition != taskdef.Start {
-		r.Until, r.Then = deadline, name+" gives up"
+		r.Until, r.Then = deadline, "podtask gives up on "+name
 	}
 	return r
 }
@@ -342,28 +354,26 @@ func explainHealth(s State, i int) (r Reason, found bool) {
 	if !def.HasHealth() || health.Status == HealthHealthy {
 		return r, false
 	}
-	r = Reason{Code: WhyHealth, Container: def.Name, Text: def.Name + " runs and " + health.explain(), Since: c.StartedAt}
+	r = Reason{Code: WhyHealth, Container: def.Name, Text: health.explain(def.Name), Since: c.StartedAt}
 	if health.Status == HealthUnhealthy {
-		r.Code = WhyUnhealthy
+		r.Code, r.Since = WhyUnhealthy, time.Time{} // when it became so is in the history
 	}
 	if !c.Op.Busy() && !health.Next.IsZero() {
-		r.Until, r.Then = health.Next, "it is checked again"
+		r.Until, r.Then = health.Next, "podtask checks again"
 	}
 	return r, true
 }
 
-// explain continues a sentence about a container that runs.
-func (h HealthState) explain() string {
-	last := ""
-	if h.ExitCode != 0 {
-		last = strings.TrimSpace(fmt.Sprintf("; the last check gave exit code %d %s", h.ExitCode, h.Output))
-	}
-	switch h.Status {
-	case HealthHealthy:
-		return "is healthy"
-	case HealthUnhealthy:
-		return fmt.Sprintf("is unhealthy after %d failed checks in a row%s", h.Streak, last)
+// explain says what the health check of a container that runs has found.
+func (h HealthState) explain(container string) string {
+	switch {
+	case h.Status == HealthHealthy:
+		return container + " is healthy"
+	case h.Status == HealthUnhealthy:
+		return container + " is unhealthy: " + h.reason()
+	case h.ExitCode != 0 || h.Output != "":
+		return fmt.Sprintf("%s is up, but its health check has not passed yet; the last one %s", container, h.failure())
 	default:
-		return "its health check has not passed yet" + last
+		return container + " is up, but its health check has not passed yet"
 	}
 }

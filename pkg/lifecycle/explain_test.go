@@ -31,28 +31,28 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 		then string // and that there is a time for it
 	}{
 		{"asking for a share", []taskdef.Container{container("web", hungry)}, func(d *driver) {},
-			WhyOperation, "it requests its share of the host", ""},
+			WhyOperation, "podtask is reserving CPU, memory and ports", ""},
 		{"queued", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "1 vCPU (0 vCPU of 1 vCPU free), which db has"}})
 		}, WhyQueued, "it waits for 1 vCPU (0 vCPU of 1 vCPU free), which db has", ""},
 		{"the ledger fails", []taskdef.Container{container("web", hungry)}, func(d *driver) { d.fail(Admit, -1, Temporary) },
-			WhyRetry, "requesting its share of the host failed once, last with: fault", "it is tried again"},
-		{"resolving", one, func(d *driver) {}, WhyOperation, "the registry is asked for the digest of example.com/web:1 for web", ""},
+			WhyRetry, "reserving CPU, memory and ports failed once, error: fault", "podtask tries again"},
+		{"resolving", one, func(d *driver) {}, WhyOperation, "podtask is asking the registry for the digest of example.com/web:1 for web", ""},
 		{"resolving with credentials of its own", []taskdef.Container{container("web", secretive)}, func(d *driver) {},
-			WhyOperation, "its credentials are read and the registry is asked for the digest of example.com/web:1 for web", ""},
+			WhyOperation, "podtask is reading the credentials of web and asking the registry for the digest of example.com/web:1", ""},
 		{"resolving again", one, func(d *driver) { d.fail(Resolve, 0, Temporary) },
-			WhyRetry, "looking up the digest of example.com/web:1 for web failed once, last with: fault", "it is tried again"},
+			WhyRetry, "looking up the digest of example.com/web:1 for web failed once, error: fault", "podtask tries again"},
 		{"a second attempt", one, func(d *driver) { d.fail(Resolve, 0, Temporary); d.wake() },
-			WhyOperation, "the registry is asked for the digest of example.com/web:1 for web; attempt 2, the one before failed with: fault", ""},
+			WhyOperation, "podtask is asking the registry for the digest of example.com/web:1 for web; attempt 2, the last error: fault", ""},
 		{"waiting for another's digest", []taskdef.Container{container("a", pinned), container("b")}, func(d *driver) { d.fail(Resolve, 1, Temporary) },
-			WhyRetry, "looking up the digest of example.com/b:1 for b failed once, last with: fault", "it is tried again"},
+			WhyRetry, "looking up the digest of example.com/b:1 for b failed once, error: fault", "podtask tries again"},
 		{"making the pod", one, func(d *driver) {
 			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
 		}, WhyOperation, "Podman is creating its pod", ""},
 		{"making the pod again", one, func(d *driver) {
 			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
 			d.fail(Prepare, -1, Temporary)
-		}, WhyRetry, "creating its pod failed once, last with: fault", "it is tried again"},
+		}, WhyRetry, "creating its pod failed once, error: fault", "podtask tries again"},
 		{"starting the pod", one, func(d *driver) {
 			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
 			d.answer(Prepare, -1, Failure{}, Result{PodID: "pod"})
@@ -60,24 +60,24 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 		{"pulling", one, func(d *driver) {
 			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
 			d.launched(epoch)
-		}, WhyOperation, "example.com/web:1 is being pulled for web", ""},
+		}, WhyOperation, "podtask is pulling example.com/web:1 for web", ""},
 		{"pulling again", one, func(d *driver) {
 			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
 			d.launched(epoch)
 			d.fail(Pull, 0, Temporary)
-		}, WhyRetry, "pulling example.com/web:1 for web failed once, last with: fault", "it is tried again"},
+		}, WhyRetry, "pulling example.com/web:1 for web failed once, error: fault", "podtask tries again"},
 		{"creating", one, func(d *driver) { d.upTo(Create) }, WhyOperation, "Podman is creating web", ""},
-		{"a create in doubt", one, func(d *driver) { d.upTo(Create); d.fail(Create, 0, Timeout) }, WhyInspect, "podtask asks Podman for the state of web", ""},
+		{"a create in doubt", one, func(d *driver) { d.upTo(Create); d.fail(Create, 0, Timeout) }, WhyInspect, "podtask is asking Podman for the state of web", ""},
 		{"starting", one, func(d *driver) { d.upTo(Start) }, WhyOperation, "Podman is starting web", ""},
 		{"waiting for a dependency", two, func(d *driver) { d.upTo(Stop) },
-			WhyDependency, "web waits until db is HEALTHY; db is RUNNING and its health check has not passed yet", "web gives up"},
+			WhyDependency, "web waits for db to be healthy; db is up, but its health check has not passed yet", "podtask gives up on web"},
 		{"a dependency whose check fails", two, func(d *driver) {
 			d.upTo(Stop)
 			d.wake()
 			d.answer(Probe, 0, Failure{}, Result{Probe: ProbeResult{ExitCode: 1, Output: "refused"}})
-		}, WhyDependency, "web waits until db is HEALTHY; db is RUNNING and its health check has not passed yet; the last check gave exit code 1 refused", "web gives up"},
+		}, WhyDependency, "web waits for db to be healthy; db is up, but its health check has not passed yet; the last one failed with exit code 1: refused", "podtask gives up on web"},
 		{"health pending", []taskdef.Container{container("web", checked)}, func(d *driver) { d.upTo(Stop) },
-			WhyHealth, "web runs and its health check has not passed yet", "it is checked again"},
+			WhyHealth, "web is up, but its health check has not passed yet", "podtask checks again"},
 		{"unhealthy", []taskdef.Container{container("web", checked)}, func(d *driver) {
 			d.upTo(Stop)
 			for d.s.Containers[0].Health.Status != HealthUnhealthy {
@@ -86,54 +86,54 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 					d.answer(Probe, 0, Failure{}, Result{Probe: ProbeResult{ExitCode: 7}})
 				}
 			}
-		}, WhyUnhealthy, "web runs and is unhealthy after 3 failed checks in a row; the last check gave exit code 7", "it is checked again"},
-		{"running", one, func(d *driver) { d.upTo(Stop) }, WhyRunning, "its container runs", ""},
+		}, WhyUnhealthy, "web is unhealthy: 3 health checks in a row failed; the last one failed with exit code 7", "podtask checks again"},
+		{"running", one, func(d *driver) { d.upTo(Stop) }, WhyRunning, "its container is up", ""},
 		{"running, one has done its work", []taskdef.Container{container("job", optional), container("web")}, func(d *driver) {
 			d.upTo(Stop)
 			d.end(0, 0)
-		}, WhyRunning, "1 of 2 containers run, 1 did their work and ended", ""},
+		}, WhyRunning, "1 of 2 containers is up, 1 finished", ""},
 		{"paused", one, func(d *driver) {
 			d.upTo(Stop)
 			d.do(Hinted{})
 			d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Running, ID: "id", StartedAt: d.started[0], Paused: true}})
 		}, WhyPaused, "web is paused", ""},
-		{"after a restart", one, func(d *driver) { d.upTo(Stop); d.do(Restarted{}) }, WhyInspect, "podtask asks Podman for the state of web", ""},
+		{"after a restart", one, func(d *driver) { d.upTo(Stop); d.do(Restarted{}) }, WhyInspect, "podtask is asking Podman for the state of web", ""},
 		{"an inspection that fails", one, func(d *driver) { d.upTo(Stop); d.do(Hinted{}); d.fail(Inspect, 0, Temporary) },
-			WhyRetry, "inspecting web failed once, last with: fault", "it is tried again"},
+			WhyRetry, "inspecting web failed once, error: fault", "podtask tries again"},
 		{"stopping", one, func(d *driver) { d.upTo(Stop); d.do(StopRequested{By: "podtask stop"}) },
-			WhyOperation, "web was asked to stop and has 10s to do so (the task is stopping: stopped by podtask stop)", "it is killed"},
+			WhyOperation, "web got its stop signal and has 10s to exit (stopped by podtask stop)", "podtask kills it"},
 		{"killing", one, func(d *driver) { d.upTo(Stop); d.do(StopRequested{By: "you", Force: true}) },
-			WhyOperation, "web is being killed (the task is stopping: stopped by you)", ""},
+			WhyOperation, "podtask is killing web (stopped by you)", ""},
 		{"stopping again", one, func(d *driver) {
 			d.upTo(Stop)
 			d.do(StopRequested{By: "you"})
 			d.fail(Stop, 0, Timeout)
 			d.wake()
 			d.fail(Inspect, 0, Temporary)
-		}, WhyRetry, "stopping web failed 2 times, last with: fault (the task is stopping: stopped by you)", "it is tried again"},
+		}, WhyRetry, "stopping web failed 2 times, last error: fault (stopped by you)", "podtask tries again"},
 		{"stopping the pod", one, func(d *driver) { d.upTo(Stop); d.end(0, 3) },
-			WhyOperation, "its pod is being stopped (the task is stopping: essential container web exited with code 3)", ""},
+			WhyOperation, "podtask is stopping its pod (essential container web exited with code 3)", ""},
 		{"stopping the pod again", one, func(d *driver) { d.upTo(Stop); d.end(0, 3); d.fail(Halt, -1, Temporary) },
-			WhyRetry, "stopping its pod failed once, last with: fault (the task is stopping: essential container web exited with code 3)", "it is tried again"},
+			WhyRetry, "stopping its pod failed once, error: fault (essential container web exited with code 3)", "podtask tries again"},
 		{"removing", one, func(d *driver) { d.upTo(Stop); d.do(RemoveRequested{By: "you"}); d.see(Stop, 0, Exited, 143) },
-			WhyOperation, "it is being removed (the task is stopping: stopped by you)", ""},
+			WhyOperation, "podtask is removing it (stopped by you)", ""},
 		{"removing again", one, func(d *driver) {
 			d.upTo(Stop)
 			d.do(RemoveRequested{By: "you"})
 			d.see(Stop, 0, Exited, 143)
 			d.fail(Remove, -1, Temporary)
-		}, WhyRetry, "removing it failed once, last with: fault (the task is stopping: stopped by you)", "it is tried again"},
+		}, WhyRetry, "removing it failed once, error: fault (stopped by you)", "podtask tries again"},
 		{"leaving the queue", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "room"}})
 			d.do(StopRequested{By: "you"})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
-		}, WhyOperation, "it returns its share of the host (the task is stopping: stopped by you; it was queued and waited for room)", ""},
+		}, WhyOperation, "podtask is releasing its CPU, memory and ports (stopped by you; it was queued and waited for room)", ""},
 		{"giving back fails", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "room"}})
 			d.do(StopRequested{By: "you"})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
 			d.fail(Release, -1, Temporary)
-		}, WhyRetry, "returning its share of the host failed once, last with: fault (the task is stopping: stopped by you; it was queued and waited for room)", "it is tried again"},
+		}, WhyRetry, "releasing its CPU, memory and ports failed once, error: fault (stopped by you; it was queued and waited for room)", "podtask tries again"},
 		{"refused a share", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{Class: Permanent, Message: "asks for 9 vCPU, there are 2"}, Result{})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
@@ -156,7 +156,7 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 		{"removed", one, func(d *driver) {
 			d.do(RemoveRequested{By: "you"})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
-		}, WhyEnded, "it is removed; it had stopped: stopped by you", ""},
+		}, WhyEnded, "removed; before that: stopped by you", ""},
 	}
 	for _, c := range tests {
 		t.Run(strings.ReplaceAll(c.name, " ", "_"), func(t *testing.T) {
@@ -181,9 +181,9 @@ func TestExplainListsWhatElseWaits(t *testing.T) {
 		got = append(got, r.Code+": "+r.Text)
 	}
 	wantLines(t, got, []string{
-		"operation: the registry is asked for the digest of example.com/b:1 for b",
-		"digests: a waits until the digest of b's image is known",
-		"digests: c waits until the digest of b's image is known",
+		"operation: podtask is asking the registry for the digest of example.com/b:1 for b",
+		"digests: a waits for the digest of the image of b",
+		"digests: c waits for the digest of the image of b",
 	})
 
 	d = drive(t, Options{}, container("db"), container("web", after(0, taskdef.Start)))
@@ -194,7 +194,7 @@ func TestExplainListsWhatElseWaits(t *testing.T) {
 		got = append(got, r.Code+": "+r.Text)
 	}
 	wantLines(t, got, []string{
-		"operation: web was asked to stop and has 10s to do so (the task is stopping: stopped by you)",
+		"operation: web got its stop signal and has 10s to exit (stopped by you)",
 		"stop-order: db stops after the containers that depend on it",
 	})
 }
@@ -206,14 +206,14 @@ func TestExplainRestart(t *testing.T) {
 	d := drive(t, Options{}, container("web", restarting(taskdef.RestartPolicy{BackOff: time.Minute, AttemptPeriod: 5 * time.Minute})))
 	d.upTo(Stop)
 	d.end(0, 3)
-	want := Reason{Code: WhyRestart, Container: "web", Text: "web exited with code 3", Since: d.s.Containers[0].FinishedAt, Until: d.s.Containers[0].RestartAt, Then: "it is restarted"}
+	want := Reason{Code: WhyRestart, Container: "web", Text: "web exited with code 3", Since: d.s.Containers[0].FinishedAt, Until: d.s.Containers[0].RestartAt, Then: "podtask restarts it"}
 	if got := d.s.Explain(); len(got) != 1 || got[0] != want || want.Until.IsZero() {
 		t.Errorf("in the back-off: %+v\nwant %+v", got, want)
 	}
 	d.wake()
 	d.fail(Start, 0, Temporary)
 	d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Exited, ID: "id", StartedAt: d.started[0], FinishedAt: d.s.Containers[0].FinishedAt, ExitCode: 3}})
-	if got := d.s.Explain()[0]; got.Code != WhyRetry || got.Text != "restarting web failed once, last with: fault" {
+	if got := d.s.Explain()[0]; got.Code != WhyRetry || got.Text != "restarting web failed once, error: fault" {
 		t.Errorf("after a restart that failed: %+v", got)
 	}
 }

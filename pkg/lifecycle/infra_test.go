@@ -88,7 +88,7 @@ func TestFalseAlarmAboutTheInfraContainer(t *testing.T) {
 	d := drive(t, Options{}, container("a"))
 	d.upSince(epoch)
 	d.do(Hinted{Index: InfraIndex})
-	if got := d.s.Explain()[0]; got.Code != WhyInspect || !strings.Contains(got.Text, "infra container") {
+	if got := d.s.Explain()[0]; got.Code != WhyInspect || !strings.Contains(got.Text, "its pod is still up") {
 		t.Errorf("why: %+v", got)
 	}
 	d.fail(Inspect, -1, Temporary)

@@ -187,7 +187,22 @@ func (h HealthState) reason() string {
 	if h.Status != HealthUnhealthy {
 		return ""
 	}
-	return strings.TrimSpace(fmt.Sprintf("%d failed checks in a row, last: exit code %d %s", h.Streak, h.ExitCode, h.Output))
+	if h.Streak == 1 {
+		return "its health check " + h.failure()
+	}
+	return fmt.Sprintf("%d health checks in a row failed; the last one %s", h.Streak, h.failure())
+}
+
+// failure says how the latest check failed: "failed with exit code 1: refused".
+func (h HealthState) failure() string {
+	text := "failed"
+	if h.ExitCode > 0 { // not of a check over the network, or one that took too long
+		text += fmt.Sprintf(" with exit code %d", h.ExitCode)
+	}
+	if output := strings.TrimSpace(h.Output); output != "" {
+		text += ": " + output
+	}
+	return text
 }
 
 func recordSandbox(s *State, at time.Time) {

@@ -38,7 +38,7 @@ func TestAContainerIsCreatedAfterThoseWhoseVolumesItTakes(t *testing.T) {
 			t.Errorf("%s: %s %q, want %s %q", c.name, next, waits, c.next, c.waits)
 		}
 		says := func(r Reason) bool {
-			return r.Code == WhyVolumes && r.Text == "b is created after a, whose volumes it takes"
+			return r.Code == WhyVolumes && r.Text == "b waits for a, whose volumes it mounts"
 		}
 		if told := slices.ContainsFunc(s.Explain(), says); told != (c.waits == WhyVolumes) {
 			t.Errorf("%s: %+v", c.name, s.Explain())

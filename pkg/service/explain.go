@@ -41,27 +41,27 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 	add := func(r Reason) { reasons = append(reasons, r) }
 	p, c := s.Primary(), s.Count("")
 	if s.Status == Draining {
-		add(Reason{Code: WhyRemoving, Text: fmt.Sprintf("it is being removed: %d of its tasks are left", len(s.Tasks))})
+		add(Reason{Code: WhyRemoving, Text: fmt.Sprintf("it is being removed, %s left", count(len(s.Tasks), "copy", "copies"))})
 		return reasons
 	}
 	for _, r := range s.explainStage(at) {
 		add(r)
 	}
 	if p.Rollout == Failed {
-		next := fmt.Sprintf("`podtask service update --force %s` begins again", s.Name)
+		next := fmt.Sprintf("try again with `podtask service update --force %s`", s.Name)
 		if _, ok := s.RollbackTarget(); ok {
-			next = fmt.Sprintf("`podtask service rollback %s` returns to the deployment before it", s.Name)
+			next = fmt.Sprintf("go back with `podtask service rollback %s`", s.Name)
 		}
-		add(Reason{Code: WhyBreaker, Text: fmt.Sprintf("deployment %s (%s) has failed, and no more tasks are created: %s; %s", p.ID, p.TaskDefinition, p.Reason, next)})
+		add(Reason{Code: WhyBreaker, Text: fmt.Sprintf("deployment %s (%s) failed, and podtask starts no more copies of it: %s; %s", p.ID, p.TaskDefinition, p.Reason, next)})
 	}
 	for _, t := range s.Tasks {
 		switch {
 		case t.Phase == Wanted && t.Refused != "":
-			add(Reason{Code: WhyPlacement, Text: fmt.Sprintf("task %s cannot be created: %s", s.TaskName(t), t.Refused), Until: t.notUntil, Then: "it is tried again"})
+			add(Reason{Code: WhyPlacement, Text: fmt.Sprintf("%s cannot be created: %s", s.TaskName(t), t.Refused), Until: t.notUntil, Then: "podtask tries again"})
 		case t.Phase == Live && t.Seen.Queue != "":
-			add(Reason{Code: WhyQueued, Text: fmt.Sprintf("task %s waits for %s", s.TaskName(t), t.Seen.Queue)})
+			add(Reason{Code: WhyQueued, Text: fmt.Sprintf("%s waits for %s", s.TaskName(t), t.Seen.Queue)})
 		case t.Phase == Live && t.spared(at) && (t.Deployment != p.ID || c.Present > s.DesiredCount):
-			add(Reason{Code: WhyProtected, Text: fmt.Sprintf("task %s is protected and keeps running", s.TaskName(t)), Until: t.Seen.Protected, Then: "it may be stopped"})
+			add(Reason{Code: WhyProtected, Text: fmt.Sprintf("%s is protected and keeps running", s.TaskName(t)), Until: t.Seen.Protected, Then: "the protection ends"})
 		}
 	}
 	for _, l := range s.Unheard {
@@ -69,20 +69,24 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 			add(Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is not served: %s", l.Address, l.Problem)})
 			continue
 		}
-		add(Reason{Code: WhyListener, Text: fmt.Sprintf("it cannot listen on %s: %s", l.Address, l.Problem), Then: "it is tried again"})
+		add(Reason{Code: WhyListener, Text: fmt.Sprintf("podtask cannot listen on %s and keeps trying: %s", l.Address, l.Problem)})
 	}
 	if at.Before(s.BackOff.NotUntil) {
-		add(Reason{Code: WhyBackOff, Text: fmt.Sprintf("tasks of %s keep failing, %d times in a row; the last: %s", p.TaskDefinition, s.BackOff.Streak, p.LastFailure), Until: s.BackOff.NotUntil, Then: "the next is created"})
+		add(Reason{Code: WhyBackOff, Text: fmt.Sprintf("copies of %s keep failing, %d in a row; the last one: %s", p.TaskDefinition, s.BackOff.Streak, p.LastFailure), Until: s.BackOff.NotUntil, Then: "podtask starts the next one"})
 	}
 	if mine := s.Count(p.ID); s.staged() == nil && p.Rollout == InProgress && mine.Present < c.Present {
-		add(Reason{Code: WhyRolling, Text: fmt.Sprintf("it is rolling out %s (deployment %s): %d of %d copies are healthy, %d failed so far", p.TaskDefinition, p.ID, mine.Healthy, s.DesiredCount, p.FailedTasks)})
+		text := fmt.Sprintf("deployment %s (%s) is in progress: %d of %s healthy", p.ID, p.TaskDefinition, mine.Healthy, count(s.DesiredCount, "copy is", "copies are"))
+		if p.FailedTasks > 0 {
+			text += fmt.Sprintf(", %d failed", p.FailedTasks)
+		}
+		add(Reason{Code: WhyRolling, Text: text})
 	}
 	switch {
 	case len(reasons) > 0:
 	case s.Steady:
-		add(Reason{Code: WhySteady, Text: fmt.Sprintf("all %d copies of %s are healthy", s.DesiredCount, p.TaskDefinition)})
+		add(Reason{Code: WhySteady, Text: steadyText(s.DesiredCount, p.TaskDefinition)})
 	default:
-		add(Reason{Code: WhyPending, Text: fmt.Sprintf("%d of %d copies of %s are healthy", c.Healthy, s.DesiredCount, p.TaskDefinition)})
+		add(Reason{Code: WhyPending, Text: fmt.Sprintf("%d of %s of %s healthy", c.Healthy, count(s.DesiredCount, "copy", "copies"), p.TaskDefinition)})
 	}
 	if p.Rollback && p.Reason != "" {
 		add(Reason{Code: WhyBreaker, Text: p.Reason})
@@ -97,9 +101,9 @@ func (s State) explainStage(at time.Time) (reasons []Reason) {
 		return nil
 	}
 	p := a.Progress
-	where := fmt.Sprintf("deployment %s is in the stage %s", p.Green, p.Stage)
+	where := fmt.Sprintf("deployment %s is in stage %s", p.Green, p.Stage)
 	if p.Back {
-		where = fmt.Sprintf("it is on the way back from deployment %s", p.Green)
+		where = fmt.Sprintf("podtask is rolling back deployment %s", p.Green)
 	}
 	for _, c := range p.Calls {
 		if !c.Open() {
@@ -109,24 +113,24 @@ func (s State) explainStage(at time.Time) (reasons []Reason) {
 		spent := fmt.Sprintf("%s of %s", at.Sub(c.StartedAt).Round(time.Second), h.timeout())
 		then := "the deployment is rolled back"
 		if h.OnTimeout == TimeoutContinue || p.Back {
-			then = "it continues all the same"
+			then = "it continues anyway"
 		}
 		if c.Status == HookAwaiting {
-			reasons = append(reasons, Reason{Code: WhyPause, Text: fmt.Sprintf("%s, which pauses (%s, %s): `podtask service continue %s` continues it, and with --rollback gives it up", where, c.Hook, spent, s.Name), Until: c.ExpiresAt, Then: then})
+			reasons = append(reasons, Reason{Code: WhyPause, Text: fmt.Sprintf("%s and paused by %s (%s); continue with `podtask service continue %[4]s`, roll back with `podtask service continue --rollback %[4]s`", where, c.Hook, spent, s.Name), Until: c.ExpiresAt, Then: then})
 			continue
 		}
-		reasons = append(reasons, Reason{Code: WhyHook, Text: fmt.Sprintf("%s and waits for the hook %s, %s", where, c.Hook, spent), Until: c.ExpiresAt, Then: then})
+		reasons = append(reasons, Reason{Code: WhyHook, Text: fmt.Sprintf("%s and waits for hook %s (%s)", where, c.Hook, spent), Until: c.ExpiresAt, Then: then})
 	}
 	rows, i := a.row()
 	if len(reasons) > 0 || rows[i].done == nil || rows[i].done(&s, a, at) {
 		return reasons
 	}
 	if end := p.Since.Add(a.Wait()); a.Wait() > 0 && at.Before(end) {
-		then := "the old copies are stopped"
+		then := "podtask stops the old copies"
 		if p.Stage == Production {
-			then = "it gets more"
+			then = "it gets more connections"
 		}
-		return []Reason{{Code: WhyBake, Text: fmt.Sprintf("%s with %s of the connections, and waits %s, %s of %s", where, p.Weight, rows[i].waits, at.Sub(p.Since).Round(time.Second), a.Wait()), Until: end, Then: then}}
+		return []Reason{{Code: WhyBake, Text: fmt.Sprintf("%s with %s of the connections and waits %s (%s of %s)", where, p.Weight, rows[i].waits, at.Sub(p.Since).Round(time.Second), a.Wait()), Until: end, Then: then}}
 	}
 	waits := rows[i].waits
 	if strings.Contains(waits, "%d") {
@@ -134,9 +138,28 @@ func (s State) explainStage(at time.Time) (reasons []Reason) {
 	}
 	r := Reason{Code: WhyStage, Text: where + " and waits " + waits, Until: a.deadline()}
 	if _, back := s.RollbackTarget(); !r.Until.IsZero() && back {
-		r.Then = "it is rolled back"
+		r.Then = "podtask rolls it back"
 	} else if !r.Until.IsZero() {
-		r.Then = "it is given up"
+		r.Then = "podtask gives up on it"
 	}
 	return []Reason{r}
+}
+
+// steadyText says that all copies of a revision are healthy.
+func steadyText(n int, definition string) string {
+	switch n {
+	case 0:
+		return "no copy of " + definition + " is wanted"
+	case 1:
+		return "its copy of " + definition + " is healthy"
+	}
+	return fmt.Sprintf("all %d copies of %s are healthy", n, definition)
+}
+
+// count returns a number with the singular or the plural of its noun.
+func count(n int, one, more string) string {
+	if n == 1 {
+		return "1 " + one
+	}
+	return fmt.Sprintf("%d %s", n, more)
 }

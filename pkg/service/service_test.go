@@ -442,7 +442,7 @@ func TestATaskWithoutRoomIsAnEvent(t *testing.T) {
 	for range 2 {
 		w.now = w.state.Wake(w.now)
 		w.tell(TimerFired{})
-		waits(0, "its turn: b came first")
+		waits(0, "its turn: b is ahead")
 		w.now = w.now.Add(time.Hour)
 	}
 	want := "(service web) was unable to place a task because it waits for 0.25 vCPU (0 vCPU of 2 vCPU free), which a has (task web-1)."
@@ -662,7 +662,7 @@ func TestWhyNamesAListenerThatIsNotOpen(t *testing.T) {
 	w := newWorld(1, listening, spec(1))
 	waitForRest(w, t, time.Minute)
 	w.tell(Heard{Not: []Unheard{{"127.0.0.1:8080", "address already in use"}}})
-	if why := w.state.Explain(w.now); why[0].Code != WhyListener || !strings.Contains(why[0].Text, "127.0.0.1:8080: address already in use") {
+	if why := w.state.Explain(w.now); why[0].Code != WhyListener || !strings.Contains(why[0].Text, "127.0.0.1:8080 and keeps trying: address already in use") {
 		t.Errorf("%+v", why)
 	}
 	w.tell(Heard{})

@@ -24,11 +24,11 @@ var (
 	shifting = []row{
 		{Reconcile, nil, onlyBlue, "for copies of other revisions to stop"},
 		{PreScaleUp, nil, nil, ""},
-		{ScaleUp, nil, greenHealthy, "for the new copies, as many as there are old ones: %d of %d are healthy"},
+		{ScaleUp, nil, greenHealthy, "for the new copies (%d of %d healthy)"},
 		{PostScaleUp, nil, nil, ""},
 		{TestShift, shiftTest, nil, ""},
 		{PostTestShift, nil, nil, ""},
-		{PreProduction, nil, greenHealthy, "for the new copies: %d of %d are healthy"},
+		{PreProduction, nil, greenHealthy, "for the new copies (%d of %d healthy)"},
 		{Production, shiftProduction, stepBaked, "after a step"},
 		{PostProduction, nil, nil, ""},
 		{Bake, nil, baked, "with both revisions at full size"},
@@ -42,12 +42,12 @@ var (
 	}
 	rolling = []row{
 		{PreScaleUp, nil, nil, ""},
-		{ScaleUp, nil, rolled, "for the new copies: %d of %d are healthy"},
+		{ScaleUp, nil, rolled, "for the new copies (%d of %d healthy)"},
 		{PostScaleUp, nil, nil, ""},
 		{Bake, nil, baked, "with all copies replaced"},
 	}
 	rollingBack = []row{
-		{ScaleUp, nil, rolled, "for the earlier copies: %d of %d are healthy"},
+		{ScaleUp, nil, rolled, "for the earlier copies (%d of %d healthy)"},
 	}
 )
 
@@ -347,7 +347,7 @@ func (s *State) giveUp(at time.Time, f failure, back bool) {
 		s.Rollbacks++
 		s.restore(at, to, f.why)
 		s.Deployments[0].Rollback = true
-		s.Deployments[0].Reason = fmt.Sprintf("rolled back from (deployment %s): %s", id, f.cause)
+		s.Deployments[0].Reason = fmt.Sprintf("deployment %s failed and was rolled back: %s", id, f.cause)
 	}
 }
 

@@ -184,6 +184,20 @@ const (
 	Healthy  Condition = "HEALTHY"
 )
 
+// Words returns what the other container is to do, to follow "waits for db": "to be healthy".
+func (c Condition) Words() string {
+	switch c {
+	case Complete:
+		return "to exit"
+	case Success:
+		return "to exit with code 0"
+	case Healthy:
+		return "to be healthy"
+	case Start:
+	}
+	return "to start"
+}
+
 // Dependency says that a container waits until another one meets a condition.
 type Dependency struct {
 	// Container is the index of the other container in Task.Containers.

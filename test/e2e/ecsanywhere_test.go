@@ -329,7 +329,7 @@ func TestWaitsOfAnInstanceOfECS(t *testing.T) {
 		got := i.scrape()
 		return strings.Contains(got, `podtask_ecs_waits{kind="credentials"} 1`) && strings.Contains(got, "podtask_ecs_up 1") && strings.Contains(got, `podtask_ecs_link_connected{link="acs"} 1`)
 	})
-	if out := i.want(0, "why", id).out; !strings.Contains(out, "ecs-"+id+" is not made: podtask-ecs waits for the credentials of its execution role") {
+	if out := i.want(0, "why", id).out; !strings.Contains(out, "ecs-"+id+" is not created yet: podtask-ecs waits for the credentials of its execution role") {
 		t.Errorf("why says %s", out)
 	}
 	if out := i.startWith(podtaskECS, "status").want(0).out; !strings.Contains(out, "Task "+id+" waits for the credentials of its execution role") || strings.Count(out, "connected for") != 2 {

@@ -75,7 +75,6 @@ func TestImageThatCannotBeHad(t *testing.T) {
 			want: []string{"CannotPullImageManifestError", "wait 1h0m0s", "limit 100 in 6h0m0s", "0 left", "podman login"}},
 		{name: "no such registry", registry: "nowhere.invalid/", image: "app:1", pull: "always", want: []string{"CannotPullImageManifestError", "nowhere.invalid cannot be resolved", "spelling"}},
 		{name: "no registry there", registry: "127.0.0.1:9/", image: "app:1", pull: "always", want: []string{"CannotPullImageManifestError", "127.0.0.1:9 cannot be reached", "check that it is running"}},
-		{name: "never", image: "app:1", pull: "never", want: []string{"CannotPullImageManifestError", "--pull never", "podman pull"}},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			t.Parallel()
@@ -117,6 +116,33 @@ func TestImageThatCannotBeHad(t *testing.T) {
 				t.Error("the container was made")
 			}
 		})
+	}
+}
+
+// What no registry can have is an error of run: there is no ID, no task, and what it would replace goes on.
+func TestMissingLocalImageIsAnErrorOfRun(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	missing := "localhost/" + b.family + ":1"
+	kept := b.detach("--wait=running", "--name", b.family, b.define(ctr{Name: "app", Command: words("sleep forever")}))
+	for _, args := range [][]string{
+		{"run", "-d", "--name", b.family, "--replace", b.hello(missing)},
+		{"run", b.hello(missing)},
+		{"run", "--dry-run", b.hello(missing)},
+	} {
+		if r := b.want(125, args...); r.out != "" || !strings.Contains(r.err, "Error: container app: there is no image "+missing+" on this host: build it with `podman build -t "+missing+" .`") {
+			t.Errorf("%v prints %q and says %q", args, r.out, r.err)
+		}
+	}
+	never := bed.reg.Ref(b.repository("app:1"))
+	if r := b.want(125, "run", "-d", "--pull", "never", b.hello(never)); r.out != "" || !strings.Contains(r.err, "run `podman pull "+never+"`, or leave out --pull never") {
+		t.Errorf("with --pull never it prints %q and says %q", r.out, r.err)
+	}
+	if got := strings.Fields(b.want(0, "ps", "-aq", "--no-trunc").out); len(got) != 1 || got[0] != kept {
+		t.Errorf("there are the tasks %q, want %s alone", got, kept)
+	}
+	if st := b.inspect(kept); st.Status != "RUNNING" {
+		t.Errorf("the task that was to be replaced is %s", st.Status)
 	}
 }
 

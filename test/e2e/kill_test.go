@@ -160,7 +160,7 @@ func TestContainerThatEndsWhileNobodyOwnsIt(t *testing.T) {
 	if got := b.inspect(b.family); !got.Observed || got.codes() != "app=7" || got.Containers[0].Status != "STOPPED" {
 		t.Errorf("inspect: observed %t, %s, %s", got.Observed, got.codes(), got.Containers[0].Status)
 	}
-	if out := b.want(0, "why", b.family).out; !strings.Contains(out, "when last recorded: its container runs") {
+	if out := b.want(0, "why", b.family).out; !strings.Contains(out, "Last known: its container is up") {
 		t.Errorf("why printed %q", out)
 	}
 	if got := b.want(0, "wait", b.family).out; got != "7\n" {

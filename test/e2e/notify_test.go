@@ -73,7 +73,7 @@ func TestServiceTellsItsManager(t *testing.T) {
 	}
 	b.tell(b.family, "app", "/tmp/well")
 	eventually(t, "READY=1", func() bool { return m.heard("READY=1") == 1 })
-	for _, want := range []string{"EXTEND_TIMEOUT_USEC=30000000", "STATUS=1 of 1 containers run, healthy", "WATCHDOG=1"} {
+	for _, want := range []string{"EXTEND_TIMEOUT_USEC=30000000", "STATUS=1 of 1 containers up, healthy", "WATCHDOG=1"} {
 		if m.heard(want) == 0 {
 			t.Errorf("it never said %s: %q", want, m.lines)
 		}

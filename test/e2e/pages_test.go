@@ -39,7 +39,7 @@ var pages = map[string]page{
 				},
 				"podtask why batch": func(line string) {
 					out := u.typed(line).want(0).out
-					if !strings.Contains(out, " is queued: it waits for 1 vCPU (0 vCPU of 1 vCPU free), which shop (") {
+					if !strings.Contains(out, " is queued: it waits for 1 vCPU (0 of 1 vCPU free), used by shop (") {
 						u.t.Errorf("it printed %q", out)
 					}
 					u.want(0, "rm", "-f", "batch", "shop")

@@ -148,7 +148,7 @@ func TestPullEndsWithTheLastTaskThatWaitsForIt(t *testing.T) {
 	b.arrived(held)
 	second := b.detach("--name", "second", b.hello(ref))
 	eventually(t, "the second task's wait for the pull", func() bool {
-		return strings.Contains(b.want(0, "why", second).out, "is being pulled")
+		return strings.Contains(b.want(0, "why", second).out, "podtask is pulling")
 	})
 	b.want(0, "stop", first)
 	if c := b.inspect(second).Containers[0]; c.Status != "MANIFEST_PULLED" {

@@ -73,7 +73,7 @@ func TestSecondTaskWithAStaticPortWaitsForTheFirst(t *testing.T) {
 	first := b.detach("--name", "first", file)
 	b.await("probe STOPPED")
 	second := b.detach("--name", "second", file)
-	if got := b.untilQueued("second"); !strings.Contains(got, " is queued: it waits for port ") || !strings.Contains(got, "which first (") {
+	if got := b.untilQueued("second"); !strings.Contains(got, " is queued: it waits for port ") || !strings.Contains(got, "used by first (") {
 		t.Errorf("why says %q", got)
 	}
 	if got := b.want(0, "ps").out; !strings.Contains(got, "queued (port ") {
@@ -230,7 +230,7 @@ func TestWhyAndTimelineOfATask(t *testing.T) {
 		ctr{Name: "web", Command: words("exit 7"), DependsOn: []on{{"db", "HEALTHY"}}},
 	))
 	eventually(t, "web waits for db", func() bool { code, _ := b.why(id); return code == "dependency" })
-	if _, got := b.why(id); !strings.Contains(got, "web waits until db is HEALTHY; db is RUNNING and its health check has not passed yet") {
+	if _, got := b.why(id); !strings.Contains(got, "web waits for db to be healthy; db is up, but its health check has not passed yet") {
 		t.Errorf("why says %q", got)
 	}
 	b.tell(id, "db", "/ready")

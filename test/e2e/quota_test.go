@@ -19,7 +19,7 @@ func TestTasksWaitForRoomForTheirContainers(t *testing.T) {
 	first := b.detach("--name", "first", pair)
 	b.want(0, "wait", "--condition", "running", first)
 	second := b.detach("--name", "second", pair)
-	if got := b.untilQueued("second"); !strings.Contains(got, "waits for 2 of PODTASK_BUDGET_CONTAINERS (1 of 3 free), which first (") {
+	if got := b.untilQueued("second"); !strings.Contains(got, "waits for 2 of PODTASK_BUDGET_CONTAINERS (1 of 3 free), used by first (") {
 		t.Errorf("why says %q", got)
 	}
 	if got := b.want(0, "ps").out; !strings.Contains(got, "queued (PODTASK_BUDGET_CONTAINERS)") {

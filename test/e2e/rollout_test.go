@@ -122,7 +122,7 @@ func TestServiceCanaryIsRolledBackByAHook(t *testing.T) {
 	b.want(0, "service", "create", b.family, b.define(served("one")), fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at), "--strategy=canary", "--canary-percent=10", "--canary-bake=1m", "--wait", "--timeout=4m")
 	failing := b.script("verify", "echo 'error rate 7 %' >&2\nexit 1\n")
 	r := b.want(125, "service", "update", b.family, b.define(served("two")), "--hook=verify@production:1m="+failing, "--wait", "--timeout=4m")
-	for _, want := range []string{"10 % shifted", "on the way back", "PRODUCTION_TRAFFIC_SHIFT hooks failed: verify", "error rate 7 %", "is back at " + b.family + ":1"} {
+	for _, want := range []string{"10 % shifted", "rolling back", "PRODUCTION_TRAFFIC_SHIFT hooks failed: verify", "error rate 7 %", "runs " + b.family + ":1 again"} {
 		if !strings.Contains(r.err, want) {
 			t.Errorf("%q is missing in:\n%s", want, r.err)
 		}

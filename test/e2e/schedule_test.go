@@ -141,7 +141,7 @@ func TestScheduleTakesTheFlagsOfRun(t *testing.T) {
 	b.want(0, "run", "--rm", b.define(ctr{Name: "job", Command: words("exit 0")})) // starts Podman's service
 	job := b.define(ctr{Name: "job", Command: words("env GREETING -- sleep forever")}, ctr{Name: "sidecar", Command: words("sleep forever")})
 	b.want(0, "schedule", "create", name, job, "--at", "*-02-29 UTC", "--env=GREETING=hello", "--leave-out=sidecar", "--stop-after=2s", "--limits=off")
-	if r := b.want(0, "why", name); !strings.Contains(r.out, "schedule "+name+" is active: it waits for its next time by *-02-29 UTC; it is due in ") {
+	if r := b.want(0, "why", name); !strings.Contains(r.out, "schedule "+name+" is active: it waits for its next run (*-02-29 UTC). It runs in ") {
 		t.Errorf("why: %s", r.out)
 	}
 	id := strings.TrimSpace(b.want(0, "schedule", "run", name).out)
@@ -153,7 +153,7 @@ func TestScheduleTakesTheFlagsOfRun(t *testing.T) {
 	if out := b.want(0, "logs", id).out; !strings.Contains(out, "GREETING=hello") {
 		t.Errorf("it printed %s", out)
 	}
-	if r := b.want(0, "why", name, "--format=json"); !strings.Contains(r.out, `"last"`) || !strings.Contains(r.out, "has ended with exit code") {
+	if r := b.want(0, "why", name, "--format=json"); !strings.Contains(r.out, `"last"`) || !strings.Contains(r.out, "ended with exit code") {
 		t.Errorf("why: %s", r.out)
 	}
 	b.want(0, "schedule", "pause", name)

@@ -132,7 +132,7 @@ func TestServiceRollsForwardAndBack(t *testing.T) {
 
 	bad := b.revision(ctr{Name: "app", Command: words("print three -- exit 3")})
 	r := b.want(125, "service", "update", b.family, bad, "--wait", "--timeout=4m")
-	if !strings.Contains(r.err, "is back at "+good) {
+	if !strings.Contains(r.err, "runs "+good+" again") {
 		t.Errorf("a bad revision: %s", r.err)
 	}
 	if s := b.service(); s.Rollbacks != 1 || strings.Join(b.well(), " ") != strings.Join(kept, " ") {

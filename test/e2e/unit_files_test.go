@@ -254,7 +254,7 @@ func TestUnitMayStartLongerThanItsTimeout(t *testing.T) {
 	u.systemctl("daemon-reload")
 	u.systemctl("start", "--no-block", service)
 	u.await("first RUNNING")
-	u.becomes(service, "StatusText", "app waits for first to be SUCCESS")
+	u.becomes(service, "StatusText", "app waits for first to exit with code 0")
 	u.passes(service, 2)
 	if got := u.show(service, "ActiveState"); got != "activating" {
 		t.Errorf("it is %s\n%s", got, u.journal())
@@ -379,7 +379,7 @@ func TestUnitIsStoppedWhileItPulls(t *testing.T) {
 	u.systemctl("daemon-reload")
 	u.systemctl("start", "--no-block", service)
 	u.arrived(rule)
-	u.becomes(service, "StatusText", "pulling images: 0 of 1 are here")
+	u.becomes(service, "StatusText", "pulling images: 0 of 1 done")
 	u.systemctl("stop", service)
 	if state, result := u.show(service, "ActiveState"), u.show(service, "Result"); state != "inactive" || result != "success" {
 		t.Errorf("after stop: %s, %s\n%s", state, result, u.journal())

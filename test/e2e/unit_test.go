@@ -175,7 +175,7 @@ func TestUnitIsReadyWhenTheTaskIsHealthy(t *testing.T) {
 	u.tell(u.name("web"), "app", "/tmp/well")
 	u.await("app HEALTHY")
 	u.becomes(service, "ActiveState", "active")
-	u.becomes(service, "StatusText", "1 of 1 containers run, healthy")
+	u.becomes(service, "StatusText", "1 of 1 containers up, healthy")
 	id := u.inspect(u.name("web")).Containers[0].RuntimeID
 	if got := u.podman("exec", id, "/testbox", "env", "GREETING"); got != "GREETING=hello" {
 		t.Errorf("the unit's variable is %q", got)
@@ -259,7 +259,7 @@ func TestUnitMayPullLongerThanItsTimeout(t *testing.T) {
 	u.systemctl("daemon-reload")
 	u.systemctl("start", "--no-block", service)
 	u.arrived(rule)
-	u.becomes(service, "StatusText", "pulling images: 0 of 1 are here")
+	u.becomes(service, "StatusText", "pulling images: 0 of 1 done")
 	u.passes(service, 2)
 	if got := u.show(service, "ActiveState"); got != "activating" {
 		t.Errorf("it is %s\n%s", got, u.journal())
@@ -511,7 +511,7 @@ func TestUnitThatDiesSoonAfterAnUpdateIsRolledBack(t *testing.T) {
 
 	second := u.version("2")
 	update := u.start("auto-update", "--format", "json")
-	u.becomes(service, "StatusText", "1 of 1 containers run, healthy; the new images must stay ready for 1h0m0s")
+	u.becomes(service, "StatusText", "1 of 1 containers up, healthy; the new images must stay ready for 1h0m0s")
 	if got := u.show(service, "ActiveState"); got != "activating" {
 		t.Errorf("on trial the service is %s", got)
 	}

@@ -64,6 +64,10 @@ type Listing[T any] struct {
 	// ID returns what --quiet prints; nil for a command without that flag.
 	ID      func(T) string
 	Columns []Column[T]
+	// None is printed on Hints in place of a table without rows: what to do, or what is left out. So a script reads
+	// nothing from stdout. If None is empty, a table without rows has its headers.
+	None  string
+	Hints io.Writer
 }
 
 // OnTerminal returns head and text, wrapped to the width of the terminal w; one line if w is not a
@@ -102,6 +106,12 @@ func (l Listing[T]) Print(w io.Writer, c *cli.Context) error {
 		return nil
 	}
 	return PrintItems(w, c, l.Items, func(wide bool) error {
+		if len(l.Items) == 0 && l.None != "" {
+			if !c.Bool("noheading") {
+				fmt.Fprintln(l.Hints, l.None)
+			}
+			return nil
+		}
 		return console.WriteList(w, l.Rows(wide, !c.Bool("noheading")), wide)
 	})
 }

@@ -130,7 +130,7 @@ func (p *Progress) showFailure(t api.Task) {
 		if r.Code != lifecycle.WhyRetry || r.Container != "" {
 			continue
 		}
-		if _, last, _ := strings.Cut(r.Text, ", last with: "); last != p.failed {
+		if _, last, _ := strings.Cut(r.Text, "error: "); last != p.failed {
 			p.failed = last
 			p.line(row{width: len(TaskLabel), container: -1, name: TaskLabel, state: "retry", color: Faint, detail: term.Line(r.Text)})
 		}

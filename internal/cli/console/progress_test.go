@@ -15,14 +15,14 @@ func TestProgressShowsWhyARemovalFails(t *testing.T) {
 	var out strings.Builder
 	p := NewProgress(&out, false, time.Now(), 0)
 	for _, text := range []string{
-		"removing it failed once, last with: the storage is read-only",
-		"removing it failed 2 times, last with: the storage is read-only",
-		"removing it failed 3 times, last with: no answer",
+		"removing it failed once, error: the storage is read-only",
+		"removing it failed 2 times, last error: the storage is read-only",
+		"removing it failed 3 times, last error: no answer",
 	} {
 		p.Show(api.Task{Why: []api.Reason{{Code: lifecycle.WhyRetry, Text: text}}})
 	}
-	p.Show(api.Task{Why: []api.Reason{{Code: lifecycle.WhyRetry, Container: "app", Text: "stopping app failed once, last with: hung"}}})
-	if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "failed once, last with: the storage is read-only\n") || !strings.Contains(got, "no answer\n") {
+	p.Show(api.Task{Why: []api.Reason{{Code: lifecycle.WhyRetry, Container: "app", Text: "stopping app failed once, error: hung"}}})
+	if got := out.String(); strings.Count(got, "\n") != 2 || !strings.Contains(got, "failed once, error: the storage is read-only\n") || !strings.Contains(got, "no answer\n") {
 		t.Errorf("it shows:\n%s", got)
 	}
 }

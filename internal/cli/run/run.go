@@ -261,6 +261,9 @@ func (o runOptions) Run(ctx context.Context, c *cli.Context) error {
 // read reads the definition and removes the tasks that it replaces.
 func (r taskRun) read(ctx context.Context) (taskdef.Task, error) {
 	task, err := r.define(ctx)
+	if err == nil {
+		err = r.images.CheckLocal(ctx, task, r.options) // before a task makes room
+	}
 	if err == nil && r.replace && !r.dryRun {
 		err = r.removeReplaced(ctx)
 	}

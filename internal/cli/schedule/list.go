@@ -124,7 +124,7 @@ func (o call) list(ctx context.Context, _ []string) error {
 		}
 		rows = append(rows, r)
 	}
-	return errors.Join(command.Listing[row]{Items: rows, ID: func(r row) string { return r.Name }, Columns: []command.Column[row]{
+	return errors.Join(command.Listing[row]{Items: rows, ID: func(r row) string { return r.Name }, Hints: o.errOut, None: "There are no schedules. Create one with `podtask schedule create NAME FILE --at TIME`.", Columns: []command.Column[row]{
 		{Head: "NAME", Cell: func(r row) string { return r.Name }},
 		{Head: "STATE", Cell: func(r row) string { return r.State }},
 		{Head: "AT", Cell: func(r row) string { return r.At }},

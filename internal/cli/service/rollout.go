@@ -139,7 +139,7 @@ func rolloutLine(s api.Service, at time.Time) string {
 	}
 	stage := p.Stage
 	if p.Returning {
-		stage = "on the way back"
+		stage = "rolling back"
 	}
 	parts = append(parts, stage)
 	for _, h := range p.Hooks {

@@ -508,15 +508,15 @@ func (k serviceCall) waitSteady(ctx context.Context, s, before api.Service) erro
 	d := last.Deployments[0]
 	switch {
 	case ctx.Err() != nil:
-		return fmt.Errorf("service %s is not steady after %s: %s; it continues: `podtask why %s` shows more", name, k.waitTimeout, last.Why[0].Text, name)
+		return fmt.Errorf("service %s is not steady after %s: %s. The deployment continues; see `podtask why %s`", name, k.waitTimeout, last.Why[0].Text, name)
 	case err != nil:
 		return err
 	case !last.Steady && d.RolloutState == "FAILED":
-		return fmt.Errorf("service %s: deployment %s of %s has failed: %s", name, d.ID, d.TaskDefinition, d.RolloutStateReason)
+		return fmt.Errorf("service %s: deployment %s of %s failed: %s", name, d.ID, d.TaskDefinition, d.RolloutStateReason)
 	case !last.Steady:
 		return fmt.Errorf("service %s: the agent ended or the service was removed before it was steady", name)
 	case d.ID != rolling:
-		return fmt.Errorf("service %s is back at %s: %s", name, d.TaskDefinition, cmp.Or(d.RolloutStateReason, "it was changed meanwhile"))
+		return fmt.Errorf("service %s runs %s again: %s", name, d.TaskDefinition, cmp.Or(d.RolloutStateReason, "another deployment began meanwhile"))
 	}
 	return nil
 }
@@ -562,7 +562,7 @@ func (k serviceCall) list(ctx context.Context, _ []string) error {
 		}
 	}
 	name := func(s api.Service) string { return s.ServiceName }
-	return command.Listing[api.Service]{Items: all, ID: name, Columns: []command.Column[api.Service]{
+	return command.Listing[api.Service]{Items: all, ID: name, Hints: k.errOut, None: "There are no services. Create one with `podtask service create NAME FILE`.", Columns: []command.Column[api.Service]{
 		{Head: "NAME", Cell: name},
 		{Head: "STATUS", Cell: func(s api.Service) string { return s.Status }},
 		{Head: "TASK DEFINITION", Cell: func(s api.Service) string { return s.TaskDefinition }},

@@ -56,6 +56,7 @@ Examples:
 // psOptions is what `podtask ps` uses.
 type psOptions struct {
 	out    io.Writer
+	errOut io.Writer
 	getenv func(string) string
 	warn   func(format string, args ...any)
 	reader command.TaskReader
@@ -68,6 +69,7 @@ type psOptions struct {
 func newPs(m *command.Machine) psOptions {
 	return psOptions{
 		out:    m.Program.Stdout,
+		errOut: m.Program.Stderr,
 		getenv: m.Program.Getenv,
 		warn:   m.Program.Warn,
 		reader: m.TaskReader(),
@@ -86,10 +88,10 @@ func (o psOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	show := func(w io.Writer) error { return o.print(ctx, c, w, wanted) }
 	if c.String("watch") == "" {
-		return show(o.out)
+		return o.print(ctx, c, o.out, o.errOut, wanted)
 	}
+	show := func(w io.Writer) error { return o.print(ctx, c, w, w, wanted) }
 	pace, err := time.ParseDuration(c.String("watch"))
 	if err != nil || pace < 100*time.Millisecond {
 		return command.Usagef("ps", "--watch is 100ms or more, not %q", c.String("watch"))
@@ -97,8 +99,8 @@ func (o psOptions) Run(ctx context.Context, c *cli.Context) error {
 	return console.Watch(ctx, o.out, o.getenv, pace, show)
 }
 
-// print prints the tasks once.
-func (o psOptions) print(ctx context.Context, c *cli.Context, w io.Writer, wanted command.Filters) error {
+// print prints the tasks once; that there are none, and what to do then, on hints.
+func (o psOptions) print(ctx context.Context, c *cli.Context, w, hints io.Writer, wanted command.Filters) error {
 	format := c.String("format")
 	full := c.Bool("no-trunc") || format != "" && format != console.FormatTable && !strings.Contains(format, "{{")
 	rows := o.rows(ctx, c.Bool("all") || c.Bool("latest") || len(wanted["status"]) > 0, full, time.Now())
@@ -106,23 +108,23 @@ func (o psOptions) print(ctx context.Context, c *cli.Context, w io.Writer, wante
 	if c.Bool("latest") {
 		rows = rows[:min(1, len(rows))]
 	}
-	if len(rows) == 0 && len(wanted) == 0 && !c.Bool("quiet") && (format == "" || format == console.FormatTable) && command.IsTerminal(w) {
-		fmt.Fprintln(w, o.emptyText(c.Bool("all")))
-		return nil
-	}
-	return taskListing(rows, full).Print(w, c)
+	list := taskListing(rows, full)
+	list.Hints, list.None = hints, o.emptyText(c.Bool("all"), len(wanted) > 0)
+	return list.Print(w, c)
 }
 
 // emptyText says what to do where there are no tasks.
-func (o psOptions) emptyText(all bool) string {
+func (o psOptions) emptyText(all, filtered bool) string {
 	states, _ := o.tasks.States()
 	switch n := len(states); {
+	case filtered && n > 0:
+		return "No task matches the filters."
 	case all || n == 0:
-		return "There are no tasks. `podtask init` writes a definition to begin with, `podtask run FILE` runs one."
+		return "There are no tasks. Run one with `podtask run FILE`; `podtask init` writes a FILE to begin with."
 	case n == 1:
-		return "No task runs. `podtask ps -a` shows the one that has stopped."
+		return "No task is running. `podtask ps -a` shows the one that has stopped."
 	default:
-		return fmt.Sprintf("No task runs. `podtask ps -a` shows the %d that have stopped.", n)
+		return fmt.Sprintf("No task is running. `podtask ps -a` shows the %d that have stopped.", n)
 	}
 }
 

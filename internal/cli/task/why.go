@@ -15,10 +15,10 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/schedule"
-	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/urfave/cli/v2"
 )
 
@@ -26,7 +26,7 @@ import (
 func WhyCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "why",
-		Usage:     "explain in one sentence what a task, service or schedule waits for, or why it stopped",
+		Usage:     "explain in a sentence or two what a task, service or schedule waits for, or why it stopped",
 		ArgsUsage: "TASK|SERVICE|SCHEDULE ...",
 		Description: `The sentence comes from the state that podtask itself uses: the queue, failed attempts
 and the time of the next one, dependencies and their progress, health checks, stop
@@ -91,8 +91,8 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 	for _, ref := range c.Args().Slice() {
 		t, err := o.reader.Inspect(ctx, ref)
 		if connect.IsGone(err) || err == nil && byFamily(t, ref) { // a service and a schedule come before a family
-			if service, ok := o.findService(ctx, ref); ok {
-				explanations = append(explanations, explainService(service, time.Now()))
+			if s, ok := o.findService(ctx, ref); ok {
+				explanations = append(explanations, explainService(s, time.Now()))
 				continue
 			}
 			if a, found, scheduleErr := o.explainSchedule(ctx, ref); found || scheduleErr != nil {
@@ -131,14 +131,14 @@ func byFamily(t api.Task, ref string) bool {
 	return t.Name == "" && t.Family == ref && !strings.HasPrefix(t.ID, ref)
 }
 
-// explain makes a sentence of the reasons of a task. Without an owner, that is the first reason.
+// explain makes sentences of the reasons of a task. Without an owner, that is the first reason.
 func explain(t api.Task, now time.Time) explanation {
 	a := explanation{ID: t.ID, Name: t.Name, Status: t.Status, Why: t.Why}
 	if !t.Settled && !t.Owner.Alive {
 		ref := cmp.Or(t.Name, lifecycle.ShortID(t.ID))
-		text := fmt.Sprintf("its owner has died; `podtask wait %s` or `podtask stop %s` takes it over", ref, ref)
+		text := fmt.Sprintf("the podtask process that ran it has died. Take it over with `podtask wait %s`, or stop it with `podtask stop %s`", ref, ref)
 		if len(t.Why) > 0 {
-			text += "; when last recorded: " + t.Why[0].Text
+			text += ". Last known: " + t.Why[0].Text
 		}
 		a.Why = append([]api.Reason{{Code: whyNoOwner, Text: text}}, t.Why...)
 	}
@@ -148,18 +148,22 @@ func explain(t api.Task, now time.Time) explanation {
 	}
 	a.Sentence = name + " " + stateClause(t, a.Why, now) + ": "
 	if len(a.Why) > 0 {
-		a.Sentence += term.Line(a.Why[0].Text) + duration(a.Why[0], now) + advice(t, a.Why[0].Code)
+		first := a.Why[0]
+		if first.Code == lifecycle.WhyRunning { // stateClause has that
+			first.Since = time.Time{}
+		}
+		a.Sentence += console.Reason(first, now) + advice(t, first)
 	}
 	for i, r := range a.Why {
 		if i > 0 && (r.Code == lifecycle.WhyProtected || r.Code == lifecycle.WhyFault || r.Code == api.WhyLogsStalled || r.Code == api.WhyNames || r.Code == whyECS) {
-			a.Sentence += "; " + term.Line(r.Text) + duration(r, now)
+			a.Sentence += ". " + console.Capital(console.Reason(r, now))
 		}
 	}
 	a.Sentence += "."
 	return a
 }
 
-// stateClause says what a task does, with a verb: "is running", "stopped 2 minutes ago".
+// stateClause says what a task does, with a verb: "has been running for 3s", "stopped 2 minutes ago".
 func stateClause(t api.Task, why []api.Reason, now time.Time) string {
 	ago := ""
 	if len(why) > 0 && why[0].Code == lifecycle.WhyEnded && !why[0].Since.IsZero() {
@@ -173,20 +177,34 @@ func stateClause(t api.Task, why []api.Reason, now time.Time) string {
 		return "has stopped"
 	case t.Status == lifecycle.StatusStopped.String():
 		return "stopped" + ago
+	case state == "running" && len(why) > 0 && why[0].Code == lifecycle.WhyRunning && !why[0].Since.IsZero():
+		return "has been running for " + console.ReasonSpan(now.Sub(why[0].Since))
 	default:
 		return "is " + state
 	}
 }
 
-// advice returns the end of a sentence: what a user can do.
-func advice(t api.Task, code string) string {
+// advice returns a sentence more: what a user can do, or that there is nothing to do.
+func advice(t api.Task, r api.Reason) string {
 	ref := cmp.Or(t.Name, lifecycle.ShortID(t.ID))
 	ran := func(c api.Container) bool { return !c.StartedAt.IsZero() }
-	switch {
-	case code == lifecycle.WhyPaused:
-		return fmt.Sprintf("; `podtask unpause %s` resumes it", ref)
-	case code == lifecycle.WhyEnded && t.Goal != lifecycle.Gone.String() && slices.ContainsFunc(t.Containers, ran):
-		return fmt.Sprintf("; `podtask logs %s` shows what it wrote", ref)
+	switch r.Code {
+	case lifecycle.WhyQueued:
+		return ". It starts by itself when that is free"
+	case lifecycle.WhyPaused:
+		return fmt.Sprintf(". Resume it with `podtask unpause %s`", ref)
+	case lifecycle.WhyRetry:
+		if t.Goal == lifecycle.Up.String() {
+			return fmt.Sprintf(". Give up with `podtask stop %s`", ref)
+		}
+	case lifecycle.WhyUnhealthy, lifecycle.WhyRestart:
+		return fmt.Sprintf(". See `podtask logs %s`", ref)
+	case lifecycle.WhyEnded:
+		switch {
+		case t.Goal == lifecycle.Gone.String():
+		case slices.ContainsFunc(t.Containers, ran):
+			return fmt.Sprintf(". See `podtask logs %s`", ref)
+		}
 	}
 	return ""
 }
@@ -202,12 +220,17 @@ func (o whyOptions) findService(ctx context.Context, name string) (api.Service, 
 	return s, err == nil
 }
 
-// explainService makes a sentence of the reasons of a service.
+// explainService makes sentences of the reasons of a service: the first one, and a roll-back that came before.
 func explainService(s api.Service, now time.Time) explanation {
-	return explanation{
-		Name: s.ServiceName, Status: s.Status, Why: s.Why,
-		Sentence: fmt.Sprintf("service %s is %s: %s.", s.ServiceName, s.Status, term.Line(s.Why[0].Text)+duration(s.Why[0], now)),
+	a := explanation{Name: s.ServiceName, Status: s.Status, Why: s.Why}
+	a.Sentence = fmt.Sprintf("service %s: %s", s.ServiceName, console.Reason(s.Why[0], now))
+	for _, r := range s.Why[1:] {
+		if r.Code == service.WhyBreaker {
+			a.Sentence += ". " + console.Capital(console.Reason(r, now))
+		}
 	}
+	a.Sentence += "."
+	return a
 }
 
 // explainSchedule makes a sentence of the reasons of a schedule, if there is one of that name.
@@ -240,28 +263,11 @@ func (o whyOptions) explainSchedule(ctx context.Context, name string) (a explana
 	a = explanation{Name: s.Name, Status: status, Why: schedule.Explain(s, next, timer)}
 	for i, r := range a.Why {
 		if i > 0 {
-			a.Sentence += "; "
+			a.Sentence += ". "
+			r.Text = console.Capital(r.Text)
 		}
-		a.Sentence += term.Line(r.Text) + duration(r, now)
+		a.Sentence += console.Reason(r, now)
 	}
 	a.Sentence = fmt.Sprintf("schedule %s is %s: %s.", s.Name, status, a.Sentence)
 	return a, true, nil
-}
-
-// duration returns the end of a sentence: since when a reason holds, and what happens when.
-func duration(r api.Reason, now time.Time) string {
-	text := ""
-	switch {
-	case r.Since.IsZero(), r.Code == lifecycle.WhyEnded: // stateClause has that
-	default:
-		text = ", for " + console.Span(now.Sub(r.Since))
-	}
-	switch left := r.Until.Sub(now); {
-	case r.Until.IsZero():
-	case left > 0:
-		text += fmt.Sprintf("; %s in %s", r.Then, console.Span(left))
-	default:
-		text += fmt.Sprintf("; %s now", r.Then)
-	}
-	return text
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 )
 
-func TestWhyIsOneSentenceWithTimes(t *testing.T) {
+func TestWhyIsSentencesWithTimes(t *testing.T) {
 	t.Parallel()
 	now := after(time.Minute)
 	owned := api.Owner{PID: 1, Alive: true}
@@ -22,28 +22,28 @@ func TestWhyIsOneSentenceWithTimes(t *testing.T) {
 		task api.Task
 		want string
 	}{
-		{"queued", api.Task{Name: "web", Status: "NONE", Owner: owned, Why: []api.Reason{{Code: "queued", Text: "it waits for port 80/tcp, which db has"}}},
-			"web (0123456789ab) is starting: it waits for port 80/tcp, which db has."},
-		{"a retry", api.Task{Status: "NONE", Owner: owned, Why: []api.Reason{{Code: "retry", Text: "pulling failed once, last with: re\nfused", Until: now.Add(1240 * time.Millisecond), Then: "it is tried again"}}},
-			"0123456789ab is starting: pulling failed once, last with: re fused; it is tried again in 1.2s."},
-		{"a fault", api.Task{Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "running", Text: "it waits for nothing"}, {Code: "fault", Text: "a fault was injected into its network: 5% of the packets to ::/0 are lost", Since: now.Add(-time.Second), Until: now.Add(time.Minute), Then: "the fault ends"}}},
-			"0123456789ab is running: it waits for nothing; a fault was injected into its network: 5% of the packets to ::/0 are lost, for 1s; the fault ends in 1m0s."},
-		{"a time limit", api.Task{Status: "CREATED", Owner: owned, Why: []api.Reason{{Code: "dependency", Text: "web waits", Since: now.Add(-12 * time.Second), Until: now.Add(48 * time.Second), Then: "web gives up"}}},
-			"0123456789ab is starting: web waits, for 12s; web gives up in 48s."},
-		{"overdue", api.Task{Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "health", Text: "web runs", Until: now.Add(-time.Second), Then: "it is checked again"}}},
-			"0123456789ab is running: web runs; it is checked again now."},
+		{"queued", api.Task{Name: "web", Status: "NONE", Owner: owned, Why: []api.Reason{{Code: "queued", Text: "it waits for port 80/tcp, used by db"}}},
+			"web (0123456789ab) is starting: it waits for port 80/tcp, used by db. It starts by itself when that is free."},
+		{"a retry", api.Task{Status: "NONE", Owner: owned, Why: []api.Reason{{Code: "retry", Text: "pulling failed once, error: re\nfused", Until: now.Add(1240 * time.Millisecond), Then: "podtask tries again"}}},
+			"0123456789ab is starting: pulling failed once, error: re fused. podtask tries again in 1.2s."},
+		{"a fault", api.Task{Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "running", Text: "its container is up", Since: now.Add(-2300 * time.Millisecond)}, {Code: "fault", Text: "a fault was injected into its network: 5% of the packets to ::/0 are lost", Since: now.Add(-time.Second), Until: now.Add(time.Minute), Then: "the fault ends"}}},
+			"0123456789ab has been running for 2.3s: its container is up. A fault was injected into its network: 5% of the packets to ::/0 are lost (1s so far). The fault ends in 1m."},
+		{"a time limit", api.Task{Status: "CREATED", Owner: owned, Why: []api.Reason{{Code: "dependency", Text: "web waits", Since: now.Add(-12 * time.Second), Until: now.Add(48 * time.Second), Then: "podtask gives up on web"}}},
+			"0123456789ab is starting: web waits (12s so far). podtask gives up on web in 48s."},
+		{"overdue", api.Task{Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "health", Text: "web is up", Until: now.Add(-time.Second), Then: "podtask checks again"}}},
+			"0123456789ab is running: web is up. podtask checks again now."},
 		{"ended before anything ran", api.Task{Status: "STOPPED", Settled: true, Why: []api.Reason{{Code: "ended", Text: "stopped by you", Since: noon}}},
 			"0123456789ab stopped 1 minute ago: stopped by you."},
 		{"ended", api.Task{Name: "web", Status: "STOPPED", Settled: true, Containers: []api.Container{{StartedAt: noon}}, Why: []api.Reason{{Code: "ended", Text: "stopped by you; app exited with code 143", Since: noon}}},
-			"web (0123456789ab) stopped 1 minute ago: stopped by you; app exited with code 143; `podtask logs web` shows what it wrote."},
+			"web (0123456789ab) stopped 1 minute ago: stopped by you; app exited with code 143. See `podtask logs web`."},
 		{"paused", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "paused", Text: "app is paused"}}},
-			"web (0123456789ab) is running: app is paused; `podtask unpause web` resumes it."},
+			"web (0123456789ab) is running: app is paused. Resume it with `podtask unpause web`."},
 		{"logs", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{
-			{Code: "running", Text: "its container runs"}, {Code: "logs-stalled", Text: "3KiB of the output of app wait to be sent to Splunk: it\nis down", Since: noon.Add(-time.Minute)},
+			{Code: "running", Text: "its container is up"}, {Code: "logs-stalled", Text: "3KiB of the output of app wait to be sent to Splunk: it\nis down", Since: noon.Add(-time.Minute)},
 		}},
-			"web (0123456789ab) is running: its container runs; 3KiB of the output of app wait to be sent to Splunk: it is down, for 2m0s."},
-		{"no owner", api.Task{Name: "web", Status: "RUNNING", Why: []api.Reason{{Code: "running", Text: "its container runs"}}},
-			"web (0123456789ab) is running: its owner has died; `podtask wait web` or `podtask stop web` takes it over; when last recorded: its container runs."},
+			"web (0123456789ab) is running: its container is up. 3KiB of the output of app wait to be sent to Splunk: it is down (2m so far)."},
+		{"no owner", api.Task{Name: "web", Status: "RUNNING", Why: []api.Reason{{Code: "running", Text: "its container is up"}}},
+			"web (0123456789ab) is running: the podtask process that ran it has died. Take it over with `podtask wait web`, or stop it with `podtask stop web`. Last known: its container is up."},
 	}
 	for _, c := range tests {
 		t.Run(c.name, func(t *testing.T) {

@@ -6,9 +6,9 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/engine/arn"
 	"github.com/podtask/podtask/internal/state"
-	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -48,6 +48,6 @@ func explainECS(waits []ecsstatus.Wait, ref string, now time.Time) (a explanatio
 	}
 	task := waits[i].Task
 	a = explanation{ID: path.Base(task), Name: "ecs-" + path.Base(task), Status: "NONE", Why: ecsReasons(waits, api.Task{Tags: map[string]string{arn.TagTask: task}})}
-	a.Sentence = a.Name + " is not made: " + term.Line(a.Why[0].Text) + duration(a.Why[0], now) + "."
+	a.Sentence = a.Name + " is not created yet: " + console.Reason(a.Why[0], now) + "."
 	return a, true
 }

@@ -20,7 +20,7 @@ func TestWhyATaskOfECSWaits(t *testing.T) {
 	}
 	for _, ref := range []string{task, "0123", "ecs-0123"} {
 		a, found := explainECS(waits, ref, now)
-		if !found || a.Sentence != "ecs-0123 is not made: podtask-ecs waits for the credentials of its execution role, which ECS has not sent, for 1m0s." {
+		if !found || a.Sentence != "ecs-0123 is not created yet: podtask-ecs waits for the credentials of its execution role, which ECS has not sent (1m so far)." {
 			t.Errorf("%s: %t %q", ref, found, a.Sentence)
 		}
 	}
@@ -32,7 +32,7 @@ func TestWhyATaskOfECSWaits(t *testing.T) {
 	one := api.Task{ID: strings.Repeat("a", 32), Name: "ecs-0123", Status: "RUNNING", Tags: map[string]string{arn.TagTask: task}, Why: []api.Reason{{Code: "running", Text: "it waits for nothing"}}}
 	one.Owner.Alive = true
 	one.Why = append(one.Why, ecsReasons(waits, one)...)
-	if a := explain(one, now); !strings.Contains(a.Sentence, "nothing; podtask-ecs waits for the credentials") {
+	if a := explain(one, now); !strings.Contains(a.Sentence, "nothing. podtask-ecs waits for the credentials") {
 		t.Errorf("%q", a.Sentence)
 	}
 	if r := ecsReasons(waits, api.Task{}); len(r) > 0 {

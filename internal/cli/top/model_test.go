@@ -30,7 +30,7 @@ func fleet() []Task {
 		{
 			Task: api.Task{
 				ID: id("a"), Name: "web", Family: "web", Status: "RUNNING", Health: "HEALTHY", Owner: owner, CPU: 0.5, CreatedAt: noon.Add(-3 * time.Minute),
-				Why:        []api.Reason{{Code: "running", Text: "all 2 containers run"}},
+				Why:        []api.Reason{{Code: "running", Text: "all 2 containers are up"}},
 				Containers: []api.Container{{Name: "app", Status: "RUNNING", Essential: true, Health: &api.Health{Status: "HEALTHY"}}, {Name: "db", Status: "RUNNING", Essential: true}},
 			},
 			Use:          &Use{CPUPercent: 12.4, Memory: 64 << 20, MemoryLimit: 512 << 20},
@@ -46,7 +46,7 @@ func fleet() []Task {
 		},
 		{Task: api.Task{
 			ID: id("c"), Family: "batch", Status: "NONE", Health: "UNKNOWN", Queue: "memory", Owner: owner, CreatedAt: noon.Add(-5 * time.Second),
-			Why:        []api.Reason{{Code: "queued", Text: "it waits for 2 GiB of memory, which web and worker have"}},
+			Why:        []api.Reason{{Code: "queued", Text: "it waits for 2 GiB (1 of 8 GiB free), used by web and worker"}},
 			Containers: []api.Container{{Name: "job", Status: "NONE", Essential: true}},
 		}},
 		{Task: api.Task{
@@ -77,7 +77,7 @@ func starting() Detail {
 		return timeline.LaneOf(name, "resolve", "STOPPED", at(0), noon, c)
 	}
 	return Detail{
-		Task: t, Why: "web (aaaaaaaaaaaa) is starting: app waits until db is HEALTHY; the health check of db has failed 2 of 3 times, for 12s; it is checked again in 3s.",
+		Task: t, Why: "web (aaaaaaaaaaaa) is starting: app waits for db to be healthy; db is up, but its health check has not passed yet; the last one failed with exit code 1: refused (12s so far). podtask checks again in 3s.",
 		Chart: timeline.Chart{Title: "web", From: at(0), To: noon, Lanes: []timeline.Lane{
 			lane("(task)", timeline.Change{State: "wait", At: at(6)}),
 			lane("app", timeline.Change{State: "create", At: at(4)}, timeline.Change{State: "wait", At: at(6)}),
@@ -352,7 +352,7 @@ func TestATaskThatIsGoneStaysOnTheScreen(t *testing.T) {
 		t.Error("an answer that is on its way is asked for again, or none is asked for")
 	}
 	s.Update(detailMsg{id: id("a"), err: errors.New("no such task")})
-	if text := s.text(); !strings.Contains(text, "app waits until db") || !strings.Contains(text, "error: no such task") {
+	if text := s.text(); !strings.Contains(text, "app waits for db") || !strings.Contains(text, "error: no such task") {
 		t.Error(text)
 	}
 }

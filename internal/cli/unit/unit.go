@@ -221,14 +221,10 @@ func (u units) list(c *cli.Context) error {
 	}
 	format := c.String("format")
 	table := !c.Bool("quiet") && (format == "" || format == console.FormatTable)
-	if len(rows) == 0 && table && command.IsTerminal(u.out) {
-		fmt.Fprintln(u.out, "There are no units. `podtask init --unit` writes one, `podtask unit install FILE` installs it.")
-		return nil
-	}
 	if table {
 		defer func() { u.explain(rows) }()
 	}
-	return command.Listing[unitRow]{Items: rows, Columns: []command.Column[unitRow]{
+	return command.Listing[unitRow]{Items: rows, Hints: u.errOut, None: "There are no units. `podtask init --unit` writes one, `podtask unit install FILE` installs it.", Columns: []command.Column[unitRow]{
 		{Head: "UNIT", Cell: func(r unitRow) string { return r.Unit }},
 		{Head: "SERVICE", Cell: func(r unitRow) string { return r.Service }},
 		{Head: "STATE", Cell: unitRow.stateText},

@@ -257,7 +257,7 @@ func steps(s api.Service, p *api.DeploymentProgress, now time.Time) (list []step
 			text += ", " + console.Span(left.Round(time.Second)) + " left"
 		}
 		if p.Returning {
-			text = "on the way back: " + text
+			text = "rolling back: " + text
 		}
 	case len(s.Deployments) == 0 || s.Deployments[0].RolloutState != "IN_PROGRESS":
 		return nil, ""

@@ -168,7 +168,7 @@ func TestPagesShowTasksAndServices(t *testing.T) {
 	t.Parallel()
 	b := opened(t, &fake{}, nil)
 	for path, wants := range map[string][]string{
-		"/":                 {`<a href="/task/` + web().ID + `">web</a>`, `<span class="chip bad">unhealthy</span>`, "12 %", `64 MiB <span class="fine">of 128 MiB</span>`, `<a href="/service/shop">shop</a>`, "0 of 2 healthy", "Read-only", "<strong>atlas</strong>", "Podman 5.4.2", "for 1m0s", `href="http://localhost:8080/"`, "53 → 53/udp"},
+		"/":                 {`<a href="/task/` + web().ID + `">web</a>`, `<span class="chip bad">unhealthy</span>`, "12 %", `64 MiB <span class="fine">of 128 MiB</span>`, `<a href="/service/shop">shop</a>`, "0 of 2 healthy", "Read-only", "<strong>atlas</strong>", "Podman 5.4.2", "(1m so far)", `href="http://localhost:8080/"`, "53 → 53/udp"},
 		"/?show=all":        {"ended"},
 		"/?show=stopped":    {"ended"},
 		"/?q=none":          {"No task fits"},

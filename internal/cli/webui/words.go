@@ -169,14 +169,15 @@ func why(t top.Task, g group, now time.Time) string {
 
 // reason returns a reason with its duration and what comes next.
 func reason(r api.Reason, now time.Time) string {
-	text := term.Line(r.Text)
-	if !r.Since.IsZero() && r.Code != lifecycle.WhyEnded {
-		text += ", for " + console.Span(now.Sub(r.Since).Truncate(time.Second))
+	if !r.Since.IsZero() { // the page shows whole seconds
+		r.Since = now.Add(-now.Sub(r.Since).Truncate(time.Second))
 	}
-	if left := r.Until.Sub(now); left > 0 && r.Then != "" {
-		text += "; " + term.Line(r.Then) + " in " + console.Span(left.Round(time.Second))
+	if left := r.Until.Sub(now); left > 0 {
+		r.Until = now.Add(left.Round(time.Second))
+	} else {
+		r.Until = time.Time{}
 	}
-	return text
+	return console.Reason(r, now)
 }
 
 // port is a published port. URL is empty if a browser cannot open it.

@@ -3,6 +3,7 @@ package imagestore_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/testing/enginetest"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 const app = "registry.example.com/app:1"
@@ -548,7 +550,7 @@ func TestImagesThatWereBuiltHereAreNotAskedOfARegistry(t *testing.T) {
 		{"localhost/web:1", "localhost/web:1", lifecycle.PullDefault, false, ""},
 		{"localhost/web:1", "localhost/web:1", lifecycle.PullOnce, false, ""},
 		{"localhost/web:1", "localhost/web:1", lifecycle.PullNever, false, ""},
-		{"localhost/web:1", "localhost/web:1", lifecycle.PullAlways, false, "localhost/ names no registry"},
+		{"localhost/web:1", "localhost/web:1", lifecycle.PullAlways, false, "leave out --pull always"},
 		{"localhost/other:1", "localhost/web:1", lifecycle.PullDefault, false, "podman build -t localhost/web:1"},
 		{"localhost/web:dev", "web:dev", lifecycle.PullDefault, false, ""},
 		{"localhost/web:dev", "web:dev", lifecycle.PullNever, false, ""},
@@ -575,6 +577,48 @@ func TestImagesThatWereBuiltHereAreNotAskedOfARegistry(t *testing.T) {
 		if (reg.asked.Load() > 0) != tc.asked {
 			t.Errorf("%s with pull %v: a registry was asked %d times", tc.want, tc.behavior, reg.asked.Load())
 		}
+	}
+}
+
+// What no registry can have is known to be missing before a task is made; all of it is named, and no registry is asked.
+func TestImagesThatOnlyThisHostCanHaveAreMissedBeforeTheStart(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.podman.Load("localhost/web:1", enginetest.Image{})
+	reg := &awayRegistry{Registry: s.podman.Registry(), class: images.DNS}
+	s.reg = reg
+	p := s.process()
+	task := func(refs ...string) (t taskdef.Task) {
+		for i, ref := range refs {
+			t.Containers = append(t.Containers, taskdef.Container{Name: fmt.Sprintf("c%d", i), Image: ref})
+		}
+		return t
+	}
+	for _, tc := range []struct {
+		task     taskdef.Task
+		behavior lifecycle.PullBehavior
+		want     string // empty: nothing is missing
+	}{
+		{task("localhost/web:1", app), lifecycle.PullDefault, ""},
+		{task("localhost/web:2", app, "localhost/web:2", "localhost/db:1"), lifecycle.PullDefault,
+			"container c0: there is no image localhost/web:2 on this host: build it with `podman build -t localhost/web:2 .`\n" +
+				"container c3: there is no image localhost/db:1 on this host: build it with `podman build -t localhost/db:1 .`"},
+		{task(app), lifecycle.PullNever, "container c0: there is no image " + app + " on this host, and --pull never forbids to pull it: run `podman pull " + app + "`, or leave out --pull never"},
+		{task("localhost/web:1"), lifecycle.PullAlways, "container c0: localhost/web:1 is an image of this host, which no registry has: leave out --pull always, or push the image to a registry and name that one"},
+	} {
+		err := p.images.CheckLocal(t.Context(), tc.task, lifecycle.Options{Pull: tc.behavior})
+		if got := fmt.Sprint(err); (err == nil) != (tc.want == "") || err != nil && got != tc.want {
+			t.Errorf("%+v with pull %v:\n%s\nwant %s", tc.task.Containers, tc.behavior, got, tc.want)
+		}
+	}
+	s.podman.Fail(func(enginetest.Call) enginetest.Fault {
+		return enginetest.Fault{Moment: enginetest.Before, Class: libpod.Unavailable}
+	})
+	if err := p.images.CheckLocal(t.Context(), task("localhost/web:2"), lifecycle.Options{}); err != nil {
+		t.Errorf("without Podman: %v", err)
+	}
+	if n := reg.asked.Load(); n > 0 {
+		t.Errorf("a registry was asked %d times", n)
 	}
 }
 

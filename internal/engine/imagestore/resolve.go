@@ -90,11 +90,34 @@ func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.R
 	return lifecycle.Result{Digest: res.Digest}, err
 }
 
+// CheckLocal returns an error for the images of a task that only local storage can have, and does not: those of
+// localhost/, and with pull behavior never all images. It names all of them. No registry is asked, and that Podman
+// cannot be asked is no error: the start of the task reports it.
+func (r *Resolver) CheckLocal(ctx context.Context, t taskdef.Task, o lifecycle.Options) error {
+	var errs []error
+	seen := map[string]bool{}
+	for _, c := range t.Containers {
+		ref, err := images.ParseRef(c.Image)
+		never := o.Pull.Or(c.Extensions.Kube.Pull) == lifecycle.PullNever
+		if err != nil || seen[c.Image] || !ref.Local() && !never {
+			continue
+		}
+		seen[c.Image], c.Unpinned = true, false
+		t := t
+		t.Containers = []taskdef.Container{c}
+		_, err = r.Resolve(ctx, lifecycle.State{Task: t, Options: o}, lifecycle.ResolveImage{Ref: c.Image})
+		if away := (*libpod.Error)(nil); err != nil && !errors.As(err, &away) && ctx.Err() == nil {
+			errs = append(errs, fmt.Errorf("container %s: %w", c.Name, err))
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // resolveLocal resolves an image of localhost/. That is not a registry, so the image must be in
 // local storage.
 func (r *Resolver) resolveLocal(ctx context.Context, ref images.Ref, behavior lifecycle.PullBehavior) (lifecycle.Result, error) {
 	if behavior == lifecycle.PullAlways {
-		return lifecycle.Result{}, fmt.Errorf("%s cannot be pulled always: localhost/ names no registry; choose another --pull, or push the image to a registry and name that", ref)
+		return lifecycle.Result{}, fmt.Errorf("%s is an image of this host, which no registry has: leave out --pull always, or push the image to a registry and name that one", ref)
 	}
 	image, err := r.localImage(ctx, ref.String())
 	if errors.Is(err, libpod.NotFound) {
@@ -108,7 +131,7 @@ func (r *Resolver) resolveLocal(ctx context.Context, ref images.Ref, behavior li
 
 // notBuilt is the error for an image of localhost/ that is not in local storage.
 func notBuilt(ref images.Ref) error {
-	return fmt.Errorf("%s is not in local storage, and localhost/ names no registry: `podman build -t %s .` builds it", ref, ref)
+	return fmt.Errorf("there is no image %s on this host: build it with `podman build -t %s .`", ref, ref)
 }
 
 // built returns the locally built image that Podman resolves a short name to, which is
@@ -140,7 +163,7 @@ func (r *Resolver) localImage(ctx context.Context, ref string) (libpod.Image, er
 
 // notLocal is the error for an image that is not in local storage and must not be pulled.
 func notLocal(ref string) error {
-	return fmt.Errorf("%s is not in local storage and must not be pulled (--pull never): `podman pull` it first, or choose another --pull", ref)
+	return fmt.Errorf("there is no image %s on this host, and --pull never forbids to pull it: run `podman pull %s`, or leave out --pull never", ref, ref)
 }
 
 // prefersLocal reports whether a local copy is used without asking the registry. With pull

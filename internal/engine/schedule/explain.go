@@ -29,16 +29,16 @@ func Explain(s State, next time.Time, timer bool) []api.Reason {
 	for _, r := range s.Runs {
 		switch {
 		case r.Status == Starting && r.Reason != "":
-			add(api.Reason{Code: WhyStarting, Text: fmt.Sprintf("the task of the run of %s could not be created: %s (it is tried again)", stamp(r.Due), r.Reason), Since: r.Begun})
+			add(api.Reason{Code: WhyStarting, Text: fmt.Sprintf("podtask could not create the task of the run of %s and keeps trying: %s", stamp(r.Due), r.Reason), Since: r.Begun})
 		case r.Status == Starting:
-			add(api.Reason{Code: WhyStarting, Text: fmt.Sprintf("the task of the run of %s is to be created", stamp(r.Due)), Since: r.Begun})
+			add(api.Reason{Code: WhyStarting, Text: fmt.Sprintf("podtask is about to create the task of the run of %s", stamp(r.Due)), Since: r.Begun})
 		case r.Status == Running:
-			text := fmt.Sprintf("the run of %s has not ended (task %.12s)", stamp(r.Due), r.Task)
+			text := fmt.Sprintf("the run of %s is still running (task %.12s)", stamp(r.Due), r.Task)
 			switch s.Overlap {
 			case Forbid:
-				text += ", and none begins meanwhile"
+				text += "; other runs are skipped until it ends"
 			case Replace:
-				text += ", and the next one stops it"
+				text += "; the next run stops it"
 			case Allow:
 			}
 			add(api.Reason{Code: WhyRunning, Text: text, Since: r.Begun})
@@ -46,13 +46,13 @@ func Explain(s State, next time.Time, timer bool) []api.Reason {
 	}
 	switch {
 	case s.Paused:
-		add(api.Reason{Code: WhyPaused, Text: fmt.Sprintf("it is paused, and times that pass are not made up for: `podtask schedule resume %s` continues it", s.Name)})
+		add(api.Reason{Code: WhyPaused, Text: fmt.Sprintf("missed runs are not made up for; resume it with `podtask schedule resume %s`", s.Name)})
 	case !timer:
-		add(api.Reason{Code: WhyNoTimer, Text: fmt.Sprintf("systemd has no timer for it, so nothing wakes it: `podtask schedule resume %s` makes the timer", s.Name)})
+		add(api.Reason{Code: WhyNoTimer, Text: fmt.Sprintf("its systemd timer is missing; create it with `podtask schedule resume %s`", s.Name)})
 	case next.IsZero():
-		add(api.Reason{Code: WhyNever, Text: "it is never due again by " + s.Source})
+		add(api.Reason{Code: WhyNever, Text: "no time is left in " + s.Source})
 	default:
-		add(api.Reason{Code: WhyWaiting, Text: "it waits for its next time by " + s.Source, Until: next, Then: "it is due"})
+		add(api.Reason{Code: WhyWaiting, Text: "it waits for its next run (" + s.Source + ")", Until: next, Then: "it runs"})
 	}
 	if n := len(s.Runs); n > 0 {
 		if text := outcome(s.Runs[n-1]); text != "" {
@@ -69,16 +69,16 @@ func outcome(r Run) string {
 	case Starting, Running:
 		return ""
 	case Ended:
-		text = fmt.Sprintf("the latest run, of %s, has ended", stamp(r.Due))
+		text = fmt.Sprintf("the last run (%s) ended", stamp(r.Due))
 		if r.ExitCode != nil {
 			text += fmt.Sprintf(" with exit code %d", *r.ExitCode)
 		}
 	case Skipped:
-		text = fmt.Sprintf("there was no run at %s", stamp(r.Due))
+		text = fmt.Sprintf("the run of %s was skipped", stamp(r.Due))
 	case Missed:
-		text = fmt.Sprintf("there was no run at %s", stamp(r.Due))
+		text = fmt.Sprintf("the run of %s was missed", stamp(r.Due))
 	case Failed:
-		text = fmt.Sprintf("the latest run, of %s, could not be started", stamp(r.Due))
+		text = fmt.Sprintf("the last run (%s) could not be started", stamp(r.Due))
 	}
 	if r.Reason != "" {
 		text += ": " + r.Reason

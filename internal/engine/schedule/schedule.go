@@ -152,11 +152,11 @@ func Decide(s State, now time.Time, due Due, active bool) (next State, changed b
 	late := now.Sub(due.Latest)
 	switch {
 	case late > onTime && !s.CatchUp:
-		r.Status, r.Reason = Missed, "the host was not there in time, and the schedule has no --catch-up"
+		r.Status, r.Reason = Missed, "the host was off or asleep, and the schedule has no --catch-up"
 	case late > onTime && s.Within > 0 && late > s.Within:
-		r.Status, r.Reason = Missed, fmt.Sprintf("the host was not there within %v", s.Within)
+		r.Status, r.Reason = Missed, fmt.Sprintf("the host was off or asleep for longer than %v", s.Within)
 	case active && s.Overlap == Forbid:
-		r.Status, r.Reason = Skipped, "an earlier run had not ended"
+		r.Status, r.Reason = Skipped, "the run before it was still running"
 	default:
 		r.Task = s.TaskID(due.Latest)
 	}
@@ -222,10 +222,10 @@ func GiveUp(s State, i int, now time.Time) (next State, changed bool) {
 	r := &s.Runs[i]
 	switch {
 	case r.Manual:
-		r.Status, r.Reason = Failed, "the command was ended before it had created the task"
+		r.Status, r.Reason = Failed, "podtask was ended before it had created the task"
 	case !s.CatchUp && now.Sub(r.Begun) > giveUp, s.CatchUp && s.Within > 0 && now.Sub(r.Due) > s.Within:
 		r.Status, r.Task = Missed, ""
-		r.Reason = "the host was not there in time to create the task; " + r.Reason
+		r.Reason = "the host was off or asleep when the task was to be created; " + r.Reason
 	default:
 		return s, false
 	}

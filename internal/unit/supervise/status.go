@@ -9,6 +9,7 @@ import (
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // phase is the state of the service, as the service manager distinguishes it.
@@ -53,7 +54,7 @@ func statusLine(t api.Task) string {
 	}
 	for _, c := range t.Containers {
 		if c.Retry != nil {
-			return fmt.Sprintf("%s: trying again: %s", c.Name, term.Line(c.Retry.Error))
+			return fmt.Sprintf("%s: podtask tries again after an error: %s", c.Name, term.Line(c.Retry.Error))
 		}
 	}
 	all := len(t.Containers)
@@ -61,15 +62,15 @@ func statusLine(t api.Task) string {
 		return fmt.Sprintf("looking up images: %d of %d found", all-n, all)
 	}
 	if n := count(func(c api.Container) bool { return c.Status == lifecycle.StatusManifestPulled.String() }); n > 0 {
-		return fmt.Sprintf("pulling images: %d of %d are here", all-n, all)
+		return fmt.Sprintf("pulling images: %d of %d done", all-n, all)
 	}
 	for _, c := range t.Containers {
 		if len(c.WaitingFor) > 0 {
-			return fmt.Sprintf("%s waits for %s to be %s", c.Name, c.WaitingFor[0].ContainerName, c.WaitingFor[0].Condition)
+			return fmt.Sprintf("%s waits for %s %s", c.Name, c.WaitingFor[0].ContainerName, taskdef.Condition(c.WaitingFor[0].Condition).Words())
 		}
 	}
 	running := count(func(c api.Container) bool { return c.Status == lifecycle.StatusRunning.String() })
-	line := fmt.Sprintf("%d of %d containers run", running, all)
+	line := fmt.Sprintf("%d of %d containers up", running, all)
 	if t.Health != lifecycle.HealthUnknown.String() {
 		line += ", " + strings.ToLower(t.Health)
 	}

@@ -92,11 +92,11 @@ func TestStatusLine(t *testing.T) {
 		want string
 	}{
 		{task("UNKNOWN", is("db", "MANIFEST_PULLED"), is("app", "NONE")), "looking up images: 1 of 2 found"},
-		{task("UNKNOWN", is("db", "PULLED"), is("app", "MANIFEST_PULLED")), "pulling images: 1 of 2 are here"},
-		{task("UNKNOWN", is("db", "RUNNING"), waits), "app waits for db to be HEALTHY"},
-		{task("UNKNOWN", is("db", "RUNNING"), retries), "app: trying again: registry says 503"},
-		{task("UNKNOWN", is("db", "STOPPED"), is("app", "RUNNING")), "1 of 2 containers run"},
-		{task("HEALTHY", is("db", "RUNNING"), is("app", "RUNNING")), "2 of 2 containers run, healthy"},
+		{task("UNKNOWN", is("db", "PULLED"), is("app", "MANIFEST_PULLED")), "pulling images: 1 of 2 done"},
+		{task("UNKNOWN", is("db", "RUNNING"), waits), "app waits for db to be healthy"},
+		{task("UNKNOWN", is("db", "RUNNING"), retries), "app: podtask tries again after an error: registry says 503"},
+		{task("UNKNOWN", is("db", "STOPPED"), is("app", "RUNNING")), "1 of 2 containers up"},
+		{task("HEALTHY", is("db", "RUNNING"), is("app", "RUNNING")), "2 of 2 containers up, healthy"},
 		{api.Task{Goal: "DOWN", StoppedReason: "SIGTERM"}, "stopping: SIGTERM"},
 	}
 	for _, tt := range tests {

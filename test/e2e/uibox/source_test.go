@@ -65,11 +65,11 @@ func newHost() *host {
 	}
 	waits := api.Task{
 		ID: id("b"), Name: "nightly-report", Family: "report", Status: "NONE", DesiredStatus: "RUNNING", Health: "UNKNOWN", Owner: owned, Queue: "2 GiB of memory, of which 1.2 GiB are free", CreatedAt: ago(51 * time.Second), Memory: 2 << 30,
-		Why: []api.Reason{{Code: "queued", Text: "waits for port 8080/tcp, which web has", Since: ago(51 * time.Second)}}, Containers: []api.Container{{Name: "report", Image: "registry.example.com/report:12", Status: "NONE"}},
+		Why: []api.Reason{{Code: "queued", Text: "it waits for port 8080/tcp, used by web", Since: ago(51 * time.Second)}}, Containers: []api.Container{{Name: "report", Image: "registry.example.com/report:12", Status: "NONE"}},
 	}
 	failed := api.Task{
 		ID: id("c"), Family: "import", Status: "STOPPED", Health: "UNKNOWN", CreatedAt: ago(12 * time.Minute), StoppedAt: ago(10 * time.Minute), StopCode: "EssentialContainerExited", ExitCode: &code, Owner: owned,
-		Why:        []api.Reason{{Code: "ended", Text: "import exited with code 3: out of memory (limit 256 MiB); podtask logs shows what it wrote"}},
+		Why:        []api.Reason{{Code: "ended", Text: "essential container import exited with code 3"}},
 		Containers: []api.Container{{Name: "import", Image: "registry.example.com/shop/import:1", Status: "STOPPED", ExitCode: &code, Reason: "OutOfMemoryError: container killed due to memory usage"}},
 	}
 	starts := api.Task{
