@@ -110,7 +110,7 @@ func (s State) explainStage(at time.Time) (reasons []Reason) {
 			continue
 		}
 		h, _ := a.hook(c.Hook)
-		spent := fmt.Sprintf("%s of %s", at.Sub(c.StartedAt).Round(time.Second), h.timeout())
+		spent := fmt.Sprintf("%s of %s", span(at.Sub(c.StartedAt)), span(h.timeout()))
 		then := "the deployment is rolled back"
 		if h.OnTimeout == TimeoutContinue || p.Back {
 			then = "it continues anyway"
@@ -130,7 +130,7 @@ func (s State) explainStage(at time.Time) (reasons []Reason) {
 		if p.Stage == Production {
 			then = "it gets more connections"
 		}
-		return []Reason{{Code: WhyBake, Text: fmt.Sprintf("%s with %s of the connections and waits %s (%s of %s)", where, p.Weight, rows[i].waits, at.Sub(p.Since).Round(time.Second), a.Wait()), Until: end, Then: then}}
+		return []Reason{{Code: WhyBake, Text: fmt.Sprintf("%s with %s of the connections and waits %s (%s of %s)", where, p.Weight, rows[i].waits, span(at.Sub(p.Since)), span(a.Wait())), Until: end, Then: then}}
 	}
 	waits := rows[i].waits
 	if strings.Contains(waits, "%d") {
@@ -154,6 +154,18 @@ func steadyText(n int, definition string) string {
 		return "its copy of " + definition + " is healthy"
 	}
 	return fmt.Sprintf("all %d copies of %s are healthy", n, definition)
+}
+
+// span formats a duration in seconds, without those that are zero: 3s, 5m, 1h30m.
+func span(d time.Duration) string {
+	text := d.Round(time.Second).String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // count returns a number with the singular or the plural of its noun.

@@ -1,7 +1,9 @@
 package console
 
 import (
+	"cmp"
 	"fmt"
+	"strings"
 
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -107,4 +109,34 @@ func TaskName(t api.Task) string {
 		return t.Name
 	}
 	return t.Family + " " + lifecycle.ShortID(t.ID)
+}
+
+// CopyState returns what a copy of a service does in everyday words: starting, running, stopping, stopped, removing.
+func CopyState(t api.ServiceTask) string {
+	switch {
+	case t.Phase == "LIVE" && (t.Healthy || t.Health == "UNHEALTHY"):
+		return "running"
+	case t.Phase == "LIVE" || t.Phase == "WANTED":
+		return "starting"
+	}
+	return strings.ToLower(t.Phase)
+}
+
+// CopyHealth returns the health of a copy that runs; "-" if nothing checks it.
+func CopyHealth(t api.ServiceTask) string {
+	if t.Phase != "LIVE" || t.Health == "" || t.Health == "UNKNOWN" {
+		return "-"
+	}
+	return strings.ToLower(t.Health)
+}
+
+// StageWords returns what happens in a stage of a deployment, which has the name that ECS gives it.
+func StageWords(stage string) string {
+	words := map[string]string{
+		"RECONCILE_SERVICE": "starting copies", "PRE_SCALE_UP": "starting copies", "SCALE_UP": "starting copies",
+		"POST_SCALE_UP": "testing", "TEST_TRAFFIC_SHIFT": "testing", "POST_TEST_TRAFFIC_SHIFT": "testing",
+		"PRE_PRODUCTION_TRAFFIC_SHIFT": "shifting connections", "PRODUCTION_TRAFFIC_SHIFT": "shifting connections",
+		"POST_PRODUCTION_TRAFFIC_SHIFT": "watching", "BAKE_TIME": "watching", "CLEAN_UP": "stopping old copies",
+	}
+	return cmp.Or(words[stage], strings.ToLower(strings.ReplaceAll(stage, "_", " ")))
 }

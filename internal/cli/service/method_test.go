@@ -140,23 +140,3 @@ func TestStepsAreLinesWithoutATerminal(t *testing.T) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 }
-
-func TestCopiesHaveTheWordsOfPs(t *testing.T) {
-	t.Parallel()
-	for _, c := range []struct {
-		task api.ServiceTask
-		want string
-	}{
-		{api.ServiceTask{Phase: "WANTED"}, "starting -"},
-		{api.ServiceTask{Phase: "LIVE", Health: "UNKNOWN"}, "starting unknown"},
-		{api.ServiceTask{Phase: "LIVE", Health: "UNKNOWN", Healthy: true}, "running -"},
-		{api.ServiceTask{Phase: "LIVE", Health: "HEALTHY", Healthy: true}, "running healthy"},
-		{api.ServiceTask{Phase: "LIVE", Health: "UNHEALTHY"}, "running unhealthy"},
-		{api.ServiceTask{Phase: "STOPPING", Health: "HEALTHY"}, "stopping -"},
-		{api.ServiceTask{Phase: "STOPPED"}, "stopped -"},
-	} {
-		if got := copyStatus(c.task) + " " + copyHealth(c.task); got != c.want {
-			t.Errorf("%+v: %q, want %q", c.task, got, c.want)
-		}
-	}
-}

@@ -585,32 +585,13 @@ func (k serviceCall) ps(ctx context.Context, names []string) error {
 	type task = api.ServiceTask
 	return command.Listing[task]{Items: tasks, ID: func(t task) string { return t.ID }, Columns: []command.Column[task]{
 		{Head: "NAME", Cell: func(t task) string { return t.Name }},
-		{Head: "STATUS", Cell: copyStatus},
-		{Head: "HEALTH", Cell: copyHealth},
+		{Head: "STATUS", Cell: console.CopyState},
+		{Head: "HEALTH", Cell: console.CopyHealth},
 		{Head: "DEPLOYMENT", Cell: func(t task) string { return t.Deployment }},
 		{Head: "ID", Wide: true, Cell: func(t task) string { return lifecycle.ShortID(t.ID) }},
 		{Head: "CREATED", Cell: func(t task) string { return console.Ago(time.Now(), t.CreatedAt) }, Order: func(a, b task) int { return b.CreatedAt.Compare(a.CreatedAt) }},
 		{Head: "REASON", Cell: func(t task) string { return t.Reason }},
 	}}.Print(k.out, k.c)
-}
-
-// copyStatus is the everyday word for what a copy does.
-func copyStatus(t api.ServiceTask) string {
-	switch {
-	case t.Phase == "LIVE" && (t.Healthy || t.Health == "UNHEALTHY"):
-		return "running"
-	case t.Phase == "LIVE" || t.Phase == "WANTED":
-		return "starting"
-	}
-	return strings.ToLower(t.Phase)
-}
-
-// copyHealth is the health of a copy that runs; "-" if nothing checks it.
-func copyHealth(t api.ServiceTask) string {
-	if t.Phase != "LIVE" || t.Health == "" || t.Health == "UNKNOWN" && t.Healthy {
-		return "-"
-	}
-	return strings.ToLower(t.Health)
 }
 
 func (k serviceCall) history(ctx context.Context, names []string) error {

@@ -5,9 +5,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -91,9 +93,25 @@ func (l list) usedBy(id string) map[string]Use {
 	return nil
 }
 
-// listFrame is the number of lines that are not tasks: the title, a blank line, the headers, and at the
-// bottom the explanation, the notice and the keys.
-const listFrame = 6
+// listFrame is the number of lines that are neither tasks nor an explanation: the title, a blank line, the headers, and
+// at the bottom the notice and the keys.
+const listFrame = 5
+
+// listWhyLines is how many lines the explanation of the selected row may take.
+const listWhyLines = 2
+
+// explanation returns the lines that explain the selected row: what it waits for, how long already, and what comes
+// next. There is at least one, which may be empty.
+func explanation(c canvas, prefix string, why []api.Reason) []string {
+	if len(why) == 0 {
+		return []string{""}
+	}
+	first := why[0]
+	if first.Code == lifecycle.WhyRunning { // the column AGE says more
+		first.Since = time.Time{}
+	}
+	return wrap(prefix+console.Reason(first, c.now), c.width, listWhyLines)
+}
 
 func (l list) draw(c canvas, footer string) string {
 	shown := l.visible()
@@ -101,33 +119,35 @@ func (l list) draw(c canvas, footer string) string {
 	table := l.tableOf(c, shown)
 	lines := append([]string{l.title(c, len(shown))}, l.downHosts(c)...)
 	lines = append(lines, "", c.paint(console.Bold, l.row(c, table, "  ", "HOST", head)))
-	room := max(1, c.height-listFrame-(len(lines)-3))
 	at := l.at(shown)
+	why := []string{""}
+	if len(shown) > 0 {
+		prefix := ""
+		if shown[at].Place > 0 {
+			prefix = fmt.Sprintf("place %d in the queue: ", shown[at].Place)
+		}
+		why = explanation(c, prefix, shown[at].Why)
+	}
+	room := max(1, c.height-listFrame-len(why)-(len(lines)-3))
 	first := max(0, min(at-room/2, len(shown)-room))
 	for i := first; i < min(first+room, len(shown)); i++ {
 		lines = append(lines, l.taskRow(c, table, shown[i], i == at))
 	}
-	why := ""
-	switch {
-	case len(shown) == 0:
+	if len(shown) == 0 {
 		lines = append(lines, c.cut("  "+l.empty()))
-	case len(shown[at].Why) > 0 && shown[at].Place > 0:
-		why = fmt.Sprintf("place %d in the queue: %s", shown[at].Place, term.Line(shown[at].Why[0].Text))
-	case len(shown[at].Why) > 0:
-		why = term.Line(shown[at].Why[0].Text)
 	}
-	return c.page(lines, c.cut(why), footer, c.keys("enter open", "s stop", "r restart", "x shell", "/ filter", "tab services", "? keys", "q quit"))
+	return c.page(lines, append(why, footer, c.keys("enter open", "s stop", "r restart", "x shell", "/ filter", "tab services", "? keys", "q quit"))...)
 }
 
 // empty returns why the list is empty.
 func (l list) empty() string {
 	switch {
 	case l.filter.text != "":
-		return "no task fits the filter; esc clears it"
+		return "No task matches the filter. Esc clears it."
 	case len(l.tasks) > 0:
-		return "no task runs; a shows those that have stopped"
+		return "No task is running. Press a to see those that have stopped."
 	}
-	return "there are no tasks; `podtask run FILE` starts one"
+	return "There are no tasks. Run one with `podtask run FILE`."
 }
 
 func (l list) title(c canvas, shown int) string {

@@ -71,35 +71,48 @@ func (v *services) scroll(n int) {
 	}
 }
 
-// serviceColumns has the columns of the list of services. The addresses get the remaining space.
-var serviceColumns = columns{14, 24, 7, 12, 0, 4}
+// serviceColumns returns the columns of the list of services: as wide as their cells, within limits. The addresses get
+// the remaining space.
+func serviceColumns(c canvas, all []api.Service) columns {
+	var names, states, revisions []string
+	for _, s := range all {
+		names, states, revisions = append(names, s.ServiceName), append(states, serviceState(s)), append(revisions, s.TaskDefinition)
+	}
+	most := 16
+	if c.width >= wideScreen {
+		most = 32
+	}
+	return columns{wantOf(names, 14, most+4).width, wantOf(states, 8, 20).width, 7, wantOf(revisions, 12, most).width, 0, 4}
+}
 
 func (v services) draw(c canvas, footer string) string {
 	shown := v.visible()
+	table := serviceColumns(c, shown)
 	lines := []string{c.split(fmt.Sprintf("podtask top: %s", number(len(v.items), "service")), c.now.Format("15:04:05")), "",
-		c.paint(console.Bold, serviceColumns.row(c, "  ", "SERVICE", "STATUS", "HEALTHY", "REVISION", "ADDRESSES", "AGE"))}
-	room := max(1, c.height-listFrame)
+		c.paint(console.Bold, table.row(c, "  ", "SERVICE", "STATUS", "HEALTHY", "REVISION", "ADDRESSES", "AGE"))}
 	at := max(0, slices.IndexFunc(shown, func(s api.Service) bool { return s.ServiceName == v.selected }))
+	why := []string{""}
+	if len(shown) > 0 {
+		why = explanation(c, "", shown[at].Why)
+	}
+	room := max(1, c.height-listFrame-len(why))
 	first := max(0, min(at-room/2, len(shown)-room))
 	for i := first; i < min(first+room, len(shown)); i++ {
-		lines = append(lines, serviceRow(c, shown[i], i == at))
+		lines = append(lines, serviceRow(c, table, shown[i], i == at))
 	}
-	why := ""
 	switch {
 	case len(shown) == 0 && v.filter.text != "":
-		lines = append(lines, c.cut("  no service fits the filter; esc clears it"))
+		lines = append(lines, c.cut("  No service matches the filter. Esc clears it."))
 	case len(shown) == 0:
-		lines = append(lines, c.cut("  there are no services; `podtask service create` makes one"))
-	case len(shown[at].Why) > 0:
-		why = term.Line(shown[at].Why[0].Text)
+		lines = append(lines, c.cut("  There are no services. Create one with `podtask service create NAME FILE`."))
 	}
-	return c.page(lines, c.cut(why), footer, c.keys("enter open", "c continue", "b roll back", "/ filter", "tab tasks", "? keys", "q quit"))
+	return c.page(lines, append(why, footer, c.keys("enter open", "c continue", "b roll back", "/ filter", "tab tasks", "? keys", "q quit"))...)
 }
 
-func serviceRow(c canvas, s api.Service, selected bool) string {
+func serviceRow(c canvas, table columns, s api.Service, selected bool) string {
 	state := serviceState(s)
 	mark, ink := rowStyle(selected, state == "failed" || s.Status == "ACTIVE" && s.HealthyCount < min(1, s.DesiredCount))
-	return c.paint(ink, serviceColumns.row(c, mark, s.ServiceName, state, fmt.Sprintf("%d/%d", s.HealthyCount, s.DesiredCount),
+	return c.paint(ink, table.row(c, mark, s.ServiceName, state, fmt.Sprintf("%d/%d", s.HealthyCount, s.DesiredCount),
 		s.TaskDefinition, strings.Join(addresses(s), ", "), console.ShortSpan(c.now.Sub(s.CreatedAt))))
 }
 
@@ -136,7 +149,7 @@ func serviceState(s api.Service) string {
 	case p != nil && slices.ContainsFunc(p.Hooks, func(h api.HookCall) bool { return h.Status == "AWAITING_ACTION" }):
 		return "paused"
 	case p != nil && p.Stage != "":
-		return strings.ToLower(strings.ReplaceAll(p.Stage, "_", " "))
+		return console.StageWords(p.Stage)
 	case len(s.Deployments) > 0 && s.Deployments[0].RolloutState == "FAILED":
 		return "failed"
 	case s.Steady:
@@ -166,7 +179,7 @@ func (v *services) drawPage(c canvas, footer string) string {
 	}
 	lines := []string{c.split(s.ServiceName+"  "+serviceState(s), right)}
 	if len(s.Why) > 0 {
-		lines = append(lines, wrap(s.Why[0].Text, c.width, maxWhyLines)...)
+		lines = append(lines, wrap(console.Reason(s.Why[0], c.now), c.width, maxWhyLines)...)
 	}
 	lines = append(lines, "")
 	room := max(1, c.height-len(lines)-2)
@@ -236,11 +249,13 @@ func serviceOverview(c canvas, s api.Service) []string {
 		}
 	}
 	lines = append(lines, "")
-	lines = append(lines, addressLines(c, s)...)
-	lines = append(lines, c.paint(console.Bold, copyColumns.row(c, "  ", "COPY", "PHASE", "HEALTH", "AGE", "REASON")))
+	if all := addressLines(c, s); len(all) > 0 {
+		lines = append(append(lines, all...), "")
+	}
+	lines = append(lines, c.paint(console.Bold, copyColumns.row(c, "  ", "COPY", "STATUS", "HEALTH", "AGE", "REASON")))
 	for _, t := range slices.Backward(s.Tasks) {
 		_, ink := rowStyle(false, t.Health == "UNHEALTHY")
-		lines = append(lines, c.paint(ink, copyColumns.row(c, "  ", t.Name, strings.ToLower(t.Phase), strings.ToLower(t.Health), console.ShortSpan(c.now.Sub(t.CreatedAt)), t.Reason)))
+		lines = append(lines, c.paint(ink, copyColumns.row(c, "  ", t.Name, console.CopyState(t), console.CopyHealth(t), console.ShortSpan(c.now.Sub(t.CreatedAt)), t.Reason)))
 	}
 	return lines
 }

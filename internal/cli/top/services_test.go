@@ -30,7 +30,7 @@ func shifting() []api.Service {
 				Stage: "PRODUCTION_TRAFFIC_SHIFT", Since: noon.Add(-12 * time.Second), Until: noon.Add(48 * time.Second), Green: "d4", Blue: "d3", Percent: 20,
 				Hooks: []api.HookCall{{Hook: "smoke-test", Stage: "POST_TEST_TRAFFIC_SHIFT", Status: "IN_PROGRESS", StartedAt: noon.Add(-3 * time.Second), ExpiresAt: noon.Add(57 * time.Second)}},
 			}}},
-			Tasks:  []api.ServiceTask{{Name: "web-1", Phase: "LIVE", Health: "HEALTHY", CreatedAt: noon.Add(-2 * time.Hour)}, {Name: "web-4", Phase: "WANTED", CreatedAt: noon.Add(-9 * time.Second), Reason: "pulling registry.example/web:4"}},
+			Tasks:  []api.ServiceTask{{Name: "web-1", Phase: "LIVE", Health: "HEALTHY", Healthy: true, CreatedAt: noon.Add(-2 * time.Hour)}, {Name: "web-4", Phase: "WANTED", CreatedAt: noon.Add(-9 * time.Second), Reason: "pulling registry.example/web:4"}},
 			Why:    []api.Reason{{Code: "hook", Text: "waits for the hook smoke-test, 3 s of 60 s"}},
 			Events: []api.ServiceEvent{{ID: 1, CreatedAt: noon.Add(-time.Minute), Message: "service web has begun deployment d4"}},
 		},

@@ -23,14 +23,14 @@ type meter struct {
 	// Share of the limit in percent, at most 100; 0 without one. Tight: nearly all of it is used.
 	Share int
 	Tight bool
-	// Spark is a small line of the latest values, empty for fewer than two.
+	// Spark is a small line of the latest values, empty for less than sparkLeast.
 	Spark string
 	Chart chart
 }
 
 // chart is a picture of usage over time, in a box of chartWidth by chartHeight.
 type chart struct {
-	// Line and Area have the points of the line and of the area below it; empty while nothing is known.
+	// Line and Area have the points of the line and of the area below it; empty for fewer than two values.
 	Line, Area string
 	// Limit is the height of the line of the limit; negative if it is not in the picture.
 	Limit float64
@@ -44,7 +44,8 @@ const (
 	chartWidth, chartHeight = 600, 120
 	sparkWidth, sparkHeight = 60, 16
 	sparkPast               = 2 * time.Minute
-	tight                   = 90 // percent of the limit of memory
+	sparkLeast              = 30 * time.Second // shorter lines are dots
+	tight                   = 90               // percent of the limit of memory
 )
 
 // flat is how many times what is used a limit may be to be in the picture: farther away it would flatten the line.
@@ -114,7 +115,7 @@ type scale struct {
 // draw makes the pictures.
 func (m *meter) draw(values []value, s scale, now time.Time) {
 	m.Chart = chart{Limit: -1, Text: "nothing is known yet"}
-	if len(values) == 0 {
+	if len(values) < 2 { // one is no line
 		return
 	}
 	highest := 0.0
@@ -136,7 +137,7 @@ func (m *meter) draw(values []value, s scale, now time.Time) {
 	if limit > 0 {
 		m.Chart.Text += ", limit " + text(limit)
 	}
-	if late := since(values, now.Add(-sparkPast)); len(late) > 1 {
+	if late := since(values, now.Add(-sparkPast)); len(late) > 1 && late[len(late)-1].at.Sub(late[0].at) >= sparkLeast {
 		m.Spark, _ = frame{now.Add(-sparkPast), now, top, sparkWidth, sparkHeight}.path(late)
 	}
 }

@@ -299,7 +299,7 @@ func (v shop) Past() (list []past) {
 		case "ROLLBACK_SUCCESSFUL":
 			kind = "warn"
 		}
-		word := map[string]string{"SUCCESSFUL": "done", "ROLLBACK_SUCCESSFUL": "rolled back", "ROLLBACK_IN_PROGRESS": "rolling back", "ROLLBACK_FAILED": "rollback failed", "IN_PROGRESS": "under way", "STOPPED": "replaced"}[h.Status]
+		word := map[string]string{"SUCCESSFUL": "done", "ROLLBACK_SUCCESSFUL": "rolled back", "ROLLBACK_IN_PROGRESS": "rolling back", "ROLLBACK_FAILED": "rollback failed", "IN_PROGRESS": "in progress", "STOPPED": "replaced"}[h.Status]
 		list = append(list, past{h, chip{kind, cmp.Or(word, strings.ToLower(term.Line(h.Status)))}, h.CreatedAt.Local().Format("2006-01-02 15:04:05"), console.Ago(v.now, h.CreatedAt), term.Line(h.Reason)})
 	}
 	return list

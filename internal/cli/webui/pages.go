@@ -295,10 +295,14 @@ type question struct {
 // Questions are those about what can be done with the task.
 func (v taskView) Questions() []question {
 	path, name := "/task/"+url.PathEscape(v.Task.ID)+"/", term.Line(v.Title)
-	return []question{
-		{"restart", "Restart " + name + "?", "Its containers are stopped, and the same definition starts again.", "Restart", path + "restart", v.Token, false},
-		{"stop", "Stop " + name + "?", "Its containers get their stop signal, and are killed when their stop timeout has passed. The record and the logs stay.", "Stop", path + "stop", v.Token, true},
+	list := []question{
+		{"restart", "Restart " + name + "?", "Its containers stop, and the same definition starts again.", "Restart", path + "restart", v.Token, false},
+		{"stop", "Stop " + name + "?", "Its containers get their stop signal and are killed after their stop timeout. The task stays in the list with its logs.", "Stop", path + "stop", v.Token, true},
 	}
+	if v.Task.Status == lifecycle.StatusStopped.String() {
+		return list[:1]
+	}
+	return list
 }
 
 // serviceView is the data of the page of a service.
@@ -316,7 +320,7 @@ func (v serviceView) Questions() (list []question) {
 	if len(v.Service.History) < 2 {
 		return list // there is no revision before
 	}
-	return append(list, question{"rollback", "Roll " + name + " back?", "The copies are replaced by ones of the revision before.", "Roll back", path + "rollback", v.Token, true})
+	return append(list, question{"rollback", "Roll " + name + " back?", "All copies are replaced by copies of the previous revision.", "Roll back", path + "rollback", v.Token, true})
 }
 
 // timeline serves the timeline of a task. The policy allows the styles that are in the picture.

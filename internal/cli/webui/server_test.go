@@ -171,7 +171,7 @@ func TestPagesShowTasksAndServices(t *testing.T) {
 		"/":                 {`<a href="/task/` + web().ID + `">web</a>`, `<span class="chip bad">unhealthy</span>`, "12 %", `64 MiB <span class="fine">of 128 MiB</span>`, `<a href="/service/shop">shop</a>`, "0 of 2 healthy", "Read-only", "<strong>atlas</strong>", "Podman 5.4.2", "(1m so far)", `href="http://localhost:8080/"`, "53 → 53/udp"},
 		"/?show=all":        {"ended"},
 		"/?show=stopped":    {"ended"},
-		"/?q=none":          {"No task fits"},
+		"/?q=none":          {"No task matches"},
 		"/task/" + web().ID: {"It waits for", "timeline.svg", "(pod)", "(task)", "app:1", "Lines of the containers", `<span class="chip bad">unhealthy</span>`, "log.txt"},
 		"/service/shop":     {"shop:3", "updating", `aria-current="step">shift connections`, "12.5 % of connections", "smoke in production traffic shift: in progress", `<a href="/task/` + web().ID + `">shop-1</a>`},
 	} {

@@ -143,6 +143,21 @@ func (r row) Short() string {
 	return lifecycle.ShortID(r.ID)
 }
 
+// Details stand below the title: the ID of a task without a name, the service that it is a copy of, and its host.
+func (r row) Details() string {
+	var parts []string
+	if short := r.Short(); short != "" {
+		parts = append(parts, short)
+	}
+	if r.Service != "" {
+		parts = append(parts, "copy of "+r.Service)
+	}
+	if r.Host != "" {
+		parts = append(parts, "on "+r.Host)
+	}
+	return strings.Join(parts, " · ")
+}
+
 // Age is how long ago the task was created.
 func (r row) Age() string { return console.ShortSpan(r.now.Sub(r.CreatedAt)) }
 

@@ -194,7 +194,7 @@ func TestListIsSearched(t *testing.T) {
 		t.Errorf("the keyboard is on %s", b.focused())
 	}
 	b.press("x")
-	b.await(`document.querySelector(".blank")?.textContent.includes("No task fits")`)
+	b.await(`document.querySelector(".blank")?.textContent.includes("No task matches")`)
 }
 
 // When podtask ui does not answer, the page says since when, and when it is back, that it is.
@@ -252,9 +252,11 @@ func TestPagesFitNarrowScreensAndBothSchemes(t *testing.T) {
 			if scheme == "dark" {
 				b.dark()
 			}
-			b.open(serve(t, newHost(), true))
+			h := newHost()
+			b.open(serve(t, h, true))
 			root := value[string](b, `location.origin`)
-			for name, path := range map[string]string{"list": "/", "task": "/task/" + id("a"), "service": "/service/shop"} {
+			for name, path := range map[string]string{"list": "/", "task": "/task/" + id("a"), "stopped": "/task/" + id("c"), "service": "/service/shop", "paused": "/service/payments", "hosts": "/?hosts"} {
+				h.several.Store(name == "hosts")
 				do(b, chromedp.Navigate(root+path))
 				if width := value[int](b, `document.scrollingElement.scrollWidth`); width > 360 {
 					t.Errorf("%s is %d wide", path, width)

@@ -37,6 +37,19 @@ type host struct {
 	agent string
 	// gone: the program does not answer.
 	gone atomic.Bool
+	// several: the tasks are on two of three hosts.
+	several atomic.Bool
+}
+
+// severalHosts is a host, and others if it says so.
+type severalHosts struct{ *host }
+
+// Hosts are those that the page shows.
+func (h severalHosts) Hosts() []top.HostState {
+	if !h.several.Load() {
+		return nil
+	}
+	return []top.HostState{{Name: "atlas"}, {Name: "box1"}, {Name: "box2", Why: "ssh cannot connect to box2: Connection refused"}}
 }
 
 func (h *host) now() time.Time { return noon.Add(time.Since(h.begun)) }
@@ -51,7 +64,7 @@ func newHost() *host {
 	web := api.Task{
 		ID: id("a"), Name: "web", Family: "web", Revision: 4, Status: "RUNNING", DesiredStatus: "RUNNING", Health: "UNHEALTHY", CreatedAt: ago(3 * time.Hour), Owner: owned, NetworkMode: "bridge", CPU: 2, Memory: 128 << 20,
 		Ports: []api.Port{{HostPort: 8080, ContainerPort: 80, Protocol: "tcp"}, {HostPort: 8443, ContainerPort: 443, Protocol: "tcp", HostIP: "127.0.0.1"}, {HostPort: 5353, ContainerPort: 53, Protocol: "udp"}},
-		Why:   []api.Reason{{Code: "unhealthy", Container: "server", Text: "server is unhealthy: the last 3 checks failed (exit 1: curl: (7) Failed to connect to localhost port 80)", Since: ago(19 * time.Second)}},
+		Why:   []api.Reason{{Code: "unhealthy", Container: "server", Text: "server is unhealthy: 3 health checks in a row failed; the last one failed with exit code 1: curl: (7) Failed to connect to localhost port 80", Until: at(5), Then: "podtask checks again"}},
 		Containers: []api.Container{
 			{Name: "server", Image: "registry.example.com/shop/storefront-with-a-long-name:2026-01-02", Status: "RUNNING", Essential: true, Health: &api.Health{Status: "UNHEALTHY", Output: "curl: (7) Failed to connect to localhost port 80", ExitCode: 1, FailingStreak: 3}, RestartCount: 2},
 			{Name: "db", Image: "docker.io/library/postgres:17", Status: "RUNNING", Health: &api.Health{Status: "HEALTHY"}},
@@ -68,13 +81,13 @@ func newHost() *host {
 		Why: []api.Reason{{Code: "queued", Text: "it waits for port 8080/tcp, used by web", Since: ago(51 * time.Second)}}, Containers: []api.Container{{Name: "report", Image: "registry.example.com/report:12", Status: "NONE"}},
 	}
 	failed := api.Task{
-		ID: id("c"), Family: "import", Status: "STOPPED", Health: "UNKNOWN", CreatedAt: ago(12 * time.Minute), StoppedAt: ago(10 * time.Minute), StopCode: "EssentialContainerExited", ExitCode: &code, Owner: owned,
+		ID: id("c"), Family: "import", Status: "STOPPED", Health: "UNKNOWN", CreatedAt: ago(12 * time.Minute), StoppedAt: ago(10 * time.Minute), StopCode: "EssentialContainerExited", ExitCode: &code, Settled: true,
 		Why:        []api.Reason{{Code: "ended", Text: "essential container import exited with code 3"}},
 		Containers: []api.Container{{Name: "import", Image: "registry.example.com/shop/import:1", Status: "STOPPED", ExitCode: &code, Reason: "OutOfMemoryError: container killed due to memory usage"}},
 	}
 	starts := api.Task{
 		ID: id("d"), Name: "search", Family: "search", Status: "MANIFEST_PULLED", DesiredStatus: "RUNNING", Health: "UNKNOWN", Owner: owned, CreatedAt: ago(8 * time.Second),
-		Why:        []api.Reason{{Code: "operation", Text: "pulling docker.io/opensearchproject/opensearch:2.19: 412 MB of 890 MB", Since: ago(7 * time.Second)}},
+		Why:        []api.Reason{{Code: "operation", Text: "podtask is pulling docker.io/opensearchproject/opensearch:2.19 for search", Since: ago(7 * time.Second)}},
 		Containers: []api.Container{{Name: "search", Image: "docker.io/opensearchproject/opensearch:2.19", Status: "NONE"}},
 	}
 	return &host{begun: time.Now(), more: make(chan struct{}), agent: "0.1.0", tasks: append([]top.Task{
@@ -90,7 +103,7 @@ func quietTasks() []top.Task {
 	one := func(image string) []api.Container {
 		return []api.Container{{Name: "app", Image: image, Status: "RUNNING"}}
 	}
-	runs := []api.Reason{{Code: "running", Text: "1 container is up"}}
+	runs := []api.Reason{{Code: "running", Text: "its container is up"}}
 	long := api.Task{
 		ID: id("e"), Name: "customer-facing-recommendation-engine-with-a-very-long-name-that-goes-on", Family: "recommend", Status: "RUNNING", DesiredStatus: "RUNNING", Health: "UNKNOWN", Owner: owned, CreatedAt: ago(9 * 24 * time.Hour), Why: runs,
 		Containers: one("registry.internal.example.com:5000/data-science/team-recommendations/engine@sha256:" + strings.Repeat("5a1c8e2f", 8)),
@@ -138,6 +151,9 @@ func (h *host) Tasks(context.Context) ([]top.Task, error) {
 	tasks := slices.Clone(h.tasks)
 	wave := float64(h.now().Unix())
 	for i, t := range tasks {
+		if h.several.Load() {
+			tasks[i].Host = []string{"atlas", "box1"}[i%2]
+		}
 		if t.Use != nil {
 			use := *t.Use
 			use.CPUPercent *= 0.8 + 0.25*math.Sin(wave/7+float64(i)) + 0.1*math.Sin(wave*1.3)
@@ -171,7 +187,7 @@ func (h *host) Explain(_ context.Context, id string) (top.Detail, error) {
 			timeline.Span{State: "CREATED", Activity: "wait for db", From: at(20), To: at(26)}, timeline.Span{State: "RUNNING", Activity: "run", From: at(26), To: at(50)}, timeline.Span{State: "RUNNING", Activity: "unhealthy", From: at(50), To: at(60)}),
 		lane("db", "", false, timeline.Span{State: "PULLED", Activity: "create", From: at(5), To: at(9)}, timeline.Span{State: "RUNNING", Activity: "healthy", From: at(9), To: at(60)}),
 	}}
-	return top.Detail{Task: h.tasks[i].Task, Why: "web (aaaaaaaaaaaa) is running: server is unhealthy: the last 3 checks failed for 19s (exit 1: curl: (7) Failed to connect to localhost port 80).", Chart: chart}, nil
+	return top.Detail{Task: h.tasks[i].Task, Why: "web (aaaaaaaaaaaa) is running: server is unhealthy: 3 health checks in a row failed; the last one failed with exit code 1: curl: (7) Failed to connect to localhost port 80. See `podtask logs web`.", Chart: chart}, nil
 }
 
 // Lines implements webui.Source.
@@ -213,7 +229,7 @@ func (h *host) Services(context.Context) ([]api.Service, error) {
 	}
 	shop := api.Service{
 		ServiceName: "shop", Status: "ACTIVE", TaskDefinition: "shop:3", DesiredCount: 4, RunningCount: 5, HealthyCount: 3, CreatedAt: noon.Add(-50 * time.Hour), Listeners: listen(":8000"),
-		Why: []api.Reason{{Code: "updating", Text: "2 of 4 new copies are healthy, shop-4 drains", Since: noon.Add(-33 * time.Second)}},
+		Why: []api.Reason{{Code: "updating", Text: "deployment shop/3 (shop:3) is in progress: 2 of 4 copies are healthy", Since: noon.Add(-33 * time.Second)}},
 		Deployments: []api.Deployment{
 			{ID: "ecs-svc/0000000000000000003", Status: "PRIMARY", TaskDefinition: "shop:3", RolloutState: "IN_PROGRESS", RolloutStateReason: "two of four copies are new", RunningCount: 3, DesiredCount: 4, HealthyCount: 2},
 			{ID: "ecs-svc/0000000000000000002", Status: "ACTIVE", TaskDefinition: "shop:2", RolloutState: "COMPLETED", RunningCount: 2, DesiredCount: 0, HealthyCount: 1},
@@ -233,7 +249,7 @@ func (h *host) Services(context.Context) ([]api.Service, error) {
 	blog := api.Service{
 		ServiceName: "blog", Status: "ACTIVE", TaskDefinition: "blog:12", DesiredCount: 3, RunningCount: 3, HealthyCount: 3, Steady: true, CreatedAt: noon.Add(-500 * time.Hour), Listeners: listen("127.0.0.1:8090"),
 		Deployments: []api.Deployment{{ID: "ecs-svc/0000000000000000012", Status: "PRIMARY", TaskDefinition: "blog:12", RolloutState: "COMPLETED", RunningCount: 3, DesiredCount: 3, HealthyCount: 3}},
-		Why:         []api.Reason{{Code: "steady", Text: "all 3 copies are healthy"}},
+		Why:         []api.Reason{{Code: "steady", Text: "all 3 copies of blog:12 are healthy"}},
 	}
 	for i := range 3 {
 		blog.Tasks = append(blog.Tasks, api.ServiceTask{ID: id("7"), Name: fmt.Sprintf("blog-%d", i), Deployment: "ecs-svc/0000000000000000012", Phase: "LIVE", Health: "HEALTHY", Healthy: true})
@@ -245,7 +261,7 @@ func (h *host) Services(context.Context) ([]api.Service, error) {
 			{ID: "ecs-svc/0000000000000000008", Status: "PRIMARY", TaskDefinition: "payments:8", RolloutState: "IN_PROGRESS", RunningCount: 2, DesiredCount: 2, HealthyCount: 2},
 			{ID: "ecs-svc/0000000000000000007", Status: "ACTIVE", TaskDefinition: "payments:7", RolloutState: "COMPLETED", RunningCount: 2, DesiredCount: 2, HealthyCount: 2},
 		},
-		Why: []api.Reason{{Code: "stage", Text: "12.5 % of connections go to payments:8", Since: noon.Add(-70 * time.Second)}},
+		Why: []api.Reason{{Code: "stage", Text: "deployment payments/8 is in stage PRODUCTION_TRAFFIC_SHIFT and paused by approve (1m10s of 5m); continue with `podtask service continue payments`, roll back with `podtask service continue --rollback payments`", Since: noon.Add(-70 * time.Second)}},
 		History: []api.PastDeployment{{Number: 8, Status: "IN_PROGRESS", TaskDefinition: "payments:8", CreatedAt: noon, Progress: &api.DeploymentProgress{
 			Stage: "PRODUCTION_TRAFFIC_SHIFT", Since: noon.Add(-70 * time.Second), Until: noon.Add(4 * time.Minute), Green: "ecs-svc/0000000000000000008", Blue: "ecs-svc/0000000000000000007", Percent: 12.5,
 			Hooks: []api.HookCall{{Hook: "smoke", Stage: "POST_TEST_TRAFFIC_SHIFT", Status: "SUCCEEDED"}, {Hook: "approve", Stage: "PRODUCTION_TRAFFIC_SHIFT", Status: "AWAITING_ACTION"}},
@@ -302,7 +318,7 @@ func serve(t *testing.T, h *host, write bool) (link string) {
 	if write {
 		actions = h
 	}
-	page := webui.New(server.Listener.Addr().(*net.TCPAddr).Port, h, actions, h.now)
+	page := webui.New(server.Listener.Addr().(*net.TCPAddr).Port, severalHosts{h}, actions, h.now)
 	server.Config.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if h.gone.Load() {
 			panic(http.ErrAbortHandler)
