@@ -111,10 +111,19 @@ func explainEnd(s State) Reason {
 			r.Text += fmt.Sprintf("; %s: %s", name, f)
 		}
 		if c.HasExit && !c.StartedAt.IsZero() && name != s.Stop.Container {
-			r.Text += fmt.Sprintf("; %s exited with code %d", name, c.ExitCode)
+			r.Text += fmt.Sprintf("; %s exited with code %d%s", name, c.ExitCode, signalOf(c.ExitCode))
 		}
 	}
 	return r
+}
+
+// signalOf returns the signal that an exit code of 128 and more stands for, in parentheses; empty for others.
+func signalOf(code int) string {
+	name := map[int]string{130: "SIGINT", 134: "SIGABRT", 137: "SIGKILL", 139: "SIGSEGV", 143: "SIGTERM"}[code]
+	if name == "" {
+		return ""
+	}
+	return " (" + name + ")"
 }
 
 func explainRunning(s State) Reason {
@@ -348,7 +357,7 @@ func explainDependency(s State, i int, d taskdef.Dependency) Reason {
 func explainHealth(s State, i int) (r Reason, found bool) {
 	c, def := s.Containers[i], s.Task.Containers[i]
 	if c.Paused {
-		return Reason{Code: WhyPaused, Container: def.Name, Text: def.Name + " is paused"}, true
+		return Reason{Code: WhyPaused, Container: def.Name, Text: "the processes of " + def.Name + " are frozen"}, true
 	}
 	health := c.HealthCheck()
 	if !def.HasHealth() || health.Status == HealthHealthy {

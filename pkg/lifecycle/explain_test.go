@@ -96,7 +96,7 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 			d.upTo(Stop)
 			d.do(Hinted{})
 			d.answer(Inspect, 0, Failure{}, Result{Seen: Observed{Presence: Running, ID: "id", StartedAt: d.started[0], Paused: true}})
-		}, WhyPaused, "web is paused", ""},
+		}, WhyPaused, "the processes of web are frozen", ""},
 		{"after a restart", one, func(d *driver) { d.upTo(Stop); d.do(Restarted{}) }, WhyInspect, "podtask is asking Podman for the state of web", ""},
 		{"an inspection that fails", one, func(d *driver) { d.upTo(Stop); d.do(Hinted{}); d.fail(Inspect, 0, Temporary) },
 			WhyRetry, "inspecting web failed once, error: fault", "podtask tries again"},
@@ -146,7 +146,7 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 			d.do(StopRequested{By: "podtask stop"})
 			d.see(Stop, 0, Exited, 143)
 			d.answer(Halt, -1, Failure{}, Result{})
-		}, WhyEnded, "stopped by podtask stop; web exited with code 143", ""},
+		}, WhyEnded, "stopped by podtask stop; web exited with code 143 (SIGTERM)", ""},
 		{"it could not start", one, func(d *driver) {
 			d.upTo(Create)
 			d.fail(Create, 0, Permanent)

@@ -101,9 +101,9 @@ func (s State) explainStage(at time.Time) (reasons []Reason) {
 		return nil
 	}
 	p := a.Progress
-	where := fmt.Sprintf("deployment %s is in stage %s", p.Green, p.Stage)
+	where := fmt.Sprintf("deployment %s (stage %s)", p.Green, p.Stage)
 	if p.Back {
-		where = fmt.Sprintf("podtask is rolling back deployment %s", p.Green)
+		where = fmt.Sprintf("podtask is rolling back deployment %s and", p.Green)
 	}
 	for _, c := range p.Calls {
 		if !c.Open() {
@@ -116,10 +116,10 @@ func (s State) explainStage(at time.Time) (reasons []Reason) {
 			then = "it continues anyway"
 		}
 		if c.Status == HookAwaiting {
-			reasons = append(reasons, Reason{Code: WhyPause, Text: fmt.Sprintf("%s and paused by %s (%s); continue with `podtask service continue %[4]s`, roll back with `podtask service continue --rollback %[4]s`", where, c.Hook, spent, s.Name), Until: c.ExpiresAt, Then: then})
+			reasons = append(reasons, Reason{Code: WhyPause, Text: fmt.Sprintf("%s is paused by %s (%s); continue with `podtask service continue %[4]s`, roll back with `podtask service continue --rollback %[4]s`", where, c.Hook, spent, s.Name), Until: c.ExpiresAt, Then: then})
 			continue
 		}
-		reasons = append(reasons, Reason{Code: WhyHook, Text: fmt.Sprintf("%s and waits for hook %s (%s)", where, c.Hook, spent), Until: c.ExpiresAt, Then: then})
+		reasons = append(reasons, Reason{Code: WhyHook, Text: fmt.Sprintf("%s waits for hook %s (%s)", where, c.Hook, spent), Until: c.ExpiresAt, Then: then})
 	}
 	rows, i := a.row()
 	if len(reasons) > 0 || rows[i].done == nil || rows[i].done(&s, a, at) {
@@ -130,13 +130,16 @@ func (s State) explainStage(at time.Time) (reasons []Reason) {
 		if p.Stage == Production {
 			then = "it gets more connections"
 		}
-		return []Reason{{Code: WhyBake, Text: fmt.Sprintf("%s with %s of the connections and waits %s (%s of %s)", where, p.Weight, rows[i].waits, span(at.Sub(p.Since)), span(a.Wait())), Until: end, Then: then}}
+		if !a.rolls() {
+			where += fmt.Sprintf(" has %s of the connections and", p.Weight)
+		}
+		return []Reason{{Code: WhyBake, Text: fmt.Sprintf("%s is watched %s (%s of %s)", where, rows[i].waits, span(at.Sub(p.Since)), span(a.Wait())), Until: end, Then: then}}
 	}
 	waits := rows[i].waits
 	if strings.Contains(waits, "%d") {
 		waits = fmt.Sprintf(waits, s.Count(s.Primary().ID).Healthy, s.DesiredCount)
 	}
-	r := Reason{Code: WhyStage, Text: where + " and waits " + waits, Until: a.deadline()}
+	r := Reason{Code: WhyStage, Text: where + " waits " + waits, Until: a.deadline()}
 	if _, back := s.RollbackTarget(); !r.Until.IsZero() && back {
 		r.Then = "podtask rolls it back"
 	} else if !r.Until.IsZero() {

@@ -121,7 +121,7 @@ func TestHistoryOfAttemptsThatAreGivenUp(t *testing.T) {
 	w := newWorld(2, careful, spec(1))
 	w.tell(update(spec(2)))
 	wantTale(t, w, "web/1 STOPPED, web/2 IN_PROGRESS")
-	if a := w.state.History[0]; !strings.Contains(a.Reason, "deployment web/2 of web:2 began") || a.Times.StoppedAt.IsZero() || a.Times.EndedAt.IsZero() {
+	if a := w.state.History[0]; !strings.Contains(a.Reason, "replaced by deployment web/2 (web:2)") || a.Times.StoppedAt.IsZero() || a.Times.EndedAt.IsZero() {
 		t.Errorf("%+v", a)
 	}
 	waitForRest(w, t, time.Minute)

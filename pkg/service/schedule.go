@@ -110,7 +110,7 @@ func (s *State) stopTasks(at time.Time, stop func(*Task, string)) {
 		switch {
 		case t.spared(at):
 		case old && spare:
-			stop(t, "it is replaced by deployment "+primary.ID)
+			stop(t, "replaced by deployment "+primary.ID)
 		case old:
 		case t.Failed:
 			// Its replacement comes first if there is room.

@@ -589,7 +589,7 @@ func TestACopyIsDrainedBeforeItStops(t *testing.T) {
 		t.Errorf("after a crash %v is asked for", w.asked)
 	}
 	w.do(0)
-	if len(w.asked) != 1 || w.asked[0] != Effect(StopTask{ID: old[0], Cause: "it is replaced by deployment web/2", Spare: true}) {
+	if len(w.asked) != 1 || w.asked[0] != Effect(StopTask{ID: old[0], Cause: "replaced by deployment web/2", Spare: true}) {
 		t.Errorf("of a drained copy %v is asked for", w.asked)
 	}
 	waitForRest(w, t, time.Minute)

@@ -29,7 +29,7 @@ var (
 		{TestShift, shiftTest, nil, ""},
 		{PostTestShift, nil, nil, ""},
 		{PreProduction, nil, greenHealthy, "for the new copies (%d of %d healthy)"},
-		{Production, shiftProduction, stepBaked, "after a step"},
+		{Production, shiftProduction, stepBaked, "before the next step"},
 		{PostProduction, nil, nil, ""},
 		{Bake, nil, baked, "with both revisions at full size"},
 		{CleanUp, prove, onlyGreen, "for the old copies to stop"},
@@ -398,7 +398,7 @@ func (s *State) stopSets(at time.Time, a *Attempt, stop func(*Task, string)) {
 		case surplus[t.Deployment] > 0:
 			surplus[t.Deployment]--
 			if n == 0 {
-				stop(t, "it is replaced by deployment "+s.Primary().ID)
+				stop(t, "replaced by deployment "+s.Primary().ID)
 			} else {
 				stop(t, "the desired count is lower")
 			}

@@ -5,10 +5,14 @@ package e2e
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/creack/pty"
 )
 
 // page is a page of the documentation with commands.
@@ -24,24 +28,28 @@ var pages = map[string]page{
 	"../README.md": {
 		given: func(u *tutorial) { u.env = append(u.env, "PODTASK_BUDGET_CPU=1") },
 		special: func(u *tutorial) map[string]func(string) {
+			sees := u.sees("../README.md")
+			image := func(name string) string {
+				ref, _ := u.push(name, u.program)
+				return ref
+			}
 			return map[string]func(string){
 				"podtask init": func(line string) { u.typed(line).want(0); u.written("web.yaml") },
 				"podtask run -d --wait=healthy --name shop task.json": func(line string) {
 					u.box.file("task.json", fmt.Sprintf(`{"family": "shop", "cpu": "1024", "containerDefinitions": [
-						{"name": "migrate", "image": %[1]q, "command": ["/testbox", "print", "done"], "essential": false},
-						{"name": "server", "image": %[1]q, "portMappings": [{"containerPort": 80}], "dependsOn": [{"containerName": "migrate", "condition": "SUCCESS"}],
-							"healthCheck": {"command": ["CMD", "/testbox", "get", "http://localhost/"], "interval": 5}},
-						{"name": "client", "image": %[1]q, "command": ["/testbox", "sleep", "forever"], "stopTimeout": 2, "dependsOn": [{"containerName": "server", "condition": "HEALTHY"}]}]}`, u.image))
-					u.typed(line).want(0)
-					u.box.file("batch.json", fmt.Sprintf(`{"family": "batch", "cpu": "1024", "containerDefinitions": [{"name": "app", "image": %q}]}`, u.image))
+						{"name": "migrate", "image": %q, "command": ["/testbox", "print", "done"], "essential": false},
+						{"name": "server", "image": %q, "command": ["/testbox", "serve", "8080"], "portMappings": [{"containerPort": 8080}], "dependsOn": [{"containerName": "migrate", "condition": "SUCCESS"}],
+							"healthCheck": {"command": ["CMD", "/testbox", "get", "http://localhost:8080/"], "interval": 5}},
+						{"name": "client", "image": %q, "command": ["/testbox", "sleep", "forever"], "stopTimeout": 2, "dependsOn": [{"containerName": "server", "condition": "HEALTHY"}]}]}`,
+						image("migrate:1"), image("server:1"), image("client:1")))
+					sees(line)
+					u.box.file("batch.json", fmt.Sprintf(`{"family": "batch", "cpu": "1024", "containerDefinitions": [{"name": "app", "image": %q}]}`, image("batch:1")))
 					u.want(0, "run", "-d", "--name", "batch", "batch.json")
 					u.untilQueued("batch")
 				},
+				"podtask ps": sees,
 				"podtask why batch": func(line string) {
-					out := u.typed(line).want(0).out
-					if !strings.Contains(out, " is queued: it waits for 1 vCPU (0 of 1 vCPU free), used by shop (") {
-						u.t.Errorf("it printed %q", out)
-					}
+					sees(line)
 					u.want(0, "rm", "-f", "batch", "shop")
 				},
 			}
@@ -232,6 +240,84 @@ volumes: {data: {}}
 			u.box.file("web.task", "[Task]\nDefinition=./web.json\n")
 		},
 	},
+}
+
+// sees returns a function that types a line on a terminal and compares what stays on the screen with what a page shows
+// below "$ LINE". Words and their order count; IDs, ports, times and blanks differ everywhere. A line of which the page
+// shows nothing, or no more, only has to succeed.
+func (u *tutorial) sees(page string) func(line string) {
+	u.t.Helper()
+	text, err := os.ReadFile(filepath.Join(os.Getenv("PODTASK_DOCS"), page))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	shows := map[string]string{}
+	for block := range strings.SplitSeq(string(text), "\n\n") {
+		if first, rest, _ := strings.Cut(block, "\n"); strings.HasPrefix(first, "    $ ") {
+			shows[strings.TrimPrefix(first, "    $ ")] = alike(rest)
+		}
+	}
+	return func(line string) {
+		u.t.Helper()
+		screen := u.screenAfter(strings.Fields(line)[1:]...)
+		if got, want := alike(screen), shows[line]; want != "" && got != want {
+			u.t.Errorf("%s shows\n%s\nthat is\n%s\nthe page has\n%s", line, screen, got, want)
+		}
+		delete(shows, line)
+	}
+}
+
+// screenAfter runs podtask on a terminal of 100 columns until it ends with success, and returns what stays on the screen.
+func (u *tutorial) screenAfter(args ...string) string {
+	u.t.Helper()
+	at := onTerminalWith(u.box, func(cmd *exec.Cmd) {
+		if err := pty.Setsize(cmd.Stdout.(*os.File), &pty.Winsize{Rows: 30, Cols: 100}); err != nil {
+			u.t.Fatal(err)
+		}
+	}, args...)
+	at.want(0)
+	const end = "<end>"
+	if _, err := at.line.WriteString(end); err != nil {
+		u.t.Fatal(err)
+	}
+	eventually(u.t, "the end of the screen", func() bool { return strings.HasSuffix(at.screen.String(), end) })
+	var lines []string
+	for line := range strings.Lines(strings.TrimSuffix(at.screen.String(), end)) {
+		if up := upward.FindStringSubmatch(line); up != nil { // the lines before are drawn again
+			n, err := strconv.Atoi(up[1])
+			if err != nil || n > len(lines) {
+				u.t.Fatalf("%q after %d lines", line, len(lines))
+			}
+			lines = lines[:len(lines)-n]
+		}
+		lines = append(lines, steering.ReplaceAllString(line, ""))
+	}
+	return strings.Join(lines, "")
+}
+
+var (
+	upward   = regexp.MustCompile(`\x1b\[([0-9]+)A`)
+	steering = regexp.MustCompile(`\x1b\[[0-9;?]*[A-Za-z]|\r`)
+	// varying is what differs each time, and stands for.
+	varying = []struct {
+		pattern *regexp.Regexp
+		word    string
+	}{
+		{regexp.MustCompile(`Warning: this host cannot apply .*refuses such tasks `), ""}, // this bed has no controllers
+		{regexp.MustCompile(`\b[0-9a-f]{32}\b`), "ID"},
+		{regexp.MustCompile(`\b[0-9a-f]{12}\b`), "SHORT"},
+		{regexp.MustCompile(`\b0\.0\.0\.0:[0-9]+`), "ADDRESS"},
+		{regexp.MustCompile(`\b[0-9.]+(ms|s|m)\b`), "TIME"},
+	}
+)
+
+// alike returns a screen without what differs each time.
+func alike(screen string) string {
+	screen = strings.Join(strings.Fields(screen), " ")
+	for _, v := range varying {
+		screen = v.pattern.ReplaceAllString(screen, v.word)
+	}
+	return screen
 }
 
 // pipeline writes what a pipeline tests: two definitions with their locks, and tests of one.

@@ -22,8 +22,9 @@ import (
 // public ones, and free ports for 8080.
 type tutorial struct {
 	*units
-	image string
-	port  int
+	program v1.Image
+	image   string // its reference
+	port    int
 }
 
 // commands are the lines of a page that are to be typed.
@@ -146,6 +147,7 @@ func newTutorial(t *testing.T) *tutorial {
 	if err != nil {
 		t.Fatal(err)
 	}
+	u.program = shell
 	u.image, _ = u.push("shell:1", shell)
 	u.env = append(u.env, "PODTASK_LIMITS=best-effort", "PATH="+filepath.Dir(bed.podtask)+":"+os.Getenv("PATH"))
 	return u

@@ -55,7 +55,7 @@ of them last. --format json prints all of it.`,
 				"podtask ecs drain"),
 			pass("leave", "deregister this host from its cluster", `Deregisters the instance and forgets it. While tasks of ECS run it refuses; --force stops them.`,
 				"podtask ecs leave"),
-			pass("check", "try what needs permissions of AWS, and change nothing", `Tries what needs permissions of AWS, changes nothing there, and prints what AWS answers. The exit
+			pass("check", "check the permissions of AWS that it needs, and change nothing", `Tries what needs permissions of AWS, changes nothing there, and prints what AWS answers. The exit
 code is 125 if something that is needed fails.`,
 				"podtask ecs check --cluster edge --region eu-central-1"),
 		},

@@ -98,6 +98,13 @@ func TestListsEndAtTheEdgeOfATerminal(t *testing.T) {
 	if !strings.HasSuffix(lines[1], "…") {
 		t.Errorf("%q does not show that it was cut", lines[1])
 	}
+	tasks := [][]string{{"NAME", "IMAGE", "AGE"}, {"shop", "migrate:1, server:1, client:1", "12s"}}
+	if err := WriteList(line, tasks, false); err != nil {
+		t.Fatal(err)
+	}
+	if got := read(t, screen, line); got != "NAME   IMAGE                         AGE\r\nshop   migrate:1, server:1, clien…   12s\r\n" {
+		t.Errorf("what comes after the widest column: %q", got)
+	}
 	exact := [][]string{{strings.Repeat("a", 40)}, {strings.Repeat("b", 41)}, {"c"}}
 	if err := WriteList(line, exact, false); err != nil {
 		t.Fatal(err)

@@ -15,21 +15,24 @@ import (
 // The first letter is that of the reason, so that it can follow a colon.
 func Reason(r api.Reason, now time.Time) string {
 	text := strings.TrimRight(term.Line(r.Text), ".")
-	if !r.Since.IsZero() && r.Code != lifecycle.WhyEnded {
-		text += fmt.Sprintf(" (%s so far)", ReasonSpan(now.Sub(r.Since)))
+	if spent := now.Sub(r.Since); !r.Since.IsZero() && r.Code != lifecycle.WhyEnded && spent >= time.Second {
+		text += fmt.Sprintf(" (%s so far)", ReasonSpan(spent))
 	}
 	if r.Until.IsZero() || r.Then == "" {
 		return text
 	}
 	when := "now"
-	if left := r.Until.Sub(now); left > 0 {
+	if left := r.Until.Sub(now); left >= time.Second {
 		when = "in " + ReasonSpan(left)
 	}
 	return text + ". " + Capital(term.Line(r.Then)) + " " + when
 }
 
-// ReasonSpan formats a duration as Span does, without seconds that are zero: "1m" and "2h".
+// ReasonSpan formats a duration as Span does, from an hour on in whole minutes, and without what is zero: "1m", "2h".
 func ReasonSpan(d time.Duration) string {
+	if d >= time.Hour {
+		d = d.Round(time.Minute)
+	}
 	text := Span(d)
 	if strings.HasSuffix(text, "m0s") {
 		text = strings.TrimSuffix(text, "0s")

@@ -21,7 +21,7 @@ func TaskState(t api.Task, queuedFor string) string {
 	case t.Status == lifecycle.StatusStopped.String():
 		return "stopped"
 	case t.Queue != "" && queuedFor != "":
-		return "queued (" + queuedFor + ")"
+		return "queued (" + strings.TrimSuffix(queuedFor, "/tcp") + ")"
 	case t.Queue != "":
 		return "queued"
 	}

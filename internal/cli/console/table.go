@@ -21,13 +21,59 @@ func WriteJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// WriteList prints a table with one item per row. On a terminal, rows that are too wide are cut unless whole
-// is set.
+// WriteList prints a table with one item per row. On a terminal, unless whole is set, the cells of the widest columns
+// are shortened until rows fit, and rows that still are too wide are cut.
 func WriteList(w io.Writer, rows [][]string, whole bool) error {
-	if !whole {
-		w = CutLines(TerminalWidth(w), w)
+	if width := TerminalWidth(w); !whole && width > 0 {
+		rows = fitRows(rows, width)
+		w = CutLines(width, w)
 	}
 	return WriteTable(w, rows)
+}
+
+// gap is the number of blanks between columns.
+const gap = 3
+
+// leastColumn is how wide a column stays that is made narrower.
+const leastColumn = 12
+
+// fitRows shortens cells of the widest columns, so that rows fit into a width if that is possible.
+func fitRows(rows [][]string, width int) [][]string {
+	var columns []int
+	for _, row := range rows {
+		for i, cell := range row {
+			if i == len(columns) {
+				columns = append(columns, 0)
+			}
+			columns[i] = max(columns[i], utf8.RuneCountInString(term.Line(cell)))
+		}
+	}
+	excess := -width - gap
+	for _, n := range columns {
+		excess += n + gap
+	}
+	for ; excess > 0; excess-- {
+		widest := 0
+		for i, n := range columns {
+			if n >= columns[widest] { // of equal ones the last, which tells less
+				widest = i
+			}
+		}
+		if columns[widest] <= leastColumn {
+			break
+		}
+		columns[widest]--
+	}
+	fitted := make([][]string, len(rows))
+	for k, row := range rows {
+		for i, cell := range row {
+			if text := []rune(term.Line(cell)); len(text) > columns[i] {
+				cell = string(text[:columns[i]-1]) + "…"
+			}
+			fitted[k] = append(fitted[k], cell)
+		}
+	}
+	return fitted
 }
 
 // TerminalWriter is a writer whose lines are written to To in the end, so that the width of To applies.
@@ -65,7 +111,7 @@ func CutLines(width int, w io.Writer) io.Writer {
 
 // WriteTable prints rows in columns; the first row has the headers.
 func WriteTable(w io.Writer, rows [][]string) error {
-	tw := tabwriter.NewWriter(w, 0, 0, 3, ' ', 0)
+	tw := tabwriter.NewWriter(w, 0, 0, gap, ' ', 0)
 	for _, row := range rows {
 		for i := range row {
 			row[i] = term.Line(row[i])

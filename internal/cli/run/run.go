@@ -331,7 +331,7 @@ func (r taskRun) create(ctx context.Context, id string, task taskdef.Task) (*own
 		return nil, err
 	}
 	if unapplied := o.State().Options.Unapplied; len(unapplied) > 0 {
-		r.warn("this host cannot apply limits of %s: the task runs without; `podtask doctor` says how to enable them, --limits enforce refuses such tasks", strings.Join(unapplied, ", "))
+		r.warn("this host cannot apply %s limits, so the task runs without them: `podtask doctor` says how to enable them, and with --limits enforce podtask refuses such tasks", strings.Join(unapplied, " and "))
 	}
 	return o, nil
 }

@@ -81,7 +81,7 @@ func serviceVerbs() []serviceVerb {
 		{"scale", "NAME=N ... | NAME N", "change the number of copies", 1, many, waitFlags("all copies are healthy"), "scale web=5 worker=0", serviceCall.scale},
 		{"rollback", "NAME", "return to the previous revision", 1, 1, waitFlags("all copies are healthy"), "rollback web", serviceCall.rollback},
 		{
-			"continue", "NAME", "continue a deployment that pauses, or give it up", 1, 1,
+			"continue", "NAME", "continue a paused deployment, or roll it back", 1, 1,
 			append(waitFlags("all copies are healthy"), &cli.StringFlag{Name: "hook", Usage: "decide about the pause `NAME`, if there are several"}, &cli.BoolFlag{Name: "rollback", Usage: "return to the revision before"}),
 			"continue web --wait", serviceCall.goOn,
 		},

@@ -20,7 +20,7 @@ import (
 func InspectCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "inspect",
-		Usage:     "print all that is known of tasks, as a JSON array",
+		Usage:     "print everything about tasks as JSON",
 		ArgsUsage: "TASK ...",
 		Description: `The output contains the values of environment variables. Values that are only in the
 memory of the owner, such as the time of the next attempt of a pull, come from the owner.

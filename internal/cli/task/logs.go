@@ -25,7 +25,7 @@ import (
 func LogsCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
-		Usage:     "show what the containers of a task wrote",
+		Usage:     "show the logs of a task",
 		ArgsUsage: "TASK ... [CONTAINER]",
 		Description: `The stdout of a container is printed to stdout, its stderr to stderr. Each line begins with
 the name of the container, unless one is chosen, and of the task where there are several.

@@ -26,7 +26,7 @@ import (
 func StatsCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "stats",
-		Usage:     "show what tasks and their containers use",
+		Usage:     "show the CPU and memory use of tasks and their containers",
 		ArgsUsage: "[TASK ...]",
 		Description: `Without a TASK all running tasks are shown, updated each second until Ctrl-C. 100 % of cpu
 are one CPU. Memory does not include caches that can be dropped. A dash means that this

@@ -31,7 +31,7 @@ import (
 func TopCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "top",
-		Usage:     "watch tasks and services on the whole screen",
+		Usage:     "watch tasks and services in the terminal",
 		ArgsUsage: "[TASK]",
 		Description: `Shows the tasks with their health and what they use of their limits; 100 % of cpu are one
 CPU, and ! marks memory that is nearly used up. Enter opens a task: its containers, what it

@@ -113,7 +113,9 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 		case err == nil:
 			t.Why = append(t.Why, ecsReasons(o.ecsWaits(), t)...)
 			explanations = append(explanations, explain(t, time.Now()))
-		case !connect.IsGone(err) || !c.Bool("ignore"):
+		case connect.IsGone(err) && !c.Bool("ignore"):
+			errs = append(errs, fmt.Errorf("no task, service or schedule %q: list them with `podtask ps -a`, `podtask service ls` and `podtask schedule ls`", ref))
+		case !connect.IsGone(err):
 			errs = append(errs, err)
 		}
 	}
@@ -177,6 +179,8 @@ func stateClause(t api.Task, why []api.Reason, now time.Time) string {
 		return "has stopped"
 	case t.Status == lifecycle.StatusStopped.String():
 		return "stopped" + ago
+	case state == "running" && len(why) > 0 && why[0].Code == lifecycle.WhyRunning && now.Sub(why[0].Since) < time.Second:
+		return "has just started"
 	case state == "running" && len(why) > 0 && why[0].Code == lifecycle.WhyRunning && !why[0].Since.IsZero():
 		return "has been running for " + console.ReasonSpan(now.Sub(why[0].Since))
 	default:

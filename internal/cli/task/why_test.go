@@ -36,8 +36,8 @@ func TestWhyIsSentencesWithTimes(t *testing.T) {
 			"0123456789ab stopped 1 minute ago: stopped by you."},
 		{"ended", api.Task{Name: "web", Status: "STOPPED", Settled: true, Containers: []api.Container{{StartedAt: noon}}, Why: []api.Reason{{Code: "ended", Text: "stopped by you; app exited with code 143", Since: noon}}},
 			"web (0123456789ab) stopped 1 minute ago: stopped by you; app exited with code 143. See `podtask logs web`."},
-		{"paused", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "paused", Text: "app is paused"}}},
-			"web (0123456789ab) is running: app is paused. Resume it with `podtask unpause web`."},
+		{"paused", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "paused", Text: "the processes of app are frozen"}}},
+			"web (0123456789ab) is running: the processes of app are frozen. Resume it with `podtask unpause web`."},
 		{"logs", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{
 			{Code: "running", Text: "its container is up"}, {Code: "logs-stalled", Text: "3KiB of the output of app wait to be sent to Splunk: it\nis down", Since: noon.Add(-time.Minute)},
 		}},

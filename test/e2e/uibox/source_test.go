@@ -261,7 +261,7 @@ func (h *host) Services(context.Context) ([]api.Service, error) {
 			{ID: "ecs-svc/0000000000000000008", Status: "PRIMARY", TaskDefinition: "payments:8", RolloutState: "IN_PROGRESS", RunningCount: 2, DesiredCount: 2, HealthyCount: 2},
 			{ID: "ecs-svc/0000000000000000007", Status: "ACTIVE", TaskDefinition: "payments:7", RolloutState: "COMPLETED", RunningCount: 2, DesiredCount: 2, HealthyCount: 2},
 		},
-		Why: []api.Reason{{Code: "stage", Text: "deployment payments/8 is in stage PRODUCTION_TRAFFIC_SHIFT and paused by approve (1m10s of 5m); continue with `podtask service continue payments`, roll back with `podtask service continue --rollback payments`", Since: noon.Add(-70 * time.Second)}},
+		Why: []api.Reason{{Code: "stage", Text: "deployment payments/8 (stage PRODUCTION_TRAFFIC_SHIFT) is paused by approve (1m10s of 5m); continue with `podtask service continue payments`, roll back with `podtask service continue --rollback payments`", Since: noon.Add(-70 * time.Second)}},
 		History: []api.PastDeployment{{Number: 8, Status: "IN_PROGRESS", TaskDefinition: "payments:8", CreatedAt: noon, Progress: &api.DeploymentProgress{
 			Stage: "PRODUCTION_TRAFFIC_SHIFT", Since: noon.Add(-70 * time.Second), Until: noon.Add(4 * time.Minute), Green: "ecs-svc/0000000000000000008", Blue: "ecs-svc/0000000000000000007", Percent: 12.5,
 			Hooks: []api.HookCall{{Hook: "smoke", Stage: "POST_TEST_TRAFFIC_SHIFT", Status: "SUCCEEDED"}, {Hook: "approve", Stage: "PRODUCTION_TRAFFIC_SHIFT", Status: "AWAITING_ACTION"}},
