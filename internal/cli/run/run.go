@@ -261,7 +261,7 @@ func (o runOptions) Run(ctx context.Context, c *cli.Context) error {
 // read reads the definition and removes the tasks that it replaces.
 func (r taskRun) read(ctx context.Context) (taskdef.Task, error) {
 	task, err := r.define(ctx)
-	if err == nil {
+	if err == nil && r.replace {
 		err = r.images.CheckLocal(ctx, task, r.options) // before a task makes room
 	}
 	if err == nil && r.replace && !r.dryRun {
@@ -274,6 +274,11 @@ func (r taskRun) read(ctx context.Context) (taskdef.Task, error) {
 func (r taskRun) check(ctx context.Context, task taskdef.Task) error {
 	if err := r.preflight.Check(ctx, task, r.options); err != nil {
 		return err
+	}
+	if !r.replace {
+		if err := r.images.CheckLocal(ctx, task, r.options); err != nil {
+			return err
+		}
 	}
 	for _, w := range r.preflight.Warnings(ctx, task) {
 		r.warn("%s", w)
