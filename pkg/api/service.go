@@ -98,8 +98,8 @@ type Ingress struct {
 	// ContainerName and ContainerPort are where in a copy requests go.
 	ContainerName string `json:"containerName"`
 	ContainerPort uint16 `json:"containerPort"`
-	// Certificate is acme, internal or the path of a PEM file whose key is in CertificateKey; absent for acme, and
-	// for internal with names that no public authority certifies.
+	// Certificate is acme, internal, or a PEM file whose key is in CertificateKey: both are paths, or both secrets as
+	// podman:NAME. It is absent for acme, and for internal with names that no public authority certifies.
 	Certificate    string `json:"certificate,omitempty"`
 	CertificateKey string `json:"certificateKey,omitempty"`
 	// Protocol is what copies speak: http1, or h2c for HTTP/2 without TLS.

@@ -25,9 +25,9 @@ type Ingress struct {
 	// Container and Port are where in a copy requests go. The copies publish the port.
 	Container string `json:"containerName"`
 	Port      uint16 `json:"containerPort"`
-	// Certificate is CertificateACME, CertificateInternal or the absolute path of a PEM file with a chain, whose
-	// key is in CertificateKey. Empty: CertificateInternal for names that no public authority certifies, else
-	// CertificateACME.
+	// Certificate is CertificateACME, CertificateInternal, or a PEM file with a chain, whose key is in CertificateKey:
+	// both are absolute paths of files, or both sources of secrets, as podman:NAME. Empty: CertificateInternal for names
+	// that no public authority certifies, else CertificateACME.
 	Certificate    string `json:"certificate,omitempty"`
 	CertificateKey string `json:"certificateKey,omitempty"`
 	// Protocol is what copies speak: ProtocolHTTP1, also for the empty value, or ProtocolH2C.
@@ -126,7 +126,7 @@ func ParseAddress(text string) (Address, error) {
 }
 
 // Issuer is who issues the certificate of an ingress with this address: CertificateACME,
-// CertificateInternal, or a file.
+// CertificateInternal, or a file or secret.
 func (i Ingress) Issuer(a Address) string {
 	if i.Certificate != "" {
 		return i.Certificate
@@ -158,14 +158,17 @@ func (i Ingress) Check() (problems []IngressProblem) {
 		refuse("containerPort", "containerPort is 1 to 65535")
 	}
 	file := i.Certificate != "" && i.Certificate != CertificateACME && i.Certificate != CertificateInternal
+	secret := i.CertificateFromSecret()
 	switch {
 	case i.Certificate != "" && err == nil && !a.Secure:
 		refuse("certificate", "an address with http:// has no certificate")
-	case file && !filepath.IsAbs(i.Certificate):
-		refuse("certificate", "certificate is acme, internal or the absolute path of a PEM file, not %q", i.Certificate)
+	case file && !secret && !filepath.IsAbs(i.Certificate):
+		refuse("certificate", "certificate is acme, internal, the absolute path of a PEM file or a secret of this host, as podman:NAME, not %q", i.Certificate)
 	case file != (i.CertificateKey != ""):
-		refuse("certificateKey", "certificateKey is the file with the key of a certificate from a file: give both or none")
-	case i.CertificateKey != "" && !filepath.IsAbs(i.CertificateKey):
+		refuse("certificateKey", "certificateKey is the key of a certificate from a file or a secret: give both or none")
+	case secret && !isCertificateSource(i.CertificateKey):
+		refuse("certificateKey", "certificateKey is a secret of this host, as the certificate is, not %q", i.CertificateKey)
+	case i.CertificateKey != "" && !secret && !filepath.IsAbs(i.CertificateKey):
 		refuse("certificateKey", "certificateKey is an absolute path, not %q", i.CertificateKey)
 	}
 	if p := i.Protocol; p != "" && p != ProtocolHTTP1 && p != ProtocolH2C {

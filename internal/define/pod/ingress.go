@@ -52,6 +52,8 @@ type ingressReader struct {
 	first  map[string]value
 	whyNot map[*doctree.Node]string
 	labels map[string]string // of the Pod
+	// refused are the certificates that do not fit a host, by their place and the host.
+	refused map[string]bool
 }
 
 // serviceKey identifies a Service of the file. The namespace is empty where the document has none.
@@ -60,7 +62,7 @@ type serviceKey struct{ namespace, name string }
 func newIngressReader(b *reader) *ingressReader {
 	a := &ingressReader{
 		reader: b, seen: make(map[taskdef.Address]int), used: make(map[*doctree.Node][]string),
-		known: make(map[serviceKey]value), first: make(map[string]value), whyNot: make(map[*doctree.Node]string), labels: make(map[string]string),
+		known: make(map[serviceKey]value), first: make(map[string]value), whyNot: make(map[*doctree.Node]string), labels: make(map[string]string), refused: make(map[string]bool),
 	}
 	for _, f := range b.meta.at("labels").entries() {
 		a.labels[f.Key] = f.Value.Text
@@ -136,7 +138,7 @@ func (a *ingressReader) read(doc value) {
 				}
 				return
 			}
-			a.path(d, host, p, d.secure || hosts.cover(host.str()))
+			a.path(d, host, p, hosts)
 		}
 	}
 }
@@ -155,8 +157,10 @@ func (a *ingressReader) leading(d ingressDoc) iter.Seq[value] {
 }
 
 // path adds the address of one path.
-func (a *ingressReader) path(d ingressDoc, host, p value, secure bool) {
+func (a *ingressReader) path(d ingressDoc, host, p value, hosts tlsHosts) {
 	at := p.at("path")
+	of, secure := hosts.of(host.str())
+	secure = secure || d.secure
 	address := "http://" + host.str() + at.str()
 	if secure {
 		address = "https://" + host.str() + at.str()
@@ -205,6 +209,7 @@ func (a *ingressReader) path(d ingressDoc, host, p value, secure bool) {
 		}
 		a.used[service.node] = append(a.used[service.node], d.name)
 	}
+	a.certificate(&i, of.secret, url.Host)
 	for _, problem := range i.Check() {
 		p.wrong(problem.Text, "")
 	}
@@ -349,39 +354,6 @@ func (a *ingressReader) container(to value) (*taskdef.Container, uint16) {
 	return nil, 0
 }
 
-// hostList are hosts with TLS.
-type hostList []string
-
-// cover reports whether a host is in the list, perhaps below a wildcard. An empty name in the list stands for all.
-func (l hostList) cover(host string) bool {
-	_, parent, _ := strings.Cut(host, ".")
-	return slices.ContainsFunc(l, func(h string) bool {
-		return h == "" || strings.EqualFold(h, host) || parent != "" && strings.EqualFold(h, "*."+parent)
-	})
-}
-
-// tls returns the hosts that have TLS.
-func (a *ingressReader) tls(d ingressDoc) (all hostList) {
-	for _, item := range d.at("spec").at("tls").items() {
-		hosts := texts(item.at("hosts"))
-		if len(hosts) == 0 {
-			hosts = []string{""}
-		}
-		all = append(all, hosts...)
-		secret := item.at("secretName")
-		if !secret.filled() || d.issued {
-			continue
-		}
-		where := "which is not in the file"
-		if _, known := a.secrets[secret.str()]; known {
-			where = "which is in the file"
-		}
-		secret.warn("the certificate of the Secret "+doctree.Quote(secret.str())+", "+where+", is not used: `podtask ingress` has a certificate issued",
-			"for your own, give --ingress URL=CONTAINER:PORT,certificate=PATH,certificate-key=PATH to podtask service create")
-	}
-	return all
-}
-
 // The annotations that podtask knows, without the name of their controller.
 var (
 	// nginxIdle lists the annotations that only tune a proxy; each is told as without effect.
@@ -474,8 +446,8 @@ func (a *ingressReader) refuseAnnotation(at value, key string) {
 	at.wrong("the annotation "+doctree.Quote(key)+" is not supported: the address would do something else without it", fix)
 }
 
-// Leading returns the Ingresses among docs that lead to the Pod of a controller or a Pod, and the Services by which they
-// do. It is for those who choose documents of a file.
+// Leading returns the Ingresses among docs that lead to the Pod of a controller or a Pod, the Services by which they
+// do, and the Secrets with their certificates. It is for those who choose documents of a file.
 func Leading(workload *doctree.Node, docs []*doctree.Node) map[*doctree.Node]bool {
 	found := make(map[*doctree.Node]bool)
 	rep := &report{}
@@ -483,13 +455,15 @@ func Leading(workload *doctree.Node, docs []*doctree.Node) map[*doctree.Node]boo
 	if !m.spec.present() {
 		return found
 	}
-	ingresses := []value{}
+	ingresses, secrets := []value{}, map[string]*doctree.Node{}
 	for _, n := range docs {
 		switch v := (value{report: rep, node: n}); v.at("kind").str() {
 		case "Service":
 			m.services = append(m.services, v)
 		case "Ingress":
 			ingresses = append(ingresses, v)
+		case "Secret":
+			secrets[v.at("metadata").at("name").str()] = n
 		}
 	}
 	a := newIngressReader(&reader{manifest: m})
@@ -500,6 +474,11 @@ func Leading(workload *doctree.Node, docs []*doctree.Node) map[*doctree.Node]boo
 	for _, doc := range ingresses {
 		for s := range a.leading(ingressDoc{value: doc}) {
 			found[doc.node], found[s.node] = true, true
+		}
+		for _, item := range doc.at("spec").at("tls").items() {
+			if secret := secrets[item.at("secretName").str()]; secret != nil && found[doc.node] {
+				found[secret] = true
+			}
 		}
 	}
 	return found

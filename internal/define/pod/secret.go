@@ -51,14 +51,19 @@ func (b *reader) secret(kind, name, key string, c content) *taskdef.SecretValue 
 	if c.source != "" {
 		return &taskdef.SecretValue{ValueFrom: c.source, Source: c.source}
 	}
-	p := b.result.Pod
-	sum := sha256.Sum256([]byte(strings.Join([]string{p.Namespace, p.Name, p.UID, kind, name, key}, "\x00")))
-	s := Secret{Name: SecretPrefix + hex.EncodeToString(sum[:12]), value: c.bytes, ofSecret: kind == "Secret" || kind == "logins"}
+	s := Secret{Name: b.secretName(kind, name, key), value: c.bytes, ofSecret: kind == "Secret" || kind == "logins"}
 	if !slices.ContainsFunc(b.result.Secrets, func(o Secret) bool { return o.Name == s.Name }) {
 		b.result.Secrets = append(b.result.Secrets, s)
 	}
 	source := "env:" + s.Name
 	return &taskdef.SecretValue{ValueFrom: source, Source: source}
+}
+
+// secretName is the name of content of the Pod.
+func (b *reader) secretName(kind, name, key string) string {
+	p := b.result.Pod
+	sum := sha256.Sum256([]byte(strings.Join([]string{p.Namespace, p.Name, p.UID, kind, name, key}, "\x00")))
+	return SecretPrefix + hex.EncodeToString(sum[:12])
 }
 
 // The types of Secrets that hold logins of registries.

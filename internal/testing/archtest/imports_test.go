@@ -104,7 +104,7 @@ var direction = []rule{
 }
 
 // testSupport may be imported by every package's tests.
-var testSupport = []string{"internal/testing/freeport", "internal/testing/guide", "internal/testing/mototest", "internal/testing/schemafile", "internal/testing/teamfiles", "internal/state/statetest", "internal/testing/registrytest", "internal/testing/faults", "internal/testing/leaktest", "internal/testing/hostile", "internal/testing/nonsense", "internal/testing/rudeclient", "test/testbed"}
+var testSupport = []string{"internal/testing/certtest", "internal/testing/freeport", "internal/testing/guide", "internal/testing/mototest", "internal/testing/schemafile", "internal/testing/teamfiles", "internal/state/statetest", "internal/testing/registrytest", "internal/testing/faults", "internal/testing/leaktest", "internal/testing/hostile", "internal/testing/nonsense", "internal/testing/rudeclient", "test/testbed"}
 
 func matches(pattern, name string) bool {
 	if strings.HasSuffix(pattern, "/") {
