@@ -30,6 +30,11 @@ func AccessLogPath(stateDir string) string {
 	return filepath.Join(stateDir, "ingress", "access.log")
 }
 
+// CertificateDir has the files of certificates from secrets, below a state directory.
+func CertificateDir(stateDir string) string {
+	return filepath.Join(stateDir, "ingress", "certificates")
+}
+
 // Status is what the proxy says about itself.
 type Status struct {
 	PID     int       `json:"pid"`
@@ -46,6 +51,8 @@ type Status struct {
 	Connections    int     `json:"connections"`
 	MaxConnections int     `json:"maxConnections"`
 	Requests       []Count `json:"requests"`
+	// Ending: the proxy ends, and gives its listeners of services to the agent (TakePath).
+	Ending bool `json:"ending,omitempty"`
 	// Listeners are the addresses of TCP connections of services.
 	Listeners []Listener `json:"listeners"`
 }
@@ -56,6 +63,8 @@ type Listener struct {
 	Service string `json:"service"`
 	// Problem is why the proxy does not listen there.
 	Problem string `json:"problem,omitempty"`
+	// Awaited: another process has the port. If it is the agent, it passes its listener (PassPath).
+	Awaited bool `json:"awaited,omitempty"`
 	// Forwarded are the connections so far that reached a copy, by revision; Refused those that were closed because no
 	// copy could be dialed in time, and Quiet those that made room for others.
 	Forwarded map[string]uint64 `json:"forwarded"`
@@ -91,8 +100,10 @@ type Copy struct {
 // Certificate is that of a name.
 type Certificate struct {
 	Name string `json:"name"`
-	// Issuer is acme, internal or a file.
+	// Issuer is acme, internal, a file or a secret.
 	Issuer string `json:"issuer"`
+	// File has the certificate, and perhaps its key; absent unless it is from a file or a secret.
+	File string `json:"file,omitempty"`
 	// NotAfter is when it ends; absent while there is none.
 	NotAfter time.Time `json:"notAfter,omitzero"`
 	// Problem is what is wrong with it, or why there is none.

@@ -3,6 +3,9 @@
 package e2e
 
 import (
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/base64"
 	"encoding/json"
 	"fmt"
 	"net"
@@ -14,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/testing/certtest"
 	"github.com/podtask/podtask/test/testbed"
 )
 
@@ -165,4 +169,91 @@ func asksFrom(at string, port int) bool {
 	}
 	defer answer.Body.Close()
 	return answer.StatusCode == http.StatusOK
+}
+
+// certificateSecret is the Secret of a manifest with a certificate for a name, and its chain and key.
+func certificateSecret(t *testing.T, host string) (document string, chain, key []byte) {
+	chain, key = certtest.Pair(t, host)
+	document = fmt.Sprintf("---\napiVersion: v1\nkind: Secret\nmetadata: {name: shop-tls}\ntype: kubernetes.io/tls\ndata: {tls.crt: %s, tls.key: %s}\n",
+		base64.StdEncoding.EncodeToString(chain), base64.StdEncoding.EncodeToString(key))
+	return document, chain, key
+}
+
+// The certificate of an Ingress is that of its Secret. Its key is for the proxy only, another one replaces it without a
+// lost request, and one for another host is refused.
+func TestIngressOfAManifestWithItsCertificate(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	text := strings.NewReplacer("@NAME", b.family, "@IMAGE", b.testbox(), "tls: [{hosts: [shop.localhost]}]", "tls: [{hosts: [shop.localhost], secretName: shop-tls}]").Replace(manifestOnline[1:])
+	other, _, _ := certificateSecret(t, "other.localhost")
+	if r := b.podtask("service", "create", b.family, b.file("other.yaml", text+other)); r.code == 0 || !strings.Contains(r.err, `it is for "other.localhost", and not for shop.localhost`) {
+		t.Errorf("a certificate for another host: %d, %s", r.code, r.err)
+	}
+	own, first, firstKey := certificateSecret(t, "shop.localhost")
+	again, second, secondKey := certificateSecret(t, "shop.localhost")
+	created := b.want(0, "service", "create", b.family, b.file("shop.yaml", text+own), "--count=1", "--wait", "--timeout=4m")
+	if strings.Contains(created.err, "certificate") {
+		t.Errorf("create warns: %s", created.err)
+	}
+	proxy := b.ingressUnit()
+	client := func(chains ...[]byte) *http.Client {
+		c, roots := proxy.client(b), x509.NewCertPool()
+		for _, chain := range chains {
+			roots.AppendCertsFromPEM(chain)
+		}
+		c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{RootCAs: roots}
+		c.Transport.(*http.Transport).DisableKeepAlives = true
+		return c
+	}
+	eventually(t, "an answer with the certificate of the Secret", func() bool {
+		answer, err := askURL(client(first), "https://shop.localhost")
+		return err == nil && answer == "shop"
+	})
+	var rows []struct {
+		URL         string
+		Certificate struct{ Issuer, File string }
+	}
+	if err := json.Unmarshal([]byte(b.want(0, "ingress", "ls", "--format=json").out), &rows); err != nil {
+		t.Fatal(err)
+	}
+	before := ""
+	for _, r := range rows {
+		if r.URL == "https://shop.localhost" {
+			before = r.Certificate.File
+			if info, err := os.Stat(before); err != nil || info.Mode().Perm() != 0o600 || !strings.HasPrefix(r.Certificate.Issuer, "podman:") {
+				t.Errorf("the certificate is %+v, %v", r.Certificate, err)
+			}
+		}
+	}
+
+	end := askSteadily(t, client(first, second), "https://shop.localhost")
+	b.want(0, "service", "update", b.family, b.file("again.yaml", text+again), "--wait", "--timeout=4m")
+	eventually(t, "the certificate of the second Secret", func() bool { _, err := askURL(client(second), "https://shop.localhost"); return err == nil })
+	end()
+	agent.kill()
+	b.agent()
+	eventually(t, "a service that is followed", func() bool { return b.podtask("why", b.family).code == 0 })
+	if _, err := askURL(client(second), "https://shop.localhost"); err != nil {
+		t.Errorf("with another agent: %v", err)
+	}
+	if _, err := os.Stat(before); !os.IsNotExist(err) {
+		t.Errorf("the file of the first: %v", err)
+	}
+
+	b.want(0, "service", "update", b.family, "--ingress=none")
+	eventually(t, "no file with a certificate", func() bool {
+		left, err := os.ReadDir(filepath.Dir(before))
+		return err == nil && len(left) == 0
+	})
+	for _, key := range [][]byte{firstKey, secondKey} {
+		line := strings.Split(string(key), "\n")[1]
+		b.filesWithout(line, b.stateHome())
+		b.filesWithout(base64.StdEncoding.EncodeToString(key)[:64], b.stateHome())
+		for _, said := range []string{b.want(0, "service", "inspect", b.family).out, b.want(0, "taskdef", "show", b.family).out, agent.err.String()} {
+			if strings.Contains(said, line) {
+				t.Errorf("the key is in %s", said)
+			}
+		}
+	}
+	b.removeService()
 }

@@ -104,15 +104,29 @@ func TestListenMovesToTheProxy(t *testing.T) {
 	agent := b.agent()
 	at := freePort(t)
 	b.want(0, "service", "create", b.family, b.define(served("one")), fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at), "--wait", "--timeout=4m")
-	c := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}} // a connection for each request
+	asked, stop := askBriefly(t, at)
+	b.ingressUnit()
+	eventually(t, "a proxy that listens", func() bool { return b.proxyListens(b.family) })
+	after := asked.Load()
+	eventually(t, "requests to the proxy", func() bool { return asked.Load() > after+50 })
+	stop()
+	if said := agent.err.String(); strings.Contains(said, "does not take a listener") {
+		t.Errorf("the agent said %s", said)
+	}
+	b.removeService()
+}
+
+// askBriefly has clients ask with a connection for each request, none of which may fail, until stop.
+func askBriefly(t *testing.T, at int) (asked *atomic.Int64, stop func()) {
+	c := &http.Client{Timeout: patience, Transport: &http.Transport{DisableKeepAlives: true}}
 	var clients sync.WaitGroup
-	var asked atomic.Int64
-	stop := make(chan struct{})
+	asked = new(atomic.Int64)
+	end := make(chan struct{})
 	for range 8 {
 		clients.Go(func() {
 			for {
 				select {
-				case <-stop:
+				case <-end:
 					return
 				default:
 				}
@@ -124,13 +138,29 @@ func TestListenMovesToTheProxy(t *testing.T) {
 			}
 		})
 	}
-	b.ingressUnit()
+	return asked, func() { close(end); clients.Wait() }
+}
+
+// A proxy that ends gives its listeners to the agent, and the next one gets them back: of the clients that connect
+// meanwhile none is refused or reset.
+func TestListenOutlivesTheProxy(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	proxy := b.ingressUnit()
+	at := freePort(t)
+	b.want(0, "service", "create", b.family, b.define(served("one")), fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at), "--wait", "--timeout=4m")
 	eventually(t, "a proxy that listens", func() bool { return b.proxyListens(b.family) })
-	after := asked.Load()
-	eventually(t, "requests to the proxy", func() bool { return asked.Load() > after+50 })
-	close(stop)
-	clients.Wait()
-	if said := agent.err.String(); strings.Contains(said, "does not take a listener") {
+	asked, stop := askBriefly(t, at)
+	for _, verb := range []string{"restart", "restart", "stop", "start"} {
+		proxy.systemctl(verb, "podtask-ingress.service")
+		if verb != "stop" {
+			eventually(t, "a proxy that listens", func() bool { return b.proxyListens(b.family) })
+		}
+		before := asked.Load()
+		eventually(t, "requests after "+verb, func() bool { return asked.Load() > before+50 })
+	}
+	stop()
+	if said := agent.err.String(); strings.Contains(said, "does not take a listener") || strings.Contains(said, "is not taken from") {
 		t.Errorf("the agent said %s", said)
 	}
 	b.removeService()

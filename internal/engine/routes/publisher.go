@@ -3,6 +3,7 @@ package routes
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -13,6 +14,7 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"sync"
 	"time"
 
@@ -36,6 +38,8 @@ type Publisher struct {
 	listeners []routefile.Listener
 	written   bool // the file is as routes have it
 	status    *ingress.Status
+	// certificates are the files of certificates from secrets. Those with true are of no route yet.
+	certificates map[string]bool
 }
 
 // Open reads the routes that the agent before has left. A file that cannot be read is replaced with the
@@ -43,6 +47,7 @@ type Publisher struct {
 func Open(stateDir, runtimeDir string, log *slog.Logger) *Publisher {
 	p := &Publisher{log: log, file: routefile.Path(stateDir), socket: ingress.SocketPath(runtimeDir)}
 	p.client = ingress.Client(p.socket)
+	p.findCertificates()
 	t, err := routefile.Read(p.file)
 	if err != nil {
 		log.Warn("the routes of the ingress proxy are written anew", "error", err)
@@ -112,14 +117,54 @@ func (p *Publisher) Set(name string, routes []routefile.Route, listeners ...rout
 // Listens reports whether the proxy listens at an address for a service.
 func (p *Publisher) Listens(name, address string) bool {
 	status := p.Status()
-	return status != nil && slices.ContainsFunc(status.Listeners, func(l ingress.Listener) bool {
+	return status != nil && !status.Ending && slices.ContainsFunc(status.Listeners, func(l ingress.Listener) bool {
 		return l.Service == name && l.Address == address && l.Problem == ""
+	})
+}
+
+// Awaits reports whether the proxy would listen at an address for a service, and another process, perhaps this one, has the port.
+func (p *Publisher) Awaits(name, address string) bool {
+	status := p.Status()
+	return status != nil && !status.Ending && slices.ContainsFunc(status.Listeners, func(l ingress.Listener) bool {
+		return l.Service == name && l.Address == address && l.Awaited
 	})
 }
 
 // Pass hands a listener at an address of a service to the proxy, which also accepts its connections when Pass returns.
 func (p *Publisher) Pass(ctx context.Context, address string, l *net.TCPListener) error {
-	return ingress.Pass(ctx, p.socket, address, l)
+	if err := ingress.Pass(ctx, p.socket, address, l); err != nil {
+		return err
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.status != nil { // until it says so itself
+		now := *p.status
+		now.Listeners = slices.Clone(now.Listeners)
+		for i := range now.Listeners {
+			if l := &now.Listeners[i]; l.Address == address && l.Awaited {
+				l.Awaited, l.Problem = false, ""
+			}
+		}
+		p.status = &now
+	}
+	return nil
+}
+
+// Take takes the listeners at an address from a proxy that ends; none from any other.
+func (p *Publisher) Take(ctx context.Context, address string) (all []net.Listener) {
+	if status := p.Status(); status == nil || !status.Ending {
+		return nil
+	}
+	for {
+		l, err := ingress.Take(ctx, p.socket, address)
+		if err != nil {
+			if !errors.Is(err, ingress.ErrNotGiven) {
+				p.log.Warn("a listener is not taken from the ingress proxy, which ends", "address", address, "error", err)
+			}
+			return all
+		}
+		all = append(all, l)
+	}
 }
 
 // replace writes the routes, if they differ. The caller holds mu.
@@ -130,13 +175,18 @@ func (p *Publisher) replace(all []routefile.Route, listeners []routefile.Listene
 		return nil
 	}
 	p.routes, p.listeners, p.written = t.Routes, t.Listeners, false
-	if err := os.MkdirAll(filepath.Dir(p.file), 0o700); err != nil {
+	dir := filepath.Dir(p.file)
+	if slices.ContainsFunc(all, func(r routefile.Route) bool { return r.CertificateSource != "" }) {
+		dir = p.certificateDir() // the proxy follows it before the first file is there
+	}
+	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
 	if err := routefile.Write(p.file, t); err != nil {
 		return fmt.Errorf("write the routes of the ingress proxy: %w", err)
 	}
 	p.written = true
+	p.removeCertificates()
 	return nil
 }
 
@@ -144,7 +194,7 @@ func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 func sameRoutes(a, b []routefile.Route) bool {
 	return slices.EqualFunc(a, b, func(x, y routefile.Route) bool {
-		return x.Service == y.Service && x.Ingress == y.Ingress && reflect.DeepEqual(x.Users, y.Users) && reflect.DeepEqual(x.Groups, y.Groups)
+		return x.Service == y.Service && x.Ingress == y.Ingress && x.CertificateSource == y.CertificateSource && reflect.DeepEqual(x.Users, y.Users) && reflect.DeepEqual(x.Groups, y.Groups)
 	})
 }
 
@@ -257,6 +307,7 @@ func (p *Publisher) Run(ctx context.Context, changed func()) error {
 		p.mu.Lock()
 		was := p.status
 		p.status = nil
+		p.removeCertificates()
 		p.mu.Unlock()
 		if was != nil && ctx.Err() == nil {
 			changed()
@@ -324,6 +375,7 @@ func (p *Publisher) listen(ctx context.Context, changed func()) error {
 		p.mu.Lock()
 		before := p.status
 		p.status = &s
+		p.removeCertificates()
 		p.mu.Unlock()
 		if before == nil || said(*before) != said(s) {
 			changed()
@@ -335,9 +387,9 @@ func (p *Publisher) listen(ctx context.Context, changed func()) error {
 func said(s ingress.Status) string {
 	var listeners []string
 	for _, l := range s.Listeners {
-		listeners = append(listeners, l.Service, l.Address, l.Problem)
+		listeners = append(listeners, l.Service, l.Address, l.Problem, strconv.FormatBool(l.Awaited))
 	}
-	data, err := json.Marshal([]any{s.Problem, s.Certificates, s.Plain, s.Secure, listeners})
+	data, err := json.Marshal([]any{s.Ending, s.Problem, s.Certificates, s.Plain, s.Secure, listeners})
 	if err != nil {
 		return err.Error()
 	}

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 
 	"github.com/podtask/podtask/internal/engine/routes"
@@ -25,9 +26,13 @@ func (l *runner) publish(s service.State) (not []service.Unheard) {
 		addresses = nil
 	}
 	l.users.forget(s.Primary().ID)
+	l.certificates.forget(s.Primary().ID)
 	list := make([]routefile.Route, 0, len(addresses))
 	for _, i := range addresses {
 		r := routefile.Route{Service: s.Name, Ingress: i}
+		if i.CertificateFromSecret() {
+			l.certify(&r)
+		}
 		if i.Auth != "" {
 			if r.Users = l.usersOf(i); r.Users == nil {
 				r.Users = l.all.Routes.Users(s.Name, i)
@@ -58,7 +63,7 @@ func (l *runner) publish(s service.State) (not []service.Unheard) {
 	}
 	not = refused
 	for _, i := range addresses {
-		if problem := l.users.problem(i.Auth); problem != "" {
+		if problem := l.secretProblem(i); problem != "" {
 			not = append(not, service.Unheard{Address: i.URL, Problem: problem})
 		}
 	}
@@ -86,64 +91,122 @@ func (l *runner) listenersFor(all []service.Listener, groups []service.Group) (l
 	return list
 }
 
-// users are those of the secrets that a service's addresses name, read once for a deployment.
-type users struct {
+// onceRead has what was made of the secrets that a service's addresses name. They are read once for a deployment.
+type onceRead[T any] struct {
 	mu         sync.Mutex
 	deployment string
-	read       map[string]usersRead // by source
+	made       map[string]made[T] // by what names the secret
 }
 
-// usersRead is what a source had.
-type usersRead struct {
-	users []routefile.User
+// made is what was made of a secret.
+type made[T any] struct {
+	value T
 	err   error
 }
 
 // forget has the secrets read again for another deployment.
-func (u *users) forget(deployment string) {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if u.deployment != deployment {
-		u.deployment, u.read = deployment, map[string]usersRead{}
+func (o *onceRead[T]) forget(deployment string) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.deployment != deployment {
+		o.deployment, o.made = deployment, map[string]made[T]{}
 	}
 }
 
-// problem is why nobody may send requests that a secret protects; "" if somebody may.
-func (u *users) problem(source string) string {
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if err := u.read[source].err; err != nil {
-		return fmt.Sprintf("its users cannot be read: %v; `podtask service update --force` reads them again", err)
+// err is why a secret could not be used; nil if it could, or if it is read just now.
+func (o *onceRead[T]) err(name string) error {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.made[name].err
+}
+
+// of returns what was made of a secret; the zero value while it is read, or if it cannot be. What it is for is part of
+// the name of the job that reads.
+func (o *onceRead[T]) of(l *runner, what, name string, read func(context.Context) (T, error)) T {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	known, begun := o.made[name]
+	if begun {
+		return known.value
+	}
+	o.made[name] = made[T]{}
+	deployment := o.deployment
+	l.tells.Start(l.all.ctx, fmt.Sprintf("%s of %s for %s", what, name, deployment), func(ctx context.Context) {
+		value, err := read(ctx)
+		o.mu.Lock()
+		if o.deployment == deployment {
+			o.made[name] = made[T]{value, err}
+		}
+		o.mu.Unlock()
+		l.send(ctx, service.TimerFired{})
+	})
+	return known.value
+}
+
+// secretProblem is why the secrets of an address are not used; "" if they are.
+func (l *runner) secretProblem(i taskdef.Ingress) string {
+	const again = "; `podtask service update --force` reads it again"
+	if err := l.users.err(i.Auth); err != nil {
+		return fmt.Sprintf("its users cannot be read: %v"+again, err)
+	}
+	if err := l.certificates.err(certificateName(i)); err != nil {
+		return fmt.Sprintf("the certificate in %s is not used: %v"+again, i.Certificate, err)
 	}
 	return ""
 }
 
 // usersOf returns the users of an address; nil while they are read, or if they cannot be.
 func (l *runner) usersOf(i taskdef.Ingress) []routefile.User {
-	l.users.mu.Lock()
-	defer l.users.mu.Unlock()
-	known, begun := l.users.read[i.Auth]
-	if begun {
-		return known.users
-	}
-	l.users.read[i.Auth] = usersRead{}
-	deployment := l.users.deployment
-	l.tells.Start(l.all.ctx, "users of "+i.Auth, func(ctx context.Context) {
-		var r usersRead
+	return l.users.of(l, "users", i.Auth, func(ctx context.Context) ([]routefile.User, error) {
 		secret, err := l.all.ReadSecret(ctx, i.Auth)
-		if err == nil {
-			r.users, err = routes.Users(secret)
-			clear(secret)
+		if err != nil {
+			return nil, err
 		}
-		r.err = err
-		l.users.mu.Lock()
-		if l.users.deployment == deployment {
-			l.users.read[i.Auth] = r
-		}
-		l.users.mu.Unlock()
-		l.send(ctx, service.TimerFired{})
+		defer clear(secret)
+		return routes.Users(secret)
 	})
-	return nil
+}
+
+// certificateName names the certificate of an address: the same secret may fit one host and not another.
+func certificateName(i taskdef.Ingress) string {
+	return strings.Join([]string{i.URL, i.Certificate, i.CertificateKey}, " ")
+}
+
+// certify has the route of an address whose certificate is a secret name the file of the certificate. While it is read, and
+// if it cannot be used, the address keeps the one that it had.
+func (l *runner) certify(r *routefile.Route) {
+	i := r.Ingress
+	address, err := taskdef.ParseAddress(i.URL)
+	if err != nil {
+		return // Set says so
+	}
+	file := l.all.Routes.CertificateFile(l.name, address.Host, i)
+	stored := l.certificates.of(l, "certificate", certificateName(i), func(ctx context.Context) (bool, error) {
+		err := l.storeCertificate(ctx, file, address.Host, i)
+		return err == nil, err
+	})
+	r.Certificate, r.CertificateKey, r.CertificateSource = file, file, i.Certificate
+	if !stored {
+		if chain, key, source, had := l.all.Routes.Certificate(l.name, i); had {
+			r.Certificate, r.CertificateKey, r.CertificateSource = chain, key, source
+		}
+	}
+}
+
+func (l *runner) storeCertificate(ctx context.Context, file, host string, i taskdef.Ingress) error {
+	chain, err := l.all.ReadSecret(ctx, i.Certificate)
+	if err != nil {
+		return err
+	}
+	key, err := l.all.ReadSecret(ctx, i.CertificateKey)
+	if err != nil {
+		return err
+	}
+	defer clear(key)
+	if problem := taskdef.CheckCertificate(chain, key, host); problem != "" {
+		return errors.New(problem)
+	}
+	return l.all.Routes.StoreCertificate(file, chain, key)
 }
 
 // drainIngress waits until the ingress proxy has no request to a copy any more.

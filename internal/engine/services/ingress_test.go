@@ -3,14 +3,17 @@ package services
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/routes"
 	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/internal/testing/certtest"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -140,5 +143,91 @@ func TestUsersOfAnAddress(t *testing.T) {
 	s.Deployments[0].ID, answer, failure = "web/3", "bob:x\nann:y\n", nil
 	if got := users(); len(got) != 2 || got[0] != "bob" {
 		t.Errorf("of the next deployment the users are %v", got)
+	}
+}
+
+// The certificate of a secret is written for the proxy, and only there. Until that, and if it does not fit, the address
+// keeps the one that it had; the file of a service that is removed is removed.
+func TestCertificateOfASecret(t *testing.T) {
+	t.Parallel()
+	secrets, failure := map[string]string{}, error(nil)
+	l, stateDir := publisher(t, nil)
+	l.all.ReadSecret = func(_ context.Context, source string) ([]byte, error) { return []byte(secrets[source]), failure }
+	put := func(revision, name string) {
+		chain, key := certtest.Pair(t, name)
+		secrets["podman:crt-"+revision], secrets["podman:key-"+revision] = string(chain), string(key)
+	}
+	s := addressed("https://a.test")
+	deployments := 0
+	deploy := func(revision string) []service.Unheard {
+		deployments++
+		s.Deployments[0].ID = fmt.Sprintf("web/%d", deployments)
+		i := &(*s.Config.Ingress)[0]
+		i.Certificate, i.CertificateKey = "podman:crt-"+revision, "podman:key-"+revision
+		for range 2 {
+			l.publish(s)
+			l.tells.Wait()
+		}
+		return l.publish(s)
+	}
+	now := func() (route routefile.Route, text string) {
+		route = readRoutes(t, stateDir)[0]
+		data, err := os.ReadFile(route.Certificate)
+		if err != nil {
+			return route, ""
+		}
+		info, err := os.Stat(route.Certificate)
+		dir, failed := os.Stat(filepath.Dir(route.Certificate))
+		if err != nil || failed != nil || info.Mode().Perm() != 0o600 || dir.Mode().Perm() != 0o700 {
+			t.Errorf("the file is %v, %v, in %v, %v", info, err, dir, failed)
+		}
+		return route, string(data)
+	}
+
+	put("0", "other.test")
+	not := deploy("0")
+	if len(not) != 1 || !strings.Contains(not[0].Problem, `it is for "other.test", and not for a.test`) {
+		t.Errorf("a certificate of another name: %+v", not)
+	}
+	if route, text := now(); text != "" || !filepath.IsAbs(route.Certificate) {
+		t.Errorf("it is served from %s", route.Certificate)
+	}
+	put("1", "a.test")
+	if not := deploy("1"); len(not) != 1 || !strings.Contains(not[0].Problem, "does not run") {
+		t.Errorf("%+v", not)
+	}
+	first, text := now()
+	if text != secrets["podman:crt-1"]+secrets["podman:key-1"] || first.CertificateSource != "podman:crt-1" || first.CertificateKey != first.Certificate {
+		t.Errorf("the route is %+v, the file %q", first, text)
+	}
+	table, err := os.ReadFile(routefile.Path(stateDir))
+	if err != nil || strings.Contains(string(table), strings.Split(secrets["podman:key-1"], "\n")[1]) {
+		t.Errorf("the routes have the key, %v", err)
+	}
+	deploy("0")
+	if route, _ := now(); route.Certificate != first.Certificate {
+		t.Errorf("with one that does not fit it is %s, want that from before", route.Certificate)
+	}
+	put("2", "a.test")
+	failure = errors.New("no such secret")
+	if not := deploy("2"); len(not) != 1 || !strings.Contains(not[0].Problem, "no such secret") || strings.Contains(not[0].Problem, "PRIVATE") {
+		t.Errorf("a secret that is missing: %+v", not)
+	}
+	if route, _ := now(); route.Certificate != first.Certificate {
+		t.Errorf("without the secret it is %s", route.Certificate)
+	}
+	failure = nil
+	deploy("2")
+	second, text := now()
+	if text != secrets["podman:crt-2"]+secrets["podman:key-2"] || second.Certificate == first.Certificate {
+		t.Errorf("the second is %+v: %q", second, text)
+	}
+	if _, err := os.Stat(first.Certificate); !os.IsNotExist(err) {
+		t.Errorf("the file of the first: %v", err)
+	}
+	s.Status, s.Tasks = service.Draining, nil
+	l.publish(s)
+	if left, err := os.ReadDir(filepath.Dir(second.Certificate)); err != nil || len(left) != 0 {
+		t.Errorf("%v, %v are left", left, err)
 	}
 }

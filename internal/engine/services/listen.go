@@ -37,8 +37,12 @@ type listeners struct {
 	open  map[string]*listener // by address
 	// proxied reports whether the ingress proxy listens at an address of the service; nil: never.
 	proxied func(address string) bool
+	// awaited reports whether the proxy waits for the listener that this process has at an address; nil: never.
+	awaited func(address string) bool
 	// pass hands a listener at an address to the ingress proxy; nil: it is only closed.
 	pass func(address string, l *net.TCPListener) error
+	// take takes the listeners at an address from an ingress proxy that ends; nil: there are none.
+	take func(address string) []net.Listener
 	// targets are where the copies in rotation were found.
 	targets map[place]string
 }
@@ -47,9 +51,14 @@ type listeners struct {
 // the address.
 type listener struct {
 	*forward.Forwarder
-	stop func() // closes the listener; nil while the ingress proxy listens
-	// socket is the listener that stop closes; the ingress proxy may get it before.
-	socket net.Listener
+	// doors are the listeners: none while the ingress proxy listens, and more than one after it has given back several.
+	doors []door
+}
+
+// door is a listener that is served, until stop closes it. The ingress proxy may get it before.
+type door struct {
+	net.Listener
+	stop func()
 }
 
 // Names makes the names of services known to the tasks that reach them.
@@ -112,15 +121,17 @@ func (l *listeners) route(all []service.Listener, groups []service.Group) (not [
 			l.open[c.Address] = f
 		}
 		switch by := l.proxied != nil && l.proxied(c.Address); {
-		case by && f.stop != nil:
-			l.leave(c.Address, f)
-		case !by && f.stop == nil:
-			opened, err := open(c.Address)
+		case len(f.doors) > 0 && (by || l.awaited != nil && l.awaited(c.Address)):
+			l.leave(c.Address, f, by)
+		case !by && len(f.doors) == 0:
+			opened, err := l.openOrTake(c.Address)
 			if err != nil {
 				not = append(not, service.Unheard{Address: c.Address, Problem: whyNot(c.Address, err)})
 				break
 			}
-			f.stop, f.socket = f.Serve(opened), opened
+			for _, o := range opened {
+				f.doors = append(f.doors, door{o, f.Serve(o)})
+			}
 		}
 		f.SendAddress(c.ProxyProtocol)
 		f.Route(l.setsOf(groups, target{container: c.Container, port: c.Port})...)
@@ -128,16 +139,32 @@ func (l *listeners) route(all []service.Listener, groups []service.Group) (not [
 	return not
 }
 
-// leave leaves an address to the ingress proxy, which gets the socket too: connections that wait in it to be accepted
-// would be reset when it is closed.
-func (l *listeners) leave(address string, f *listener) {
-	if t, ok := f.socket.(*net.TCPListener); ok && l.pass != nil {
-		if err := l.pass(address, t); err != nil {
-			l.log.Warn("the ingress proxy does not take a listener; connections that it had not accepted are reset", "address", address, "error", err)
+// leave leaves an address to the ingress proxy, which gets the listeners too: connections that wait in them to be accepted
+// would be reset when they are closed. A listener that the proxy does not take is closed only if the proxy listens already.
+func (l *listeners) leave(address string, f *listener, listens bool) {
+	f.doors = slices.DeleteFunc(f.doors, func(d door) bool {
+		if t, ok := d.Listener.(*net.TCPListener); ok && l.pass != nil {
+			if err := l.pass(address, t); err != nil {
+				l.log.Warn("the ingress proxy does not take a listener; connections that it has not accepted are reset when it is closed", "address", address, "error", err)
+				if !listens {
+					return false
+				}
+			}
+		}
+		d.stop()
+		return true
+	})
+}
+
+// openOrTake takes the listeners of an ingress proxy that ends, with the connections that wait in them; otherwise it opens one.
+func (l *listeners) openOrTake(address string) ([]net.Listener, error) {
+	if l.take != nil {
+		if taken := l.take(address); len(taken) > 0 {
+			return taken, nil
 		}
 	}
-	f.stop()
-	f.stop, f.socket = nil, nil
+	opened, err := open(address)
+	return []net.Listener{opened}, err
 }
 
 // open opens a listener that the ingress proxy may share. Others that listen there are an error, also other agents

@@ -314,3 +314,63 @@ func TestTheProxyTakesListeners(t *testing.T) {
 		t.Errorf("traffic %+v", all)
 	}
 }
+
+// The agent passes its listener to a proxy that waits for it, keeps one that is not taken, and takes those of a proxy that
+// ends.
+func TestListenersGoToAProxyAndBack(t *testing.T) {
+	t.Parallel()
+	address := freeAddress(t)
+	proxied, awaited, failure := false, false, error(nil)
+	var proxy []net.Listener // what the proxy has
+	l := &listeners{log: slog.New(slog.DiscardHandler), tasks: &record.Tasks{}}
+	l.proxied, l.awaited = func(string) bool { return proxied }, func(string) bool { return awaited }
+	l.pass = func(_ string, socket *net.TCPListener) error {
+		if failure != nil {
+			return failure
+		}
+		f, err := socket.File()
+		if err != nil {
+			return err
+		}
+		defer f.Close()
+		got, err := net.FileListener(f)
+		proxy = append(proxy, got)
+		return err
+	}
+	l.take = func(string) []net.Listener { given := proxy; proxy = nil; return given }
+	defer l.Close()
+	l.targets = map[place]string{{"good", target{container: "app", port: 80}}: echo(t, "good")}
+	s := service.State{
+		Config:      service.Config{Listeners: []service.Listener{{Address: address, Container: "app", Port: 80}}},
+		Deployments: []service.Deployment{{ID: "web/1", Primary: true}},
+		Tasks:       []service.Task{{ID: "good", Deployment: "web/1", Phase: service.Live, HealthyNow: true}},
+	}
+	follow := func(when string, want int) {
+		t.Helper()
+		if not := l.Follow(s); len(not) > 0 {
+			t.Fatalf("%s: %+v", when, not)
+		}
+		if n := len(l.open[address].doors); n != want {
+			t.Fatalf("%s the agent has %d listeners, want %d", when, n, want)
+		}
+	}
+	follow("without a proxy", 1)
+	connect(t, address)
+	awaited, failure = true, errors.New("a proxy of another version")
+	follow("with a proxy that does not take it", 1)
+	connect(t, address)
+	failure = nil
+	follow("with a proxy that waits", 0)
+	awaited, proxied = false, true
+	follow("with a proxy that listens", 0)
+	waiting, err := net.Dial("tcp", address) // in the socket that the proxy has, and does not accept from any more
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer waiting.Close()
+	proxied = false
+	follow("with a proxy that ends", 1)
+	if line, err := bufio.NewReader(waiting).ReadString('\n'); err != nil || line != "good\n" {
+		t.Errorf("the connection that waited: %q, %v", line, err)
+	}
+}

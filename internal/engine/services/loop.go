@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/fleet"
 	"github.com/podtask/podtask/internal/engine/loop"
 	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/transient"
@@ -27,14 +28,16 @@ type runner struct {
 	over chan struct{}
 
 	// The rest belongs to run.
-	driver   *driver.Service
-	effects  loop.Jobs[service.Effect]
-	calls    calls
-	watches  loop.Jobs[string] // by id of the task
-	hearing  *listeners
-	tells    loop.Jobs[string] // what is told and tried again about listeners
-	users    users
-	unproven bool // the latest write may or may not be in the record
+	driver  *driver.Service
+	effects loop.Jobs[service.Effect]
+	calls   calls
+	watches loop.Jobs[string] // by id of the task
+	hearing *listeners
+	tells   loop.Jobs[string] // what is told and tried again about listeners
+	users   onceRead[[]routefile.User]
+	// certificates: whether those of secrets are in their files.
+	certificates onceRead[bool]
+	unproven     bool // the latest write may or may not be in the record
 }
 
 func newRunner(a *Services, s service.State) *runner {
@@ -45,7 +48,9 @@ func newRunner(a *Services, s service.State) *runner {
 	}
 	if a.Routes != nil {
 		l.hearing.proxied = func(address string) bool { return a.Routes.Listens(l.name, address) }
+		l.hearing.awaited = func(address string) bool { return a.Routes.Awaits(l.name, address) }
 		l.hearing.pass = func(address string, socket *net.TCPListener) error { return a.Routes.Pass(a.ctx, address, socket) }
+		l.hearing.take = func(address string) []net.Listener { return a.Routes.Take(a.ctx, address) }
 	}
 	l.hearing.Publish(s.Config.Names) // before the first task is created that is to reach them
 	return l

@@ -1,6 +1,7 @@
 package certs
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"crypto/x509"
@@ -351,6 +352,7 @@ func (m *Manager) Statuses() []ingress.Certificate {
 			if file.err != nil {
 				s.Problem = short(file.err)
 			}
+			s.File, s.Issuer = r.Certificate, cmp.Or(r.CertificateSource, s.Issuer)
 		}
 		describe(&s, leaf, host, now)
 		all = append(all, s)

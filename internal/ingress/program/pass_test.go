@@ -1,6 +1,9 @@
 package program
 
 import (
+	"context"
+	"errors"
+	"fmt"
 	"log/slog"
 	"net"
 	"path/filepath"
@@ -10,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/forward"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/internal/testing/freeport"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -54,12 +58,12 @@ func TestTheSocketOfTheAgentIsPassed(t *testing.T) {
 	}
 	agent.Close()
 	waiting.ask(t, "a", "one a")
-	for range 20 { // whichever of the two sockets gets it
+	for range 20 {
 		connect(t, address).ask(t, "b", "one b")
 	}
 
-	// A successor gets both, and the listener ends with its service.
-	if all := s.listeners(); len(all[address]) != 2 {
+	// The proxy needs no other socket. A successor gets it, and it ends with its service.
+	if all := s.listeners(); len(all[address]) != 1 || s.status()[0].Awaited || s.status()[0].Problem != "" {
 		t.Errorf("listeners for a successor: %v", all)
 	}
 	s.route(nil)
@@ -83,8 +87,8 @@ func TestOtherSocketsAreNotTaken(t *testing.T) {
 			t.Errorf("a listener at %s for %s: %v", l.Addr(), at, err)
 		}
 	}
-	if all := s.listeners(); len(all[address]) != 1 {
-		t.Errorf("listeners %v, want the proxy's own", all)
+	if all := s.listeners(); len(all[address]) != 0 {
+		t.Errorf("listeners %v, want none", all)
 	}
 	waiting := connect(t, other.Addr().String())
 	if c, err := other.Accept(); err != nil {
@@ -95,5 +99,67 @@ func TestOtherSocketsAreNotTaken(t *testing.T) {
 	waiting.Close()
 	if err := ingress.Pass(t.Context(), filepath.Join(t.TempDir(), "none"), address, agent); err == nil {
 		t.Error("without a proxy a listener is passed")
+	}
+}
+
+// A proxy that ends gives its listeners to the agent with the connections that wait in them, and ends then. It gives
+// none before.
+func TestListenersAreGivenToTheAgent(t *testing.T) {
+	t.Parallel()
+	address := fmt.Sprintf("127.0.0.1:%d", freeport.For(t))
+	changed := make(chan struct{}, 1)
+	s := newStreams(slog.New(slog.DiscardHandler), nil, func() { changed <- struct{}{} })
+	defer s.close()
+	s.route([]routefile.Listener{listenerTo(address, lineServer(t, "one"))})
+	socket := controlOf(t, s)
+	if _, err := ingress.Take(t.Context(), socket, address); !errors.Is(err, ingress.ErrNotGiven) {
+		t.Errorf("of a proxy that goes on: %v", err)
+	}
+	offered := make(chan struct{})
+	go func() { defer close(offered); s.offer(t.Context()) }()
+	<-changed
+	kept := connect(t, address)
+	kept.ask(t, "a", "one a") // it accepts until it has given
+	if _, err := ingress.Take(t.Context(), socket, "127.0.0.1:1"); !errors.Is(err, ingress.ErrNotGiven) {
+		t.Errorf("of another address: %v", err)
+	}
+	agent, err := ingress.Take(t.Context(), socket, address)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer agent.Close()
+	<-offered
+	waiting := connect(t, address)
+	s.leave()
+	c, err := agent.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprintln(c, "agent")
+	c.Close()
+	if line, err := waiting.lines.ReadString('\n'); err != nil || line != "agent\n" {
+		t.Errorf("the connection that waited got %q, %v", line, err)
+	}
+	kept.ask(t, "b", "one b")
+	if _, err := ingress.Take(t.Context(), socket, address); !errors.Is(err, ingress.ErrNotGiven) {
+		t.Errorf("twice: %v", err)
+	}
+}
+
+// An agent that does not take the listeners does not keep the proxy from ending.
+func TestListenersAreNotTaken(t *testing.T) {
+	t.Parallel()
+	address := fmt.Sprintf("127.0.0.1:%d", freeport.For(t))
+	changed := make(chan struct{}, 1)
+	s := newStreams(slog.New(slog.DiscardHandler), nil, func() { changed <- struct{}{} })
+	defer s.close()
+	s.route([]routefile.Listener{listenerTo(address)})
+	ctx, cancel := context.WithCancel(t.Context())
+	go func() { <-changed; cancel() }()
+	s.offer(ctx)
+	s.leave()
+	if c, err := net.Dial("tcp", address); err == nil {
+		c.Close()
+		t.Error("the listener is open")
 	}
 }

@@ -69,7 +69,9 @@ type server struct {
 	streams *streams
 	routes  string // path of the file
 
-	leaving atomic.Bool // another process took over: each answer is the last one of its connection
+	leaving atomic.Bool  // another process took over: each answer is the last one of its connection
+	ending  atomic.Bool  // it was told to end, and has no successor
+	watched atomic.Int64 // those who follow the status
 	open    openConns
 
 	reloading sync.Mutex
@@ -282,9 +284,12 @@ func (s *server) drain(limit time.Duration, signals <-chan os.Signal, servers ..
 		case <-ctx.Done():
 		}
 	}()
-	s.streams.leave()
 	var all sync.WaitGroup
 	all.Go(func() {
+		if limit != longDrain {
+			s.giveUp(ctx)
+		}
+		s.streams.leave()
 		if err := s.streams.drainAll(ctx); err != nil {
 			s.log.Warn("connections of listeners are cut: they did not end in time")
 		}
@@ -301,6 +306,21 @@ func (s *server) drain(limit time.Duration, signals <-chan os.Signal, servers ..
 	if err := s.proxy.DrainAll(ctx); err != nil {
 		s.log.Warn("connections are cut: they did not end in time", "requests", len(s.proxy.Open()))
 	}
+}
+
+// giveTime is how long the agent may take to take the listeners of a proxy that ends.
+const giveTime = 5 * time.Second
+
+// giveUp gives the listeners of services to the agent, if it follows this process: connections that wait to be accepted would
+// be reset when they are closed, and others refused.
+func (s *server) giveUp(ctx context.Context) {
+	s.ending.Store(true)
+	if s.watched.Load() == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, giveTime)
+	defer cancel()
+	s.streams.offer(ctx)
 }
 
 func (s *server) newServer(h http.Handler) *http.Server {
@@ -389,7 +409,7 @@ func (s *server) status() (ingress.Status, <-chan struct{}) {
 	open := s.proxy.Open()
 	st := ingress.Status{
 		PID: os.Getpid(), Version: s.o.version, Since: s.since.UTC(), Plain: addresses(s.sockets.plain), Secure: addresses(s.sockets.secure), Problem: problem,
-		Routes: []ingress.Route{}, Certificates: s.certs.Statuses(), Connections: s.limit.Open(), MaxConnections: s.o.maxConnections, Requests: s.proxy.Counts(), Listeners: s.streams.status(),
+		Routes: []ingress.Route{}, Certificates: s.certs.Statuses(), Connections: s.limit.Open(), MaxConnections: s.o.maxConnections, Requests: s.proxy.Counts(), Listeners: s.streams.status(), Ending: s.ending.Load(),
 	}
 	for _, r := range s.proxy.Table().Routes {
 		route := ingress.Route{URL: r.Key(), Service: r.Service, Deployments: []ingress.Deployment{}}
@@ -414,6 +434,8 @@ func (s *server) newControl() *http.Server {
 		_ = json.NewEncoder(w).Encode(st)
 	})
 	mux.HandleFunc("GET /v1/watch", func(w http.ResponseWriter, r *http.Request) {
+		s.watched.Add(1)
+		defer s.watched.Add(-1)
 		w.Header().Set("Content-Type", "application/x-ndjson")
 		for {
 			st, changed := s.status()
@@ -441,6 +463,16 @@ func (s *server) newControl() *http.Server {
 			return
 		}
 		s.change()
+	})
+	mux.HandleFunc(ingress.TakePath, func(w http.ResponseWriter, r *http.Request) {
+		address := r.FormValue("address")
+		found, err := s.streams.give(address, func(l *net.TCPListener) error { return ingress.Give(w, r, l) })
+		switch {
+		case !found:
+			http.NotFound(w, r)
+		case err != nil:
+			s.log.Warn("a listener is not given to the agent", "address", address, "error", err)
+		}
 	})
 	return &http.Server{Handler: mux, ReadHeaderTimeout: headerTime}
 }

@@ -19,7 +19,7 @@ import (
 	"github.com/podtask/podtask/pkg/netns"
 )
 
-// streamRetry is between two attempts to open a listener.
+// streamRetry is between two attempts to open a listener, and how long the agent may take to pass the one that it has.
 const streamRetry = 5 * time.Second
 
 // streams are the listeners of services for TCP connections. Its methods may be called concurrently.
@@ -32,6 +32,7 @@ type streams struct {
 	open      map[string]*stream        // by address
 	retired   []*forward.Forwarder      // of listeners that are no more, while they have connections
 	left      bool                      // no listener is opened any more
+	offered   chan struct{}             // closed when the agent has all listeners that it was offered; nil before
 	retry     *time.Timer
 }
 
@@ -42,6 +43,9 @@ type stream struct {
 	// doors are the listeners at the address: none if it cannot be opened; besides its own those that agents have passed.
 	doors   []streamDoor
 	problem string
+	// awaited: another process had the port when it was to be opened first. If it is the agent, it passes its listener, and this
+	// process needs none of its own. After a while it shares the address with the agent.
+	awaited bool
 }
 
 // streamDoor is a listener that is served.
@@ -106,24 +110,38 @@ func (s *streams) listen() {
 		all, err := s.inherited[address], error(nil)
 		if delete(s.inherited, address); len(all) == 0 {
 			var l net.Listener
+			if one.problem == "" && !alone(address) {
+				failed, one.awaited, one.problem = true, true, listenProblem(address, syscall.EADDRINUSE)
+				continue
+			}
 			l, err = forward.Share(address)
 			all = []net.Listener{l}
 		}
 		if err != nil {
-			if failed = true; one.problem == "" {
+			if failed = true; one.problem == "" || one.awaited {
 				s.log.Warn("a listener cannot be opened", "service", one.service, "address", address, "error", err)
 			}
-			one.problem = listenProblem(address, err)
+			one.problem, one.awaited = listenProblem(address, err), false
 			continue
 		}
 		for _, l := range all {
 			one.serve(l)
 		}
-		one.problem = ""
+		one.problem, one.awaited = "", false
 	}
 	if failed && s.retry == nil {
 		s.retry = time.AfterFunc(streamRetry, s.again)
 	}
+}
+
+// alone reports whether nobody listens at an address; true also if that cannot be known.
+func alone(address string) bool {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return !errors.Is(err, syscall.EADDRINUSE)
+	}
+	_ = l.Close()
+	return true
 }
 
 // errNotHere is for a listener that is passed for an address which no service has.
@@ -138,8 +156,58 @@ func (s *streams) take(address string, l net.Listener) error {
 		return errNotHere
 	}
 	one.serve(l)
-	one.problem = ""
+	one.problem, one.awaited = "", false
 	return nil
+}
+
+// offer has the agent take the listeners, which accept until then, and waits until it has all of them or ctx ends.
+func (s *streams) offer(ctx context.Context) {
+	s.mu.Lock()
+	s.left, s.offered = true, make(chan struct{})
+	all := s.offered
+	s.given()
+	s.mu.Unlock()
+	s.changed()
+	select {
+	case <-all:
+	case <-ctx.Done():
+	}
+}
+
+// given notes whether the agent has all listeners. The caller holds mu.
+func (s *streams) given() {
+	for _, one := range s.open {
+		if len(one.doors) > 0 {
+			return
+		}
+	}
+	if s.offered != nil {
+		close(s.offered)
+		s.offered = nil
+	}
+}
+
+// give has a function hand one of the listeners at an address to the agent, and closes it here. It reports whether there is
+// one that is offered.
+func (s *streams) give(address string, hand func(*net.TCPListener) error) (found bool, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one := s.open[address]
+	if one == nil || len(one.doors) == 0 || s.offered == nil {
+		return false, nil
+	}
+	door := one.doors[0]
+	l, ok := door.Listener.(*net.TCPListener)
+	if !ok {
+		return false, nil
+	}
+	if err := hand(l); err != nil {
+		return true, err
+	}
+	door.stop()
+	one.doors = one.doors[1:]
+	s.given()
+	return true, nil
 }
 
 // again tries to open listeners once more: nothing tells when a port becomes free.
@@ -271,7 +339,7 @@ func (s *streams) status() []ingress.Listener {
 	for _, address := range slices.Sorted(maps.Keys(s.open)) {
 		one := s.open[address]
 		n := one.forwarder.Counts()
-		all = append(all, ingress.Listener{Address: address, Service: one.service, Problem: one.problem, Forwarded: n.Forwarded, Refused: n.Refused, Quiet: n.Quiet})
+		all = append(all, ingress.Listener{Address: address, Service: one.service, Problem: one.problem, Awaited: one.awaited, Forwarded: n.Forwarded, Refused: n.Refused, Quiet: n.Quiet})
 	}
 	return all
 }

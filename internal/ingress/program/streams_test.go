@@ -153,8 +153,11 @@ func TestStreamsOfTakenPorts(t *testing.T) {
 	s := newStreams(slog.New(slog.DiscardHandler), nil, func() {})
 	defer s.close()
 	s.route([]routefile.Listener{listenerTo(address, one)})
-	if status := s.status(); len(status) != 1 || !strings.Contains(status[0].Problem, "has the port") {
-		t.Errorf("status %+v", status)
+	for range 3 {
+		if status := s.status(); len(status) != 1 || !strings.Contains(status[0].Problem, "has the port") {
+			t.Errorf("status %+v", status)
+		}
+		s.again()
 	}
 	taken.Close()
 	s.again()
@@ -185,7 +188,11 @@ func TestStreamsShareTheAddressOfTheAgent(t *testing.T) {
 	s := newStreams(slog.New(slog.DiscardHandler), nil, func() {})
 	defer s.close()
 	s.route([]routefile.Listener{listenerTo(address, lineServer(t, "one"))})
-	if status := s.status(); status[0].Problem != "" {
+	if status := s.status(); !status[0].Awaited {
+		t.Errorf("before the agent passes its listener: %+v", status)
+	}
+	s.again() // it has not
+	if status := s.status(); status[0].Problem != "" || status[0].Awaited {
 		t.Errorf("status %+v", status)
 	}
 	agent.Close()

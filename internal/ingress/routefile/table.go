@@ -46,7 +46,10 @@ type Listener struct {
 // Route is where the requests for a host and a path go.
 type Route struct {
 	Service string `json:"service"`
+	// Its certificate, if it is from a secret, is in a file that the agent has written.
 	taskdef.Ingress
+	// CertificateSource is that secret; empty for other certificates.
+	CertificateSource string `json:"certificateSource,omitempty"`
 	// Users are the accounts of basic auth. Without any, all requests are served, unless the ingress has Auth: then
 	// none is.
 	Users []User `json:"users,omitempty"`
@@ -194,7 +197,12 @@ func Write(path string, t Table) error {
 	if err != nil {
 		return err
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), ".routes-*") // mode 0600
+	return Replace(path, data)
+}
+
+// Replace replaces the file at path durably, with mode 0600. Its directory exists.
+func Replace(path string, data []byte) error {
+	f, err := os.CreateTemp(filepath.Dir(path), ".new-*") // mode 0600
 	if err != nil {
 		return err
 	}
