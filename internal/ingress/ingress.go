@@ -106,8 +106,11 @@ type Certificate struct {
 	File string `json:"file,omitempty"`
 	// NotAfter is when it ends; absent while there is none.
 	NotAfter time.Time `json:"notAfter,omitzero"`
-	// Problem is what is wrong with it, or why there is none.
+	// Problem is what is wrong with it, or why there is none. Pending: nothing but that it is being obtained.
 	Problem string `json:"problem,omitempty"`
+	Pending bool   `json:"pending,omitempty"`
+	// Usable: there is one for the name that has not ended, so that the address is served in spite of a problem.
+	Usable bool `json:"usable"`
 }
 
 // Count is a number of requests that have ended since the proxy started.

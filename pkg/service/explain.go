@@ -65,6 +65,10 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 		}
 	}
 	for _, l := range s.Unheard {
+		if l.Served {
+			add(Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is served, and has a problem: %s", l.Address, l.Problem)})
+			continue
+		}
 		if strings.Contains(l.Address, "://") {
 			add(Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is not served: %s", l.Address, l.Problem)})
 			continue

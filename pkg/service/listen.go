@@ -33,6 +33,30 @@ type Unheard struct {
 	// Address is that of the listener, or the URL.
 	Address string `json:"address"`
 	Problem string `json:"problem"`
+	// Certificate: a certificate of the address could not be obtained, renewed or used. Events tell that.
+	Certificate bool `json:"certificate,omitempty"`
+	// Served: the address is served all the same, by a certificate that has not ended.
+	Served bool `json:"served,omitempty"`
+}
+
+// hear notes which addresses are not served.
+func (s *State) hear(at time.Time, not []Unheard) {
+	for _, u := range not {
+		if u.Certificate && !hasTrouble(s.Unheard, u.Address) {
+			s.say(at, "has a problem with the certificate of %s: %s", u.Address, u.Problem)
+		}
+	}
+	for _, u := range s.Unheard {
+		if u.Certificate && !hasTrouble(not, u.Address) {
+			s.say(at, "has no problem with the certificate of %s any more.", u.Address)
+		}
+	}
+	s.Unheard = not
+}
+
+// hasTrouble reports whether an address has a problem with its certificate, or is not served at all.
+func hasTrouble(all []Unheard, address string) bool {
+	return slices.ContainsFunc(all, func(u Unheard) bool { return u.Address == address })
 }
 
 // Ingress are the public addresses of the service: those of its configuration, else of its primary deployment.

@@ -657,11 +657,46 @@ func TestListenersThatCannotBe(t *testing.T) {
 	}
 }
 
+// A certificate that cannot be renewed is told by why, and by one event until it is. The address is served.
+func TestWhyAndEventsTellOfACertificate(t *testing.T) {
+	t.Parallel()
+	w := newWorld(1, listening, spec(1))
+	waitForRest(w, t, time.Minute)
+	events := func() (all []string) {
+		for _, e := range w.state.Events {
+			if strings.Contains(e.Message, "certificate") {
+				all = append(all, e.Message)
+			}
+		}
+		return all
+	}
+	failed := func(text string) Heard {
+		return Heard{Not: []Unheard{{Address: "https://a.test", Problem: "its certificate: " + text, Certificate: true, Served: true}}}
+	}
+	w.tell(Heard{Not: []Unheard{{Address: "https://a.test", Problem: "its certificate: it is being obtained"}}})
+	if got := events(); len(got) != 0 {
+		t.Errorf("events %v", got)
+	}
+	w.tell(Heard{})
+	w.tell(failed("status 503"))
+	w.tell(failed("status 429"))
+	if why := w.state.Explain(w.now); why[0].Code != WhyIngress || why[0].Text != "https://a.test is served, and has a problem: its certificate: status 429" {
+		t.Errorf("%+v", why)
+	}
+	if got := events(); len(got) != 1 || !strings.Contains(got[0], "has a problem with the certificate of https://a.test: its certificate: status 503") {
+		t.Errorf("events %v", got)
+	}
+	w.tell(Heard{})
+	if got := events(); len(got) != 2 || !strings.Contains(got[1], "has no problem with the certificate of https://a.test any more") {
+		t.Errorf("events %v", got)
+	}
+}
+
 func TestWhyNamesAListenerThatIsNotOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, listening, spec(1))
 	waitForRest(w, t, time.Minute)
-	w.tell(Heard{Not: []Unheard{{"127.0.0.1:8080", "address already in use"}}})
+	w.tell(Heard{Not: []Unheard{{Address: "127.0.0.1:8080", Problem: "address already in use"}}})
 	if why := w.state.Explain(w.now); why[0].Code != WhyListener || !strings.Contains(why[0].Text, "127.0.0.1:8080 and keeps trying: address already in use") {
 		t.Errorf("%+v", why)
 	}

@@ -173,7 +173,7 @@ func (s *State) fold(at time.Time, in Input) {
 			s.finish(at, t, in.Refused)
 		}
 	case Heard:
-		s.Unheard = in.Not
+		s.hear(at, in.Not)
 	case HookAnswered:
 		s.answer(at, in)
 	case ContinueRequested:

@@ -67,3 +67,15 @@ func TestCertificateOfAnIngress(t *testing.T) {
 		}
 	}
 }
+
+func FuzzCheckCertificate(f *testing.F) {
+	chain, key := certtest.Pair(f, "a.test")
+	f.Add(chain, key, "a.test")
+	f.Add([]byte("-----BEGIN CERTIFICATE-----\n"), []byte("-----BEGIN EC PRIVATE KEY-----\nDEK-Info: x\n"), "*.b.test")
+	f.Fuzz(func(t *testing.T, chain, key []byte, host string) {
+		problem := taskdef.CheckCertificate(chain, key, host)
+		if problem != "" && len(key) > 20 && strings.Contains(problem, string(key)) {
+			t.Errorf("the problem has the key: %q", problem)
+		}
+	})
+}

@@ -69,6 +69,15 @@ func (p *Publisher) Certificate(name string, i taskdef.Ingress) (chain, key, sou
 	return "", "", "", false
 }
 
+// Usable reports whether the proxy serves an address with a certificate for it.
+func (p *Publisher) Usable(i taskdef.Ingress) bool {
+	status, a := p.Status(), taskdef.Address{}
+	if status != nil {
+		a, _ = taskdef.ParseAddress(i.URL) // another host than that of a certificate if it is none
+	}
+	return status != nil && slices.ContainsFunc(status.Certificates, func(c ingress.Certificate) bool { return c.Name == a.Host && c.Usable })
+}
+
 // findCertificates finds the files that the agent before has left.
 func (p *Publisher) findCertificates() {
 	p.certificates = make(map[string]bool)

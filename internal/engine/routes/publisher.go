@@ -268,7 +268,7 @@ func (p *Publisher) Problems(addresses []taskdef.Ingress) (all []service.Unheard
 		case a.Secure:
 			for _, c := range status.Certificates {
 				if c.Name == a.Host && c.Problem != "" {
-					all = append(all, service.Unheard{Address: i.URL, Problem: "its certificate: " + c.Problem})
+					all = append(all, service.Unheard{Address: i.URL, Problem: "its certificate: " + c.Problem, Certificate: !c.Pending, Served: c.Usable})
 				}
 			}
 		}

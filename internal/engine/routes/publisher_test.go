@@ -6,6 +6,7 @@ import (
 	"log/slog"
 	"net/http"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -165,6 +167,14 @@ func TestFollowsTheProxy(t *testing.T) {
 	<-changed
 	if got := problems(); !strings.Contains(got, "a.test its certificate: it has ended") || !strings.Contains(got, "b.test the ingress proxy does not listen") {
 		t.Errorf("with a bad certificate: %s", got)
+	}
+	kept := good
+	kept.Certificates = []ingress.Certificate{{Name: "a.test", Problem: "it was not renewed", Usable: true}}
+	statuses <- kept
+	<-changed
+	want := []service.Unheard{{Address: "https://a.test", Problem: "its certificate: it was not renewed", Certificate: true, Served: true}}
+	if got := p.Problems(addresses); !slices.Equal(got, want) {
+		t.Errorf("with a certificate that was not renewed: %+v", got)
 	}
 	brief, stop := context.WithCancel(t.Context())
 	stop()

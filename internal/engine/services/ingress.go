@@ -63,8 +63,8 @@ func (l *runner) publish(s service.State) (not []service.Unheard) {
 	}
 	not = refused
 	for _, i := range addresses {
-		if problem := l.secretProblem(i); problem != "" {
-			not = append(not, service.Unheard{Address: i.URL, Problem: problem})
+		if u := l.secretProblem(i); u.Problem != "" {
+			not = append(not, u)
 		}
 	}
 	for _, u := range l.all.Routes.Problems(addresses) {
@@ -143,16 +143,17 @@ func (o *onceRead[T]) of(l *runner, what, name string, read func(context.Context
 	return known.value
 }
 
-// secretProblem is why the secrets of an address are not used; "" if they are.
-func (l *runner) secretProblem(i taskdef.Ingress) string {
+// secretProblem is why the secrets of an address are not used. It has no text if they are.
+func (l *runner) secretProblem(i taskdef.Ingress) service.Unheard {
 	const again = "; `podtask service update --force` reads it again"
 	if err := l.users.err(i.Auth); err != nil {
-		return fmt.Sprintf("its users cannot be read: %v"+again, err)
+		return service.Unheard{Address: i.URL, Problem: fmt.Sprintf("its users cannot be read: %v"+again, err)}
 	}
 	if err := l.certificates.err(certificateName(i)); err != nil {
-		return fmt.Sprintf("the certificate in %s is not used: %v"+again, i.Certificate, err)
+		problem := fmt.Sprintf("the certificate in %s is not used: %v"+again, i.Certificate, err)
+		return service.Unheard{Address: i.URL, Problem: problem, Certificate: true, Served: l.all.Routes.Usable(i)}
 	}
-	return ""
+	return service.Unheard{}
 }
 
 // usersOf returns the users of an address; nil while they are read, or if they cannot be.

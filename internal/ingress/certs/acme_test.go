@@ -39,6 +39,7 @@ type acmeServer struct {
 	refuse    atomic.Bool // answers nothing but errors
 
 	certificate *x509.Certificate // the server's own
+	issued      *x509.CertPool    // the authority of the certificates that it issues
 }
 
 // newACME starts a server that validates names at these ports, and issues certificates for a time.
@@ -61,7 +62,8 @@ func newACME(t *testing.T, plain, secure int, valid time.Duration, between ...fu
 	store := db.NewMemoryStore()
 	issuer := ca.New(quiet, store, "", "ecdsa", 0, 1, map[string]ca.Profile{"default": {Description: "default", ValidityPeriod: uint64(valid.Seconds())}})
 	front := wfe.New(quiet, store, va.New(quiet, plain, secure, true, dns, store), issuer, nil, true, false, 0, 0)
-	a := &acmeServer{roots: x509.NewCertPool(), names: names}
+	a := &acmeServer{roots: x509.NewCertPool(), names: names, issued: x509.NewCertPool()}
+	a.issued.AddCert(issuer.GetRootCert(0).Cert)
 	handler := front.Handler()
 	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if a.refuse.Load() {
@@ -173,6 +175,12 @@ func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
 func newHost(t *testing.T, dir string, on listeners, a *acmeServer, dnsProgram ...string) *host {
 	t.Helper()
+	return newHostUntil(t.Context(), t, dir, on, a, dnsProgram...)
+}
+
+// newHostUntil is newHost for a manager that ends with a context.
+func newHostUntil(ctx context.Context, t *testing.T, dir string, on listeners, a *acmeServer, dnsProgram ...string) *host {
+	t.Helper()
 	plain, secure := on.plain, on.secure
 	h := &host{changed: make(chan struct{}, 1), plain: port(plain), secure: port(secure)}
 	cfg := certs.Config{Dir: dir, DNSProgram: dnsProgram, PlainPort: h.plain, SecurePort: h.secure, CheckEvery: 50 * time.Millisecond, Changed: func() {
@@ -185,7 +193,7 @@ func newHost(t *testing.T, dir string, on listeners, a *acmeServer, dnsProgram .
 		cfg.Directory, cfg.Roots = a.directory, a.roots
 	}
 	var err error
-	if h.Manager, err = certs.New(t.Context(), cfg); err != nil {
+	if h.Manager, err = certs.New(ctx, cfg); err != nil {
 		t.Fatal(err)
 	}
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -250,6 +258,37 @@ func (h *host) leaf(name string) (*x509.Certificate, error) {
 	return c.ConnectionState().PeerCertificates[0], nil
 }
 
+// requests sends requests, each on a connection of its own, until end. Each is answered, with a certificate for the name that
+// the server has issued and that has not ended.
+func (h *host) requests(t *testing.T, a *acmeServer) (end func()) {
+	t.Helper()
+	c := &http.Client{Transport: &http.Transport{
+		DisableKeepAlives: true, TLSClientConfig: &tls.Config{RootCAs: a.issued},
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, "tcp", fmt.Sprintf("127.0.0.1:%d", h.secure))
+		},
+	}}
+	stop, done, n := make(chan struct{}), make(chan struct{}), 0
+	go func() {
+		defer close(done)
+		for {
+			r, err := c.Get("https://app.example.com/")
+			if err != nil {
+				t.Errorf("request %d was lost: %v", n, err)
+				return
+			}
+			r.Body.Close()
+			n++
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	}()
+	return func() { close(stop); <-done; t.Logf("%d requests", n) }
+}
+
 func issued(s ingress.Certificate) bool { return s.Problem == "" && !s.NotAfter.IsZero() }
 
 func TestACMEOverHTTP(t *testing.T) {
@@ -310,7 +349,9 @@ func TestACMERenews(t *testing.T) {
 	h := newHost(t, t.TempDir(), listeners{plain, secure}, a)
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
 	first := h.until(t, "app.example.com", func(s ingress.Certificate) bool { return !s.NotAfter.IsZero() })
+	end := h.requests(t, a)
 	h.until(t, "app.example.com", func(s ingress.Certificate) bool { return s.NotAfter.After(first.NotAfter) })
+	end()
 	if leaf, err := h.leaf("app.example.com"); err != nil || !leaf.NotAfter.After(first.NotAfter) {
 		t.Errorf("%v, %v", leaf, err)
 	}
@@ -338,5 +379,80 @@ func TestACMEFails(t *testing.T) {
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.localhost"}))
 	if all := h.Statuses(); len(all) != 1 || all[0].Problem != "" {
 		t.Errorf("without the name: %+v", all)
+	}
+}
+
+// renewals is between the clients and a server that says when to renew (RFC 9773), and refuses orders for a while.
+type renewals struct {
+	due    atomic.Bool
+	refuse atomic.Pointer[func(http.ResponseWriter)]
+}
+
+func (r *renewals) serve(w http.ResponseWriter, q *http.Request, server http.Handler) {
+	refuse := r.refuse.Load()
+	switch {
+	case strings.Contains(q.URL.Path, "renewalInfo"):
+		start := time.Now().Add(24 * time.Hour)
+		if r.due.Load() {
+			start = time.Now().Add(-24 * time.Hour)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Retry-After", "1")
+		fmt.Fprintf(w, `{"suggestedWindow": {"start": %q, "end": %q}}`, start.Format(time.RFC3339), start.Add(time.Hour).Format(time.RFC3339))
+	case refuse != nil && strings.Contains(q.URL.Path, "order-plz"):
+		(*refuse)(w)
+	default:
+		server.ServeHTTP(w, q)
+	}
+}
+
+// A server that refuses to renew a certificate leaves the old one in use, and the status says why and until when. The
+// next process renews it when the server does.
+func TestACMERefusesToRenew(t *testing.T) {
+	for name, c := range map[string]struct {
+		refuse func(http.ResponseWriter)
+		want   []string
+	}{
+		"an error": {func(w http.ResponseWriter) { http.Error(w, "out of \x1b[31morder", http.StatusServiceUnavailable) }, []string{"503"}},
+		"a limit": {func(w http.ResponseWriter) {
+			w.Header().Set("Content-Type", "application/problem+json")
+			w.Header().Set("Retry-After", "7200")
+			w.WriteHeader(http.StatusTooManyRequests)
+			until := time.Now().Add(2 * time.Hour).UTC().Format(time.DateTime)
+			fmt.Fprintf(w, `{"type": "urn:ietf:params:acme:error:rateLimited", "status": 429, "detail": "too many certificates, retry after %s UTC: see https://acme.test"}`, until)
+		}, []string{"too many certificates", "the server is not asked before"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			plain, secure := listen(t)
+			between := &renewals{}
+			a := newACME(t, port(plain), port(secure), time.Hour*24*90, between.serve)
+			dir := t.TempDir()
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			h := newHostUntil(ctx, t, dir, listeners{plain, secure}, a)
+			h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
+			first := h.until(t, "app.example.com", issued)
+			end := h.requests(t, a)
+			between.refuse.Store(&c.refuse)
+			between.due.Store(true)
+			s := h.until(t, "app.example.com", func(s ingress.Certificate) bool { return s.Problem != "" })
+			for _, want := range append(c.want, "it was not renewed, and ends on "+first.NotAfter.Format(time.RFC3339)) {
+				if !strings.Contains(s.Problem, want) {
+					t.Errorf("the problem is %q, want %q", s.Problem, want)
+				}
+			}
+			if !s.Usable || s.Pending || strings.ContainsRune(s.Problem, 0x1b) || !s.NotAfter.Equal(first.NotAfter) {
+				t.Errorf("the status is %+v", s)
+			}
+			end()
+			cancel() // its successor has the storage
+
+			between.refuse.Store(nil)
+			plain, secure = listen(t)
+			next := newHost(t, dir, listeners{plain, secure}, a)
+			next.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
+			next.until(t, "app.example.com", func(s ingress.Certificate) bool { return issued(s) && s.NotAfter.After(first.NotAfter) })
+			next.requests(t, a)()
+		})
 	}
 }

@@ -11,13 +11,16 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/caddyserver/certmagic"
 	"github.com/fsnotify/fsnotify"
+	"github.com/mholt/acmez/v3/acme"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/authority"
 	"github.com/podtask/podtask/internal/ingress/routefile"
@@ -71,6 +74,8 @@ type Manager struct {
 type failure struct {
 	text string
 	at   time.Time
+	// notBefore is when the server may be asked again; zero: at the next attempt.
+	notBefore time.Time
 }
 
 // New returns a manager that works until ctx ends.
@@ -120,10 +125,30 @@ func (m *Manager) startACME() {
 	m.acme.Issuers = []certmagic.Issuer{m.issuer}
 }
 
-// event notes how an attempt to obtain a certificate ended.
+// explain says why there is no other certificate than one, which is nil if there is none.
+func (f failure) explain(leaf *x509.Certificate) string {
+	text := f.text
+	if !f.notBefore.IsZero() {
+		text += fmt.Sprintf("; because of the limit the server is not asked before %s", f.notBefore.UTC().Format(time.RFC3339))
+	}
+	if leaf != nil {
+		text = fmt.Sprintf("it was not renewed, and ends on %s: %s", leaf.NotAfter.UTC().Format(time.RFC3339), text)
+	}
+	return text
+}
+
+// event notes how an attempt to obtain a certificate ended. An attempt that would come too early after the server has
+// refused one for a limit is given up: it comes again.
 func (m *Manager) event(_ context.Context, event string, data map[string]any) error {
 	name, _ := data["identifier"].(string)
 	switch event {
+	case "cert_obtaining":
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		if until := m.failures[name].notBefore; m.cfg.Now().Before(until) {
+			return fmt.Errorf("the server has a limit: it is not asked before %s", until.UTC().Format(time.RFC3339))
+		}
+		return nil
 	case "cert_obtained":
 		m.mu.Lock()
 		delete(m.failures, name)
@@ -131,10 +156,12 @@ func (m *Manager) event(_ context.Context, event string, data map[string]any) er
 		m.cfg.Log.Info("a certificate was obtained", "name", name)
 	case "cert_failed":
 		err, _ := data["error"].(error)
+		now := m.cfg.Now()
+		f := failure{short(err), now, limitedUntil(err, now)}
 		m.mu.Lock()
-		m.failures[name] = failure{short(err), m.cfg.Now()}
+		m.failures[name] = f
 		m.mu.Unlock()
-		m.cfg.Log.Warn("a certificate was not obtained; it is tried again", "name", name, "error", short(err))
+		m.cfg.Log.Warn("a certificate was not obtained; it is tried again", "name", name, "error", f.text, "notBefore", f.notBefore)
 	default:
 		return nil
 	}
@@ -142,13 +169,37 @@ func (m *Manager) event(_ context.Context, event string, data map[string]any) er
 	return nil
 }
 
-// short is an error in at most a few lines: it contains what a server said.
+// limitPause is how long a server is not asked that has refused a request for a limit, and does not say for how long.
+// Longest is the longest time that is believed.
+const (
+	limitPause   = time.Hour
+	longestPause = 8 * 24 * time.Hour // the limits of Let's Encrypt are for up to a week
+)
+
+// retryAfter is how Let's Encrypt writes when a limit ends.
+var retryAfter = regexp.MustCompile(`retry after (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d) ?(?:UTC|Z)`)
+
+// limitedUntil returns when a server that refused a request for a limit may be asked again; zero for another error.
+func limitedUntil(err error, now time.Time) time.Time {
+	var problem acme.Problem
+	if !errors.As(err, &problem) || problem.Type != acme.ProblemTypeRateLimited {
+		return time.Time{}
+	}
+	if found := retryAfter.FindStringSubmatch(problem.Detail); found != nil {
+		if until, err := time.Parse(time.DateTime, found[1]+" "+found[2]); err == nil && until.After(now) && until.Before(now.Add(longestPause)) {
+			return until
+		}
+	}
+	return now.Add(limitPause)
+}
+
+// short is an error in at most a few lines without control characters: it contains what a server said.
 func short(err error) string {
 	if err == nil {
 		return "unknown error"
 	}
-	text := strings.Join(strings.Fields(err.Error()), " ")
-	return text[:min(len(text), 500)]
+	text := strings.Join(strings.FieldsFunc(err.Error(), func(r rune) bool { return unicode.IsSpace(r) || unicode.IsControl(r) }), " ")
+	return strings.ToValidUTF8(text[:min(len(text), 500)], "")
 }
 
 // Follow has the manager serve the names of a table.
@@ -198,7 +249,7 @@ func (m *Manager) Follow(t routefile.Table) {
 	m.startACME()
 	if err := m.acme.ManageAsync(m.ctx, fresh); err != nil {
 		for _, name := range fresh {
-			m.failures[name] = failure{short(err), m.cfg.Now()}
+			m.failures[name] = failure{text: short(err), at: m.cfg.Now()}
 		}
 	}
 }
@@ -329,9 +380,9 @@ func (m *Manager) Statuses() []ingress.Certificate {
 			if !m.provable(host) {
 				s.Problem = "wildcards need a program that makes DNS records (acme-dns-program), or a certificate from files or of the internal authority"
 			} else if f, failed := m.failures[host]; failed {
-				s.Problem = f.text
+				s.Problem = f.explain(leaf)
 			} else if leaf == nil {
-				s.Problem = "it is being obtained"
+				s.Problem, s.Pending = "it is being obtained", true
 			}
 		case taskdef.CertificateInternal:
 			a, err := m.internal()
@@ -370,9 +421,11 @@ func describe(s *ingress.Certificate, leaf *x509.Certificate, host string, now t
 	if rest, wild := strings.CutPrefix(host, "*."); wild {
 		probe = "any." + rest
 	}
+	fits := leaf.VerifyHostname(probe) == nil
+	s.Usable = fits && now.Before(leaf.NotAfter)
 	switch {
 	case s.Problem != "":
-	case leaf.VerifyHostname(probe) != nil:
+	case !fits:
 		s.Problem = fmt.Sprintf("it is for %s", strings.Join(leaf.DNSNames, ", "))
 	case now.After(leaf.NotAfter):
 		s.Problem = "it has ended"
