@@ -192,7 +192,7 @@ func TestIngressOfAManifestWithItsCertificate(t *testing.T) {
 	own, first, firstKey := certificateSecret(t, "shop.localhost")
 	again, second, secondKey := certificateSecret(t, "shop.localhost")
 	created := b.want(0, "service", "create", b.family, b.file("shop.yaml", text+own), "--count=1", "--wait", "--timeout=4m")
-	if strings.Contains(created.err, "certificate") {
+	if strings.Contains(created.err, "secretName") {
 		t.Errorf("create warns: %s", created.err)
 	}
 	proxy := b.ingressUnit()
@@ -256,4 +256,6 @@ func TestIngressOfAManifestWithItsCertificate(t *testing.T) {
 		}
 	}
 	b.removeService()
+	b.want(0, "taskdef", "deregister", b.family+":1")
+	b.want(0, "taskdef", "deregister", b.family+":2")
 }

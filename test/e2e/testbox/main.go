@@ -43,7 +43,8 @@
 //	                     /env/NAME a variable; PORT 0 is a free one, which is printed;
 //	                     /exists/FILE is 200 or 503; the health service of gRPC says
 //	                     of a service whether a file of that name is there; neither
-//	                     answers while there is /tmp/hang
+//	                     answers while there is /tmp/hang; /events is a stream of
+//	                     events, /socket a WebSocket, both with the variable GREETING
 //	door PORT FILE       listen from now on while there is a file
 //	echo PORT            send back each UDP packet from now on
 //	get URL              print an answer; fail if it is not 200; ${NAME} is a variable

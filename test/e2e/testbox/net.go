@@ -12,6 +12,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/gorilla/websocket"
 )
 
 func (b *box) serve(args []string) error {
@@ -43,6 +45,8 @@ func (b *box) serve(args []string) error {
 			http.Error(w, "there is no such file", http.StatusServiceUnavailable)
 		}
 	})
+	mux.HandleFunc("/events", events)
+	mux.HandleFunc("/socket", webSocket)
 	mux.HandleFunc("POST /grpc.health.v1.Health/Check", grpcHealth)
 	server := &http.Server{Handler: mux, Protocols: new(http.Protocols)}
 	server.Protocols.SetHTTP1(true)
@@ -54,6 +58,45 @@ func (b *box) serve(args []string) error {
 		os.Exit(1)
 	}()
 	return nil
+}
+
+// eventPause is between two events of a stream.
+const eventPause = 100 * time.Millisecond
+
+// events sends a stream of server-sent events with the greeting and a number that grows.
+func events(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Content-Type", "text/event-stream")
+	tick := time.NewTicker(eventPause)
+	defer tick.Stop()
+	for n := 1; ; n++ {
+		fmt.Fprintf(w, "data: %s %d\n\n", os.Getenv("GREETING"), n)
+		if http.NewResponseController(w).Flush() != nil {
+			return
+		}
+		select {
+		case <-tick.C:
+		case <-r.Context().Done():
+			return
+		}
+	}
+}
+
+// webSocket answers each message with the greeting and the message.
+func webSocket(w http.ResponseWriter, r *http.Request) {
+	c, err := (&websocket.Upgrader{}).Upgrade(w, r, nil)
+	if err != nil {
+		return
+	}
+	defer c.Close()
+	for {
+		kind, text, err := c.ReadMessage()
+		if err != nil {
+			return
+		}
+		if c.WriteMessage(kind, []byte(os.Getenv("GREETING")+" "+string(text))) != nil {
+			return
+		}
+	}
 }
 
 // hangs is a file while which answers about files do not come.
