@@ -99,6 +99,25 @@ func (b AgentBackend) Update(ctx context.Context, id string, q lifecycle.Quota) 
 	return b.Ask(ctx, id, lifecycle.LimitsRequested{Quota: q}, func(c *api.Client) error { return c.Update(ctx, id, q) })
 }
 
+// Resize implements api.PodResizer.
+func (b AgentBackend) Resize(ctx context.Context, id string, to api.PodResources) error {
+	ctx, cancel := context.WithTimeout(ctx, b.Patience)
+	defer cancel()
+	s, err := b.Engine.Tasks.Find(id)
+	if err != nil {
+		return ownerapi.Failure(err)
+	}
+	r, err := ownerapi.Resized(b.Engine, s, to)
+	if err != nil {
+		return err
+	}
+	err = b.Ask(ctx, s.ID, lifecycle.ResourcesRequested{Resources: r}, func(c *api.Client) error { return api.Resize(ctx, c, s.ID, to) })
+	if err != nil {
+		return err
+	}
+	return ownerapi.ApplyResources(ctx, b.Engine, s.ID, r)
+}
+
 // Pause implements api.Backend.
 func (b AgentBackend) Pause(ctx context.Context, id string, pause bool) error {
 	s, err := b.Engine.Tasks.Find(id)

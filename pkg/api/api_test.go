@@ -84,6 +84,14 @@ func (b *backend) Update(_ context.Context, id string, q lifecycle.Quota) error 
 	return nil
 }
 
+func (b *backend) Resize(_ context.Context, id string, r PodResources) error {
+	if r.Containers["none"] != nil {
+		return Failed(BadRequest, "no such container")
+	}
+	b.note(fmt.Sprintf("resize to %s and %s", r.Containers["app"], r.Pod), id, "", false)
+	return nil
+}
+
 func (b *backend) Pause(_ context.Context, id string, pause bool) error {
 	b.note(map[bool]string{true: "pause", false: "unpause"}[pause], id, "", false)
 	return nil
@@ -173,6 +181,7 @@ func TestRequestsReachTheBackendWithTheFullID(t *testing.T) {
 		c.Stop(t.Context(), taskID, "me", true),
 		c.Remove(t.Context(), "mine", "a & b", true),
 		c.Update(t.Context(), "mine", lifecycle.Quota{CPU: 0.5, Memory: 64}),
+		Resize(t.Context(), c, "mine", PodResources{Containers: map[string]json.RawMessage{"app": json.RawMessage(`{}`)}}),
 		c.Pause(t.Context(), "mine", true),
 		c.Pause(t.Context(), "mine", false),
 	} {
@@ -180,7 +189,7 @@ func TestRequestsReachTheBackendWithTheFullID(t *testing.T) {
 			t.Error(err)
 		}
 	}
-	want := []string{"stop " + taskID + " for a & b", "stop by force " + taskID + " for me", "remove by force " + taskID + " for a & b", "update to 0.5 vCPU and 64 bytes " + taskID + " for ", "pause " + taskID + " for ", "unpause " + taskID + " for "}
+	want := []string{"stop " + taskID + " for a & b", "stop by force " + taskID + " for me", "remove by force " + taskID + " for a & b", "update to 0.5 vCPU and 64 bytes " + taskID + " for ", "resize to {} and  " + taskID + " for ", "pause " + taskID + " for ", "unpause " + taskID + " for "}
 	if diff := cmp.Diff(want, b.asked); diff != "" {
 		t.Error(diff)
 	}

@@ -35,6 +35,7 @@ var roots = []reflect.Type{
 	reflect.TypeFor[Version](), reflect.TypeFor[Budget](), reflect.TypeFor[Task](), reflect.TypeFor[Event](), reflect.TypeFor[LogLine](), reflect.TypeFor[Pull](),
 	reflect.TypeFor[NewTask](), reflect.TypeFor[stopRequest](), reflect.TypeFor[failureReply](),
 	reflect.TypeFor[lifecycle.Quota](), reflect.TypeFor[Service](), reflect.TypeFor[NewService](), reflect.TypeFor[ServiceUpdate](), reflect.TypeFor[ContinueRequest](), reflect.TypeFor[NewFault](),
+	reflect.TypeFor[PodResources](),
 }
 
 type object = map[string]any
@@ -369,6 +370,8 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 		{"POST /v1/tasks/mine/stop", `{"by":"me","force":true}`, 202},
 		{"POST /v1/tasks/mine/stop", "", 202},
 		{"PUT /v1/tasks/mine/quota", `{"cpu":0.5}`, 202},
+		{"PUT /v1/tasks/mine/resources", `{"containers":{"app":{"limits":{"memory":"64Mi"}}},"pod":{}}`, 204},
+		{"PUT /v1/tasks/mine/resources", `{"containers":{"none":{}}}`, 400},
 		{"POST /v1/tasks/mine/pause", "", 202},
 		{"POST /v1/tasks/none/pause", "", 404},
 		{"POST /v1/tasks/mine/unpause", "", 202},

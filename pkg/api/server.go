@@ -120,6 +120,7 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"POST /v1/tasks/{task}/pause":    tasks.withTask(tasks.servePause(true)),
 		"POST /v1/tasks/{task}/unpause":  tasks.withTask(tasks.servePause(false)),
 		"PUT /v1/tasks/{task}/quota":     tasks.withTask(tasks.serveUpdate),
+		"PUT /v1/tasks/{task}/resources": tasks.withTask(tasks.serveResize),
 		"POST /v1/tasks/{task}/faults":   tasks.withTask(tasks.withFaults(serveStartFault)),
 		"DELETE /v1/tasks/{task}/faults": tasks.withTask(tasks.withFaults(serveStopFaults)),
 		"DELETE /v1/tasks/{task}":        tasks.withTask(tasks.serveRemove),

@@ -97,7 +97,7 @@ func CheckContainer(root fs.FS, scope string, l Limits) []Mismatch {
 	l = Limits{CPU: l.CPU, Memory: l.Memory}
 	got := make(map[string]string)
 	for file := range Wanted(l) {
-		for _, dir := range []string{scope, path.Join(scope, "container")} { // see ReadContainer
+		for _, dir := range []string{scope, path.Join(scope, innerGroup)} {
 			text, err := fs.ReadFile(root, path.Join("sys/fs/cgroup", dir, file))
 			if have := string(text); err == nil && !strings.HasPrefix(have, "max") || got[file] == "" {
 				got[file] = have

@@ -141,6 +141,31 @@ func Replacement(l Limits) ([]systemd.Property, error) {
 	return props, nil
 }
 
+// containerProperties is Replacement for a container's scope: only what LimitContainer changes. A
+// weight that is not set stays.
+func containerProperties(l Limits) ([]systemd.Property, error) {
+	if err := l.Check(); err != nil {
+		return nil, err
+	}
+	var props []systemd.Property
+	for _, v := range l.values() {
+		switch v.name {
+		case "CPUWeight":
+			if !v.isSet {
+				continue
+			}
+		case "CPUQuotaPerSecUSec", "CPUQuotaPeriodUSec", "MemoryMax", "MemoryLow", "MemorySwapMax":
+		default:
+			continue
+		}
+		if !v.isSet {
+			v.value = v.none
+		}
+		props = append(props, property(v.name, v.value))
+	}
+	return props, nil
+}
+
 func property(name string, value uint64) systemd.Property {
 	return systemd.Property{Name: name, Value: dbus.MakeVariant(value)}
 }

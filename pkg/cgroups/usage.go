@@ -106,11 +106,15 @@ func ReadUsage(root fs.FS, group string) (Usage, error) {
 	return u, r.err
 }
 
-// ReadContainer is ReadUsage for a container's scope. Debian 12's crun puts the
-// limits of a container on a cgroup of its own within; the tighter one counts.
+// innerGroup is the cgroup within a container's scope on which Debian 12's crun puts the limits of
+// the container.
+const innerGroup = "container"
+
+// ReadContainer is ReadUsage for a container's scope. If there is a cgroup of the container's own
+// within, the tighter limits count.
 func ReadContainer(root fs.FS, scope string) (Usage, error) {
 	u, err := ReadUsage(root, scope)
-	inner := reader{root: root, dir: path.Join("sys/fs/cgroup", scope, "container")}
+	inner := reader{root: root, dir: path.Join("sys/fs/cgroup", scope, innerGroup)}
 	if u.Memory != nil {
 		u.Memory.Limit = inner.tighten(u.Memory.Limit, "memory.max")
 	}

@@ -210,6 +210,47 @@ func LimitSwap(ctx context.Context, u *User, unit string, bytes uint64) error {
 	return nil
 }
 
+// LimitContainer replaces the limits of CPU and memory of the container whose scope is at that place in the
+// cgroup tree, and leaves its others as they are. Limits that are not in l are removed. Call
+// CheckContainer to find out whether they have an effect.
+func LimitContainer(ctx context.Context, u *User, scope string, l Limits) error {
+	props, err := containerProperties(l)
+	if err == nil {
+		err = u.conn.SetUnitPropertiesContext(ctx, path.Base(scope), true, props...)
+	}
+	if err == nil {
+		err = limitInner(path.Join("/sys/fs/cgroup", scope, innerGroup), l)
+	}
+	if err != nil {
+		return fmt.Errorf("change the limits of %s: %w", path.Base(scope), err)
+	}
+	return nil
+}
+
+// limitInner writes the limits to the cgroup within a scope that some versions of crun make for the
+// container, and that systemd does not know. Most have none.
+func limitInner(dir string, l Limits) error {
+	files := Wanted(l)
+	for file, none := range map[string]string{"cpu.max": "max", "memory.max": "max", "memory.swap.max": "max", "memory.low": "0"} {
+		text, limited := files[file]
+		if !limited {
+			text = none
+		}
+		f, err := os.OpenFile(path.Join(dir, file), os.O_WRONLY, 0)
+		if errors.Is(err, fs.ErrNotExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_, err = f.WriteString(text)
+		if err := errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // ReadBack compares the limits with the kernel's values for the slice. The error is an
 // *UndelegatedError when controllers are missing and a *NotAppliedError when the files
 // say something else.

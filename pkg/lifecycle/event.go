@@ -51,6 +51,12 @@ type RemoveRequested struct {
 // The driver applies them to the slice, as does everyone who prepares the sandbox again.
 type LimitsRequested struct{ Quota Quota }
 
+// ResourcesRequested changes what the containers of the task and the task itself may use and
+// request. The driver applies it to the cgroups of the containers that run; those that start
+// later start with it. Resources that do not fit the containers of the task, or that no task
+// can have, are ignored.
+type ResourcesRequested struct{ Resources Resources }
+
 // Hinted says that something may have happened to a container, or for InfraIndex to the
 // pod's infra container. It proves nothing and causes an inspection.
 type Hinted struct {
@@ -175,6 +181,7 @@ func (ProtectionRequested) event() {}
 func (FaultsChanged) event()       {}
 func (RemoveRequested) event()     {}
 func (LimitsRequested) event()     {}
+func (ResourcesRequested) event()  {}
 func (Hinted) event()              {}
 func (QueueMoved) event()          {}
 func (TimerFired) event()          {}

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/pkg/admission"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -35,6 +36,8 @@ func fold(s *State, at time.Time, ev Event) {
 		foldGoal(s, at, Gone, "stopped by "+ev.By, ev.Force)
 	case LimitsRequested:
 		foldLimits(s, ev.Quota)
+	case ResourcesRequested:
+		foldResources(s, ev.Resources)
 	case Hinted:
 		foldHint(s, ev.Index, ev.Early)
 	case OpFinished:
@@ -73,13 +76,34 @@ func foldHint(s *State, i int, early bool) {
 	}
 }
 
-// foldLimits applies other limits. If they change what the task needs from the host, its
-// reservation is requested again; a task that has begun gets it even without room.
+// foldLimits applies other limits.
 func foldLimits(s *State, q Quota) {
-	before, b := s.Need(), &s.Sandbox
+	before := s.Need()
 	q.ImplicitShares = s.Options.Quota.ImplicitShares
 	q.CountContainers = s.Options.Quota.CountContainers
 	s.Options.Quota = q
+	foldNeed(s, before)
+}
+
+// foldResources applies other resources.
+func foldResources(s *State, r Resources) {
+	if !r.Fits(s.Task) || r.Equal(s.Task) {
+		return
+	}
+	changed := r.Apply(s.Task)
+	if changed.Check() != nil {
+		return // the record could not be loaded again
+	}
+	before := s.Need()
+	s.Task = changed
+	s.Resizes++
+	foldNeed(s, before)
+}
+
+// foldNeed requests the reservation of the task again if the task needs other things from the
+// host than before; a task that has begun gets it even without room.
+func foldNeed(s *State, before admission.Need) {
+	b := &s.Sandbox
 	if s.Goal != Up || b.Reservation == ReservationNeeded || s.Need().Equal(before) {
 		return
 	}

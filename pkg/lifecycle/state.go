@@ -37,6 +37,10 @@ type State struct {
 	Sandbox    Sandbox     `json:"sandbox"`
 	Containers []Container `json:"containers"` // parallel to Task.Containers
 
+	// Resizes counts how often the resources of the containers were changed. The containers that
+	// were created before have others in Podman, so the owner sets theirs after each start.
+	Resizes int `json:"resizes,omitempty"`
+
 	// NextOp is the ID of the next effect.
 	NextOp OpID `json:"nextOp"`
 	// Reported is the last task status in History.

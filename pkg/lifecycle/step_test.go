@@ -74,6 +74,11 @@ func (b *tape) event(s State, at time.Time) Event {
 		if b.next(2) == 0 {
 			return ProtectionRequested{Until: at.Add(time.Duration(b.next(100)-50) * time.Hour)}
 		}
+		if b.next(2) == 0 {
+			r := ResourcesOf(s.Task)
+			r.Memory = int64(b.next(256)) << 20 // 1 to 5 MiB are too little
+			return ResourcesRequested{Resources: r}
+		}
 		return LimitsRequested{Quota: Quota{Memory: int64(b.next(256))}}
 	}
 	i := b.next(len(s.Containers)+2) - 1

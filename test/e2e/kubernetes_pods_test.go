@@ -195,9 +195,29 @@ spec:
 	if got := n.kubectl("get", "pod/patient", "-o", "jsonpath={.status.phase} {.status.containerStatuses[0].restartCount}"); got != "Running 0" {
 		n.t.Errorf("the Pod is %s", got)
 	}
-	if out, err := n.plane.Kubectl(context.Background(), "", "patch", "pod/patient", "--subresource=resize", "--patch",
-		`{"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "20m"}}}]}}`); err == nil || !strings.Contains(out+err.Error(), "without support for resize") {
-		n.t.Errorf("a resize is not refused: %v: %s", err, out)
-	}
 	n.kubectl("delete", "pod/patient")
+}
+
+// resizes shows what becomes of other resources of a Pod that runs. Where limits cannot be applied, the Pod says why.
+func resizes(n *node, image string) {
+	n.apply(fmt.Sprintf("{apiVersion: v1, kind: Pod, metadata: {name: sized}, spec: {terminationGracePeriodSeconds: 2, containers: ["+
+		"{name: main, image: %s, args: [sleep, forever], resources: {requests: {cpu: 10m, memory: 16Mi}}}]}}", image), "apply", "-f", "-")
+	n.kubectl("wait", "--for=condition=Ready", "pod/sized", "--timeout=5m")
+	const has = "jsonpath={.status.containerStatuses[0].resources.requests.cpu} {.status.containerStatuses[0].allocatedResources.cpu} {.status.containerStatuses[0].restartCount}"
+	if got := n.kubectl("get", "pod/sized", "-o", has); got != "10m 10m 0" {
+		n.t.Errorf("before, the status has %s", got)
+	}
+	n.kubectl("patch", "pod/sized", "--subresource=resize", "--patch", `{"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "20m"}}}]}}`)
+	if n.kubectl("get", "node/"+n.name, "-o", `jsonpath={.status.conditions[?(@.type=="podtask/LimitsUnavailable")].status}`) == "True" {
+		n.kubectl("wait", "--for=jsonpath={.status.conditions[?(@.type==\"PodResizePending\")].reason}=Infeasible", "pod/sized", "--timeout=2m")
+		if got := n.kubectl("get", "pod/sized", "-o", `jsonpath={.status.conditions[?(@.type=="PodResizePending")].message}`); !strings.Contains(got, "this host cannot apply cpu limits") {
+			n.t.Errorf("the reason is %q", got)
+		}
+		eventually(n.t, "an event", func() bool { return strings.Contains(n.kubectl("describe", "pod/sized"), "ResizeInfeasible") })
+		n.kubectl("patch", "pod/sized", "--subresource=resize", "--patch", `{"spec": {"containers": [{"name": "main", "resources": {"requests": {"cpu": "10m"}}}]}}`)
+		eventually(n.t, "the end of the condition", func() bool { return !strings.Contains(n.kubectl("get", "pod/sized", "-o", "yaml"), "PodResizePending") })
+	} else {
+		eventually(n.t, "the resize", func() bool { return n.kubectl("get", "pod/sized", "-o", has) == "20m 20m 0" })
+	}
+	n.kubectl("delete", "pod/sized")
 }

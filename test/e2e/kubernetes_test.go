@@ -169,6 +169,7 @@ func TestKubernetes(t *testing.T) {
 	part(n, "Talk", func() { talk(n, image) })
 	part(n, "Terminals", func() { terminals(n) })
 	part(n, "Debug", func() { debug(n, image) })
+	part(n, "Resizes", func() { resizes(n, image) })
 	part(n, "Ports", func() { portsOfHost(n, image) })
 	part(n, "PullSecrets", func() { pullSecrets(n) })
 	part(n, "Drain", func() { drain(n) })

@@ -156,7 +156,7 @@ var rules = []rule{
 	{"Container.name", honored, "", nil},
 	{"Container.ports", honored, "only those with a `hostPort` are published", nil},
 	{"Container.readinessProbe", honored, "the condition `Ready`, and the health that services and `dependsOn` see", nil},
-	{"Container.resizePolicy", ignored, "limits of a running container are not changed", nil},
+	{"Container.resizePolicy", ignored, "only a cluster changes the resources of a Pod that runs ([kubernetes.md](kubernetes.md#resources-of-a-running-pod))", nil},
 	{"Container.resources", honored, "", nil},
 	{"Container.restartPolicy", honored, "", nil},
 	{"Container.restartPolicyRules", refused, notYet + "the container would be restarted after other exit codes", nil},

@@ -40,6 +40,7 @@ type Task struct {
 	machine[lifecycle.State, lifecycle.Event, lifecycle.Effect, Watch]
 	published uint64          // Seq of the last transition in the event log
 	quota     lifecycle.Quota // that was last to be applied
+	resizes   int             // of the resources that were last to be applied
 	look      time.Time       // when everything that runs is to be looked at
 	backOffs  []backOff       // of the watches; never changed in place
 	rewatch   time.Time       // when a watch that was put off may begin; zero: none was
@@ -59,7 +60,8 @@ type TaskDecision struct {
 	Publish []lifecycle.Transition
 	// Cancel are the operations to cancel. They still answer.
 	Cancel []lifecycle.OpID
-	// ApplyLimits: the quota of the state is to be applied to the task's slice.
+	// ApplyLimits: the quota of the state is to be applied to the task's slice, and changed
+	// resources to its containers.
 	ApplyLimits bool
 	Endpoint    Endpoint
 	// Look is when everything that runs is to be looked at; zero: nothing runs.
@@ -137,8 +139,8 @@ func (t *Task) Step(at time.Time, batch []lifecycle.Event) (TaskDecision, error)
 		}
 	}
 	// Changed since the slice was made, by this owner or by an earlier one.
-	if s.Sandbox.Slice != "" && s.Goal == lifecycle.Up && s.Options.Quota != t.quota {
-		t.quota, d.ApplyLimits = s.Options.Quota, true
+	if s.Sandbox.Slice != "" && s.Goal == lifecycle.Up && (s.Options.Quota != t.quota || s.Resizes != t.resizes) {
+		t.quota, t.resizes, d.ApplyLimits = s.Options.Quota, s.Resizes, true
 	}
 	switch {
 	case s.Sandbox.Phase >= lifecycle.SandboxStopped:

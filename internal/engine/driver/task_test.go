@@ -160,6 +160,16 @@ func TestLimitsAreAppliedOncePerChange(t *testing.T) {
 			t.Errorf("limits are applied: %t, want %t", got, want)
 		}
 	}
+	more := lifecycle.ResourcesOf(s.Task)
+	more.Memory = 64 << 20
+	for _, want := range []bool{true, false} {
+		if got := step(t, d, at, lifecycle.ResourcesRequested{Resources: more}).ApplyLimits; got != want {
+			t.Errorf("resources are applied: %t, want %t", got, want)
+		}
+	}
+	if !step(t, NewTask(d.State(), 0, nil), at).ApplyLimits {
+		t.Error("the resources of an earlier owner are not applied")
+	}
 	s.Options.Quota.TasksMax = 7 // changed by an earlier owner, which may have died before it applied them
 	if !step(t, NewTask(s, 0, nil), at).ApplyLimits {
 		t.Error("the limits of an earlier owner are not applied")

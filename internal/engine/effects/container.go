@@ -113,6 +113,9 @@ func (r *Interpreter) start(ctx context.Context, podman Podman, s lifecycle.Stat
 	}
 	started, err := r.inspect(ctx, podman, s, e.Index)
 	if err == nil && started.Seen.Presence == lifecycle.Running {
+		if err := r.Slices.ApplyResources(ctx, s, e.Index, started.Seen.ID); err != nil {
+			r.Log.Warn("the container may have the limits from before they were changed", "task", s.ID, "container", s.Task.Containers[e.Index].Name, "error", err)
+		}
 		r.Slices.CorrectSwap(ctx, s, e.Index, started.Seen.ID)
 		started.Tolerated = r.Slices.NotApplied(s, e.Index, started.Seen.ID)
 	}

@@ -3,6 +3,7 @@ package limits
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -166,7 +167,84 @@ func (c *Slices) limits(ctx context.Context, s lifecycle.State) (cgroups.Limits,
 	return taskspec.Applicable(taskspec.TaskLimits(s.Task, s.Options.Quota, curve), s.Options), nil
 }
 
-// Change applies the quota of a state to its slice and reads it back. A
+// ApplyResources gives a container that runs the limits of its definition if they were changed since
+// the task was created: Podman starts it with those that it was created with. A container that ended just
+// now has none. NotApplied reads them back.
+func (c *Slices) ApplyResources(ctx context.Context, s lifecycle.State, i int, id string) error {
+	group := SliceGroup(s)
+	if s.Resizes == 0 || group == "" {
+		return nil
+	}
+	scope, found := cgroups.Scopes(c.Root, group)[id]
+	if !found {
+		return nil
+	}
+	user, err := c.User.Get(ctx)
+	if err != nil {
+		return err
+	}
+	facts, err := c.Facts.Get(ctx)
+	if err != nil {
+		return err
+	}
+	l := taskspec.ContainerLimits(c.Here(s), i, cgroups.CurveOf(facts.Runtime, facts.RuntimeVersion))
+	if len(l.Controllers()) == 0 && s.Options.Limits == Off {
+		return nil
+	}
+	err = cgroups.LimitContainer(ctx, user, scope, l)
+	if cgroups.Process(c.Root, scope) == 0 {
+		return nil
+	}
+	return err
+}
+
+// applyAll is ApplyResources for all containers that run, each of which is read back.
+func (c *Slices) applyAll(ctx context.Context, s lifecycle.State) error {
+	if s.Resizes == 0 {
+		return nil
+	}
+	var errs []error
+	for i, now := range s.Containers {
+		if now.ID == "" || now.Ended || now.Presence != lifecycle.Running {
+			continue
+		}
+		err := c.ApplyResources(ctx, s, i, now.ID)
+		if f := c.NotApplied(s, i, now.ID); err == nil && f.Class != lifecycle.OK {
+			err = errors.New(f.Message)
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// CheckMemory returns an error if a container or the task uses more memory now than it may with these resources:
+// the kernel would kill its processes.
+func (c *Slices) CheckMemory(s lifecycle.State, r lifecycle.Resources) error {
+	group := SliceGroup(s)
+	if group == "" {
+		return nil
+	}
+	var errs []error
+	check := func(what string, was, to int64, group string) {
+		if to == 0 || was != 0 && to >= was {
+			return
+		}
+		u, _ := cgroups.ReadContainer(c.Root, group) // what cannot be read is not known
+		if u.Memory != nil && u.Memory.Used > uint64(to) {
+			errs = append(errs, fmt.Errorf("%s uses %d bytes of memory now, and the new limit is %d", what, u.Memory.Used, to))
+		}
+	}
+	scopes := cgroups.Scopes(c.Root, group)
+	for i, to := range r.Containers {
+		if scope, found := scopes[s.Containers[i].ID]; found {
+			check("container "+s.Task.Containers[i].Name, s.Task.Containers[i].Memory, to.Memory, scope)
+		}
+	}
+	check("the task", s.Task.Memory, r.Memory, group)
+	return errors.Join(errs...)
+}
+
+// Change applies the quota of a state to its slice and reads it back, and changed resources to its containers. A
 // task that has no slice yet gets it with the slice, and one whose slice went with a restart of the host has
 // ended. Call it when the quota has
 // been recorded.
@@ -185,7 +263,7 @@ func (c *Slices) Change(ctx context.Context, s lifecycle.State) error {
 	if active, err := user.Change(ctx, s.Sandbox.Slice, l); err != nil || !active {
 		return err
 	}
-	return user.ReadBack(ctx, s.Sandbox.Slice, l)
+	return errors.Join(user.ReadBack(ctx, s.Sandbox.Slice, l), c.applyAll(ctx, s))
 }
 
 // Remove removes the slice of the task with the id.

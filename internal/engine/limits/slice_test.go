@@ -98,6 +98,35 @@ func TestLimitsOfAContainerAreReadBack(t *testing.T) {
 	}
 }
 
+// Less memory than is in use is refused; more is not, whatever is in use.
+func TestMemoryInUseIsNotTakenAway(t *testing.T) {
+	t.Parallel()
+	used := func(bytes string) map[string]string {
+		return map[string]string{
+			scope("cpu.stat"): "usage_usec 5", scope("memory.current"): bytes, scope("memory.stat"): "inactive_file 4096", scope("memory.events"): "oom_kill 0", scope("memory.events.local"): "oom 0", scope("memory.max"): "67108864",
+			"cpu.stat": "usage_usec 5", "memory.current": "4096", "memory.stat": "inactive_file 0", "memory.events": "oom_kill 0", "memory.events.local": "oom 0", "memory.max": "max",
+		}
+	}
+	for _, c := range []struct {
+		used  string
+		to    int64
+		wrong bool
+	}{
+		{"33558528", 32 << 20, false}, // the cache goes first
+		{"33558529", 32 << 20, true},
+		{"67108864", 128 << 20, false},
+		{"67108864", 0, false},
+	} {
+		slices, _ := noManager(kernel(used(c.used)))
+		r := lifecycle.ResourcesOf(limited().Task)
+		r.Containers[0].Memory = c.to
+		err := slices.CheckMemory(limited(), r)
+		if (err != nil) != c.wrong || err != nil && !strings.Contains(err.Error(), "container app uses 33554433 bytes") {
+			t.Errorf("from %s to %d: %v", c.used, c.to, err)
+		}
+	}
+}
+
 func TestMemoryUseIsThatOfTheSlice(t *testing.T) {
 	t.Parallel()
 	files := map[string]string{

@@ -218,6 +218,45 @@ func TestNewLimitsOfARunningTaskAreChecked(t *testing.T) {
 	}
 }
 
+// Resources that need what this host or the task lacks are refused with the reason.
+func TestNewResourcesOfARunningTaskAreChecked(t *testing.T) {
+	t.Parallel()
+	host := enginehost.New(t)
+	host.Setenv("XDG_RUNTIME_DIR", "/run/user/1")
+	s := lifecycle.State{Task: host.Box(0, 0, "exit", "0"), Options: lifecycle.Options{Limits: limits.BestEffort}}
+	s.Task.Containers[0].Memory, s.Sandbox.Slice = 64<<20, "podtask.slice"
+	less := lifecycle.ResourcesOf(s.Task)
+	less.Containers[0].Memory = 32 << 20
+	share := lifecycle.ResourcesOf(s.Task)
+	share.Containers[0].CPU = 512
+	huge := lifecycle.ResourcesOf(s.Task)
+	huge.CPU = 500
+	for _, c := range []struct {
+		name, controllers string
+		r                 lifecycle.Resources
+		spoil             func(*lifecycle.State)
+		want              string
+	}{
+		{"less memory", "cpu memory pids", less, nil, ""},
+		{"what it has, without controllers", "pids", lifecycle.ResourcesOf(s.Task), nil, ""},
+		{"less memory, which is not delegated", "cpu pids", less, nil, "cannot apply memory limits"},
+		{"another share, which is not delegated", "memory pids", share, nil, "cannot apply cpu limits"},
+		{"less memory, which the task runs without", "cpu memory pids", less, func(s *lifecycle.State) { s.Options.Unapplied = []string{"memory"} }, "cannot apply memory limits: the task was started without"},
+		{"more than the host has", "cpu memory pids", huge, nil, "PODTASK_BUDGET_CPU"},
+		{"limits are off", "cpu memory pids", less, func(s *lifecycle.State) { s.Options.Limits = limits.Off }, "--limits off"},
+		{"no slice", "cpu memory pids", less, func(s *lifecycle.State) { s.Sandbox.Slice = "" }, "no systemd slice"},
+	} {
+		now := s
+		if c.spoil != nil {
+			c.spoil(&now)
+		}
+		err := open(host, versioned{version: "5.4.2"}, delegating(c.controllers)).Preflight.CheckResources(now, c.r)
+		if (err == nil) != (c.want == "") || err != nil && !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.name, err, c.want)
+		}
+	}
+}
+
 // A Podman that does not answer is a finding, and a reason to refuse a task.
 func TestPodmanThatDoesNotAnswerIsReported(t *testing.T) {
 	t.Parallel()

@@ -217,6 +217,58 @@ func (p *Checker) CheckLimits(s lifecycle.State, q lifecycle.Quota) error {
 	return nil
 }
 
+// CheckResources returns an error if the task cannot have these resources on this host while it runs. It
+// changes nothing. A limit that the task runs without cannot be changed either.
+func (p *Checker) CheckResources(s lifecycle.State, r lifecycle.Resources) error {
+	if r.Equal(s.Task) {
+		return nil
+	}
+	if s.Options.Limits == limits.Off {
+		return errors.New("it runs with --limits off")
+	}
+	wanted := s
+	wanted.Task = r.Apply(s.Task)
+	if err := errors.Join(p.Queue.Budget().Refuse(wanted.Need()), checkQuota(wanted.Task, s.Options.Quota)); err != nil {
+		return err
+	}
+	host, asked := cgroups.Detect(p.Root, os.Getuid(), p.Getenv), differing(s, wanted)
+	missing := host.Missing(asked)
+	for _, c := range asked.Controllers() {
+		if slices.Contains(s.Options.Unapplied, c) && !slices.Contains(missing, c) {
+			missing = append(missing, c)
+		}
+	}
+	if len(missing) > 0 {
+		reason := host.ReasonFor(asked)
+		if reason == "" {
+			reason = "the task was started without them"
+		}
+		return fmt.Errorf("this host cannot apply %s limits: %s", strings.Join(missing, ", "), reason)
+	}
+	if s.Sandbox.Slice == "" {
+		return errors.New("the task has no systemd slice, so limits of its containers cannot be changed")
+	}
+	return nil
+}
+
+// differing has a limit for each controller that the difference between two states of a task needs.
+func differing(a, b lifecycle.State) (l cgroups.Limits) {
+	before, after := lifecycle.ResourcesOf(a.Task), lifecycle.ResourcesOf(b.Task)
+	cpu, memory := before.CPU != after.CPU, before.Memory != after.Memory
+	for i, c := range after.Containers {
+		old := before.Containers[i]
+		cpu = cpu || c.CPU != old.CPU || c.CPULimit != old.CPULimit
+		memory = memory || c.Memory != old.Memory || c.MemoryReservation != old.MemoryReservation
+	}
+	if cpu {
+		l.CPUWeight = 100
+	}
+	if memory {
+		l.Memory = 1
+	}
+	return l
+}
+
 // changed returns the limits that q changes: one that the task already runs without is
 // no reason to refuse the others.
 func changed(old, q lifecycle.Quota) (l cgroups.Limits) {

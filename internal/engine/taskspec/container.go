@@ -176,7 +176,7 @@ func replaced(r *strings.Replacer, words []string) []string {
 // limit adds what bounds the container.
 func limit(spec *libpod.ContainerSpec, s lifecycle.State, c taskdef.Container) {
 	wanted := cgroups.Limits{CPU: c.Extensions.CPULimit, CPUWeight: shares(c, s.Options.Quota), Memory: c.Memory, MemoryLow: c.MemoryReservation}
-	l := Applicable(wanted, s.Options)
+	l := Applicable(wanted, s.Options) // its weight counts as shares here
 	spec.MemoryLimit, spec.MemoryReservation, spec.CPUShares, spec.CPULimit = l.Memory, l.MemoryLow, l.CPUWeight, l.CPU
 	if swap := c.Linux.MaxSwap; swap != nil && l.Memory > 0 {
 		spec.MemorySwap = l.Memory + *swap // Podman's figure is both together

@@ -23,6 +23,19 @@ func TaskLimits(t taskdef.Task, q lifecycle.Quota, curve cgroups.Curve) cgroups.
 	return l.ForSlice(reserved, curve)
 }
 
+// ContainerLimits are the limits that container i of the task is to have while it runs.
+func ContainerLimits(s lifecycle.State, i int, curve cgroups.Curve) cgroups.Limits {
+	c := s.Task.Containers[i]
+	l := cgroups.Limits{CPU: c.Extensions.CPULimit, CPUWeight: curve.Weight(shares(c, s.Options.Quota)), Memory: c.Memory, MemoryLow: c.MemoryReservation, SwapMax: c.Memory}
+	if swap := c.Linux.MaxSwap; swap != nil && c.Memory > 0 {
+		l.SwapMax = *swap
+		if *swap == 0 {
+			l.SwapMax = cgroups.NoSwap
+		}
+	}
+	return Applicable(l, s.Options)
+}
+
 // shares returns the CPU shares of a container; 0 means that none are set.
 func shares(c taskdef.Container, q lifecycle.Quota) uint64 {
 	if c.CPU == 0 && !q.ImplicitShares {

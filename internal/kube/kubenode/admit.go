@@ -38,6 +38,19 @@ func (l load) refusal(pod *corev1.Pod) (reason, message string) {
 	if names := l.pressed(pod); len(names) > 0 {
 		return reasonEvicted, fmt.Sprintf("The node had condition: [%s]. ", strings.Join(names, ", "))
 	}
+	if name, message := l.short(pod); name != "" {
+		return "OutOf" + name, message
+	}
+	for _, o := range l.others {
+		if portsMeet(pod, o) {
+			return "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+		}
+	}
+	return "", ""
+}
+
+// short returns which resource there is too little of for the Pod; empty if there is enough.
+func (l load) short(pod *corev1.Pod) (name, message string) {
 	need, used := requests(pod), make(corev1.ResourceList)
 	for _, o := range l.others {
 		for name, q := range requests(o) {
@@ -50,12 +63,7 @@ func (l load) refusal(pod *corev1.Pod) (reason, message string) {
 		have, bounded := l.room[name]
 		n, u, c := count(name, need[name]), count(name, used[name]), count(name, have)
 		if bounded && n > 0 && u+n > c {
-			return "OutOf" + string(name), fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, n, u, c)
-		}
-	}
-	for _, o := range l.others {
-		if portsMeet(pod, o) {
-			return "NodePorts", "Predicate NodePorts failed: node(s) didn't have free ports for the requested pod ports"
+			return string(name), fmt.Sprintf("Node didn't have enough resource: %s, requested: %d, used: %d, capacity: %d", name, n, u, c)
 		}
 	}
 	return "", ""
@@ -209,7 +217,7 @@ func earlier(p *Pods, k *podWorker) (out []*corev1.Pod) {
 		case o == k:
 			return out
 		case !o.report.ended():
-			out = append(out, o.latest())
+			out = append(out, o.counted())
 		}
 	}
 	return out

@@ -32,6 +32,8 @@ type Agent interface {
 	Pod(ctx context.Context, id string) (*corev1.Pod, error)
 	// Ask returns when the request is accepted.
 	Ask(ctx context.Context, id string, what Request) error
+	// Resize is api.Resize.
+	Resize(ctx context.Context, id string, r api.PodResources) error
 }
 
 // Host tells what an agent can run. A Socket is both.
@@ -82,6 +84,15 @@ func (s Socket) Ask(ctx context.Context, id string, what Request) error {
 		return c.Stop(ctx, id, byShutdown, false)
 	}
 	return c.Stop(ctx, id, byKubernetes, what == Kill)
+}
+
+// Resize implements Agent.
+func (s Socket) Resize(ctx context.Context, id string, r api.PodResources) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return api.Resize(ctx, c, id, r)
 }
 
 // Budget implements Host.

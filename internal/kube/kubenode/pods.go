@@ -67,8 +67,9 @@ type Pods struct {
 	wg      sync.WaitGroup
 
 	mu   sync.Mutex
-	all  []*podWorker // in the order in which they came
-	shut bool         // the host shuts down
+	all  []*podWorker  // in the order in which they came
+	shut bool          // the host shuts down
+	room chan struct{} // closed when a Pod leaves room for others; nil if none waits
 }
 
 // NewPods returns the Pods of a node. They are kept until ctx ends; then the caller waits
@@ -161,6 +162,7 @@ func (p *Pods) forget(k *podWorker) {
 		if o == k {
 			p.all = append(p.all[:i:i], p.all[i+1:]...)
 			p.Members.forget(k.report.uid)
+			p.freeLocked()
 			return
 		}
 	}
@@ -174,8 +176,7 @@ func (p *Pods) CreatePod(_ context.Context, pod *corev1.Pod) error {
 }
 
 // UpdatePod implements node.PodLifecycleHandler. A Pod of another UID takes the place of
-// the one before. What Kubernetes lets users change of a Pod that runs does not reach its
-// containers.
+// the one before.
 func (p *Pods) UpdatePod(_ context.Context, pod *corev1.Pod) error {
 	p.add(pod, "").see(pod)
 	return nil

@@ -135,6 +135,24 @@ func (a *agentStub) Ask(_ context.Context, id string, what Request) (err error) 
 	return err
 }
 
+func (a *agentStub) Resize(_ context.Context, id string, r api.PodResources) (err error) {
+	a.change(func() {
+		text, _ := json.Marshal(r)
+		a.asked = append(a.asked, "resize "+id+" "+string(text))
+		t := a.tasks[id]
+		if err = a.refusal; err != nil || t == nil {
+			return
+		}
+		for i, c := range t.pod.Spec.Containers {
+			if to := r.Containers[c.Name]; to != nil {
+				t.pod.Spec.Containers[i].Resources = corev1.ResourceRequirements{}
+				err = json.Unmarshal(to, &t.pod.Spec.Containers[i].Resources)
+			}
+		}
+	})
+	return err
+}
+
 func (t *taskStub) end(phase corev1.PodPhase) {
 	t.Status, t.Settled, t.Goal = statusStopped, true, "DOWN"
 	t.pod.Status.Phase = phase

@@ -44,6 +44,7 @@ type podWorker struct {
 	pod     *corev1.Pod   // as last seen
 	changed chan struct{} // closed when pod or failed changes
 	task    string        // empty while there is none
+	given   *corev1.Pod   // as the agent runs it; nil if that is not known
 	grace   *int64        // of the release; nil for that of the Pod
 	failed  *failure      // why the node ends the Pod; nil if it does not
 	updates updates
@@ -141,7 +142,7 @@ func (w *podWorker) taskID() string {
 func (w *podWorker) setTask(id string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.task = id
+	w.task, w.given = id, nil
 	w.notify()
 }
 
@@ -171,6 +172,7 @@ func (w *podWorker) run(ctx context.Context) {
 	w.pods.wg.Go(func() { w.refreshVolumes(w.ctx) })
 	w.pods.wg.Go(func() { w.enforceDeadline(w.ctx) })
 	w.pods.wg.Go(func() { w.runEphemerals(w.ctx) })
+	w.pods.wg.Go(func() { w.runResizes(w.ctx) })
 	w.runTask(ctx)
 	<-w.ctx.Done()
 	if ctx.Err() != nil {
@@ -333,7 +335,7 @@ func (w *podWorker) tryCreate(ctx context.Context) (wait string, err error) {
 func (w *podWorker) setCreated(id string, pod *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.task = id
+	w.task, w.given = id, nil
 	w.updates.created(pod)
 	w.notify()
 }
@@ -399,6 +401,7 @@ func (w *podWorker) reportState(ctx context.Context, t api.Task) (settled, again
 	if ended(seen.Status.Phase) && t.StopCode == "" && t.Status != statusStopped {
 		return false, false // the Pod is newer: the watch shows why it has ended
 	}
+	w.setAllocated(seen)
 	w.events.observe(w.latest(), t, seen.Status)
 	settled = t.Settled && t.Status == statusStopped
 	again = w.adjust(&seen.Status, t, settled)
@@ -409,7 +412,13 @@ func (w *podWorker) reportState(ctx context.Context, t api.Task) (settled, again
 			stoppedStatus(&seen.Status, t)
 		}
 	}
+	if given := w.allocated(); given != nil { // it may be newer
+		addResources(&seen.Status, given.Spec)
+	}
 	w.report.set(seen.Status)
+	if ended(seen.Status.Phase) {
+		w.pods.free()
+	}
 	return settled, again
 }
 

@@ -40,6 +40,8 @@ type reporter struct {
 	restarts map[string]int32
 	// ephemeral are the statuses of ephemeral containers, by name.
 	ephemeral map[string]corev1.ContainerStatus
+	// resize is the condition about a change of resources; nil for none. It never changes.
+	resize *corev1.PodCondition
 }
 
 func newReporter(p *Pods, pod *corev1.Pod) *reporter {
@@ -103,12 +105,7 @@ func (r *reporter) setEphemeral(s corev1.ContainerStatus) {
 		r.ephemeral = make(map[string]corev1.ContainerStatus)
 	}
 	r.ephemeral[s.Name] = s
-	if r.want == nil {
-		return // it is written with the first status of the Pod
-	}
-	again := *r.want // another pointer: it is to be written
-	r.want = &again
-	r.wake()
+	r.rewrite()
 }
 
 // ephemeralStatuses are the statuses of ephemeral containers in the order of the Pod: those that are known,
@@ -193,7 +190,7 @@ func (r *reporter) run(ctx context.Context) {
 // ended for the server stays so; its ephemeral containers may end later.
 func (r *reporter) push(ctx context.Context) bool {
 	r.mu.Lock()
-	server, want, beside := r.server, r.want, maps.Clone(r.ephemeral)
+	server, want, beside, resize := r.server, r.want, maps.Clone(r.ephemeral), r.resize
 	same := r.of == want && r.written != nil && server != nil && r.generation == server.Generation && equality.Semantic.DeepEqual(*r.written, server.Status)
 	idle := want == nil || server == nil || r.gone || same
 	r.mu.Unlock()
@@ -201,6 +198,13 @@ func (r *reporter) push(ctx context.Context) bool {
 		return r.done(server, want)
 	}
 	status := merged(server, *want, r.pods.Address)
+	switch {
+	case ended(status.Phase):
+		resize = nil
+	case resize == nil && unlike(server.Spec, *want): // runResizes has not seen it yet
+		resize = &corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue}
+	}
+	setResizeCondition(&status, server.Generation, resize)
 	if ended(server.Status.Phase) {
 		status = *server.Status.DeepCopy()
 	}

@@ -17,7 +17,7 @@ import (
 
 // updates are the changes of a Pod that cannot reach the containers of its task. Kubernetes lets
 // users change little of a Pod: activeDeadlineSeconds, which enforceDeadline honors; ephemeral containers, which
-// runEphemerals starts; images, which users are told about here; and tolerations.
+// runEphemerals starts; resources, which runResizes changes; images, which users are told about here; and tolerations.
 type updates struct {
 	images map[string]string // of the task's containers, by their names
 	// reported has the images and the ephemeral containers that users were told about.

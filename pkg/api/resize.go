@@ -1,0 +1,52 @@
+package api
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+)
+
+// PodResources are changes of what containers of a Pod may use and request.
+type PodResources struct {
+	// Containers has the new member resources of containers, by their names. Those of others stay.
+	Containers map[string]json.RawMessage `json:"containers,omitempty"`
+	// Pod is the new member resources of the Pod itself, which stays without it.
+	Pod json.RawMessage `json:"pod,omitempty"`
+}
+
+// PodResizer is a Backend that changes the resources of tasks that were made from Pods.
+type PodResizer interface {
+	// Resize returns when the record has the resources and the kernel applies them. The error is a
+	// Failure: BadRequest and Unsupported if they cannot be applied on this host, Conflict if they
+	// cannot be applied now.
+	Resize(ctx context.Context, id string, r PodResources) error
+}
+
+func (h taskHandler) serveResize(w http.ResponseWriter, r *http.Request, t Task) {
+	b, ok := h.backend.(PodResizer)
+	if !ok {
+		writeFailure(w, Failed(Unsupported, "this process changes no resources"))
+		return
+	}
+	var to PodResources
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(&to); err != nil {
+		writeFailure(w, Failed(BadRequest, "read the resources: %v", err))
+		return
+	}
+	if err := b.Resize(r.Context(), t.ID, to); err != nil {
+		writeFailure(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// Resize changes the resources of a task that was made from a Pod; see PodResizer.
+func Resize(ctx context.Context, c *Client, id string, r PodResources) error {
+	body, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	return c.call(ctx, http.MethodPut, taskPath(id)+"/resources", body, nil)
+}
