@@ -19,7 +19,7 @@ import (
 func resize(t *testing.T, id, resources string) (status int, reply string) {
 	t.Helper()
 	agent := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "podtask", "agent.sock"))
+		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "podtask", "podtask.sock"))
 	}}}
 	body := fmt.Sprintf(`{"containers":{"app":%s}}`, resources)
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://podtask/v1/tasks/"+id+"/resources", strings.NewReader(body))
