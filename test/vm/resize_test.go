@@ -64,8 +64,13 @@ spec:
 	want := func(when string, values map[string]string) {
 		t.Helper()
 		for file, value := range values {
-			if got := within(t, app, file, map[string]string{"cpu.max": "max 100000", "memory.low": "0"}[file]); got != value {
+			unset := map[string]string{"cpu.max": "max 100000", "memory.low": "0", "memory.max": "max", "memory.swap.max": "max"}[file]
+			if got := within(t, app, file, unset); got != value {
 				t.Errorf("%s: %s of app is %s, want %s", when, file, got, value)
+			}
+			inner := filepath.Join(app, "container") // Debian 12's crun has limits there
+			if _, err := os.Stat(inner); err == nil && setting(t, inner, file) != value && file != "memory.low" {
+				t.Errorf("%s: %s of the cgroup within that of app is %s, want %s", when, file, setting(t, inner, file), value)
 			}
 		}
 	}
