@@ -141,8 +141,7 @@ func Replacement(l Limits) ([]systemd.Property, error) {
 	return props, nil
 }
 
-// containerProperties is Replacement for a container's scope: only what LimitContainer changes. A
-// weight that is not set stays.
+// containerProperties is Replacement for a container's scope: only what LimitContainer changes.
 func containerProperties(l Limits) ([]systemd.Property, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
@@ -150,11 +149,7 @@ func containerProperties(l Limits) ([]systemd.Property, error) {
 	var props []systemd.Property
 	for _, v := range l.values() {
 		switch v.name {
-		case "CPUWeight":
-			if !v.isSet {
-				continue
-			}
-		case "CPUQuotaPerSecUSec", "CPUQuotaPeriodUSec", "MemoryMax", "MemoryLow", "MemorySwapMax":
+		case "CPUQuotaPerSecUSec", "CPUQuotaPeriodUSec", "CPUWeight", "MemoryMax", "MemoryLow", "MemorySwapMax":
 		default:
 			continue
 		}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -84,7 +85,7 @@ func (p Pod) withResources(containers map[string]json.RawMessage, whole json.Raw
 		spec[member] = text
 	}
 	if len(left) > 0 {
-		return nil, fmt.Errorf("the Pod has no container %q", slices.Sorted(maps.Keys(left)))
+		return nil, fmt.Errorf("the Pod has no container %s", strings.Join(slices.Sorted(maps.Keys(left)), ", "))
 	}
 	if whole != nil {
 		spec["resources"] = whole

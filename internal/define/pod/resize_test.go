@@ -75,7 +75,7 @@ func TestAResizeThatCannotBe(t *testing.T) {
 		{`{"app":{"limits":{"cpu":"one"}}}`, "/spec/containers/0/resources/limits/cpu"},
 		{`{"app":{"limits":["cpu"]}}`, "/spec/containers/0/resources/limits"},
 		{`{"app":{"limits":{"gpu.example/x":"1"}}}`, "gpu.example/x"},
-		{`{"other":{}}`, `no container ["other"]`},
+		{`{"other":{}}`, "no container other"},
 		{`{"app":nothing}`, "resources"},
 	} {
 		body := map[string]json.RawMessage{"app": json.RawMessage(`nothing`)}

@@ -45,6 +45,7 @@ type podWorker struct {
 	changed chan struct{} // closed when pod or failed changes
 	task    string        // empty while there is none
 	given   *corev1.Pod   // as the agent runs it; nil if that is not known
+	resizes int           // how often it was resized
 	grace   *int64        // of the release; nil for that of the Pod
 	failed  *failure      // why the node ends the Pod; nil if it does not
 	updates updates
@@ -394,6 +395,7 @@ func (w *podWorker) lost() (again bool) {
 
 // reportState reports the state of the task as the status of the Pod.
 func (w *podWorker) reportState(ctx context.Context, t api.Task) (settled, again bool) {
+	resizes := w.resizeCount()
 	seen, err := w.pods.Agent.Pod(ctx, t.ID)
 	if err != nil {
 		return false, false // the watch shows it again, or ends
@@ -401,7 +403,7 @@ func (w *podWorker) reportState(ctx context.Context, t api.Task) (settled, again
 	if ended(seen.Status.Phase) && t.StopCode == "" && t.Status != statusStopped {
 		return false, false // the Pod is newer: the watch shows why it has ended
 	}
-	w.setAllocated(seen)
+	w.setAllocated(seen, resizes)
 	w.events.observe(w.latest(), t, seen.Status)
 	settled = t.Settled && t.Status == statusStopped
 	again = w.adjust(&seen.Status, t, settled)

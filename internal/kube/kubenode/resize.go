@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -19,39 +18,86 @@ import (
 const (
 	eventResizeInfeasible = "ResizeInfeasible"
 	eventResizeDeferred   = "ResizeDeferred"
+	eventResizeStarted    = "ResizeStarted"
 	eventResizeError      = "ResizeError"
 	eventResizeCompleted  = "ResizeCompleted"
 )
 
 // runResizes gives the containers of a Pod that runs the resources that users have asked for by the
-// subresource resize. What the node cannot do at all is tried again when the Pod changes; what it cannot do
-// now, also when another Pod has left, and after a pause.
+// subresource resize. What the node cannot do at all is tried again when other resources are asked for; what it
+// cannot do now, also when another Pod has left, and after a pause that doubles.
 func (w *podWorker) runResizes(ctx context.Context) {
 	first := w.pods.Pace.First
-	for pause, told := first, ""; ctx.Err() == nil; {
+	var again <-chan time.Time // never, if there is nothing to do
+	for pause, tried, told := first, "", ""; ctx.Err() == nil; {
 		changed, freed := w.change(), w.pods.freed()
-		r := w.resize(ctx)
+		wish := w.resizeWish()
+		r := w.resize(ctx, wish, wish.id != tried)
 		if ctx.Err() != nil {
 			return
 		}
 		w.report.setResize(r.condition)
-		if event := r.event + r.message; event != told {
-			r.tell(w)
-			told, pause = event, first
+		if wish.id != tried {
+			pause, told = first, ""
 		}
-		var again <-chan time.Time // never, if there is nothing to do
+		if r.event != told {
+			r.tell(w)
+		}
+		tried, told, again = wish.id, r.event, nil
+		if r.event == eventResizeCompleted {
+			tried = ""
+		}
 		if r.retry {
 			again, pause = time.After(pause), min(2*pause, w.pods.Pace.Most)
 		} else {
 			freed = nil
 		}
-		select {
-		case <-ctx.Done():
-		case <-changed:
-		case <-freed:
-		case <-again:
+		if !w.awaitResize(ctx, tried, changed, freed, again) {
+			return
 		}
 	}
+}
+
+// awaitResize waits until other resources are asked for than those, or until one of the other channels has
+// something. It returns false if ctx has ended. A Pod changes for other reasons, too: each status
+// that is written is one.
+func (w *podWorker) awaitResize(ctx context.Context, tried string, changed, freed <-chan struct{}, again <-chan time.Time) bool {
+	for {
+		select {
+		case <-ctx.Done():
+			return false
+		case <-freed:
+			return true
+		case <-again:
+			return true
+		case <-changed:
+		}
+		changed = w.change()
+		if w.resizeWish().id != tried {
+			return true
+		}
+	}
+}
+
+// resizeWish is a change of resources that a user has asked for.
+type resizeWish struct {
+	id         string // differs for other changes; empty if nothing is to be changed
+	change     api.PodResources
+	has, wants *corev1.Pod
+}
+
+func (w *podWorker) resizeWish() resizeWish {
+	wish := resizeWish{wants: w.latest(), has: w.allocated()}
+	if wish.has == nil || wish.has.Status.Phase != corev1.PodRunning || w.failure() != nil {
+		return wish
+	}
+	if wish.change = resourceChanges(wish.has, wish.wants); len(wish.change.Containers) == 0 && wish.change.Pod == nil {
+		return wish
+	}
+	if text, err := json.Marshal(wish.change); err == nil { // quantities and names can be marshaled
+		wish.id = w.taskID() + string(text)
+	}
+	return wish
 }
 
 // resizeResult is what became of an attempt to resize a Pod.
@@ -64,7 +110,7 @@ type resizeResult struct {
 func (r resizeResult) tell(w *podWorker) {
 	switch r.event {
 	case "":
-	case eventResizeCompleted:
+	case eventResizeCompleted, eventResizeStarted:
 		w.pods.Events.Event(w.latest(), corev1.EventTypeNormal, r.event, r.message)
 	default:
 		w.pods.Events.Event(w.latest(), corev1.EventTypeWarning, r.event, r.message)
@@ -80,17 +126,13 @@ func infeasible(message string) resizeResult {
 	return unresized(corev1.PodResizePending, corev1.PodReasonInfeasible, eventResizeInfeasible, message, false)
 }
 
-// resize makes the resources of the task those of the Pod.
-func (w *podWorker) resize(ctx context.Context) resizeResult {
-	pod, has := w.latest(), w.allocated()
-	if has == nil || has.Status.Phase != corev1.PodRunning || w.failure() != nil {
+// resize makes the resources of the task those of the Pod. The first attempt is announced.
+func (w *podWorker) resize(ctx context.Context, wish resizeWish, first bool) resizeResult {
+	if wish.id == "" {
 		return resizeResult{}
 	}
-	change, names := resourceChanges(has, pod)
-	if len(names) == 0 {
-		return resizeResult{}
-	}
-	if message := restartsToResize(has, pod); message != "" {
+	pod := wish.wants
+	if message := restartsToResize(wish.has, pod); message != "" {
 		return infeasible(message)
 	}
 	room := w.pods.Room()
@@ -100,8 +142,11 @@ func (w *podWorker) resize(ctx context.Context) resizeResult {
 	if name, message := (load{room: room, others: others(w.pods, w)}).short(pod); name != "" {
 		return unresized(corev1.PodResizePending, corev1.PodReasonDeferred, eventResizeDeferred, message, true)
 	}
-	w.report.setResize(&corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
-	err := w.pods.Agent.Resize(ctx, w.taskID(), change)
+	if first {
+		w.report.setResize(&corev1.PodCondition{Type: corev1.PodResizeInProgress, Status: corev1.ConditionTrue})
+		resizeResult{event: eventResizeStarted, message: resizeText("started", pod)}.tell(w)
+	}
+	err := w.pods.Agent.Resize(ctx, w.taskID(), wish.change)
 	switch {
 	case failedWith(err, api.BadRequest), failedWith(err, api.Unsupported):
 		return infeasible(problemsOf(err).Error())
@@ -111,29 +156,41 @@ func (w *podWorker) resize(ctx context.Context) resizeResult {
 	w.setResources(pod)
 	w.report.setResources(pod.Spec)
 	w.pods.free()
-	return resizeResult{event: eventResizeCompleted, message: "Pod resize completed: " + strings.Join(names, ", ") + resourcesText(pod)}
+	return resizeResult{event: eventResizeCompleted, message: resizeText("completed", pod)}
 }
 
-// resourcesText has the resources of all containers, so that the event of each resize is another one.
-func resourcesText(pod *corev1.Pod) string {
-	of := make(map[string]corev1.ResourceRequirements)
-	for _, c := range allContainers(pod) {
-		of[c.Name] = c.Resources
+// resizeText is the message of an event about a resize, as the kubelet gives it: with the resources of all
+// containers.
+func resizeText(what string, pod *corev1.Pod) string {
+	type container struct {
+		Name      string                      `json:"name"`
+		Resources corev1.ResourceRequirements `json:"resources"`
 	}
-	text, err := json.Marshal(of)
+	var summary struct {
+		InitContainers []container `json:"initContainers,omitempty"`
+		Containers     []container `json:"containers,omitempty"`
+		Generation     int64       `json:"generation"`
+	}
+	for _, c := range pod.Spec.InitContainers {
+		summary.InitContainers = append(summary.InitContainers, container{c.Name, c.Resources})
+	}
+	for _, c := range pod.Spec.Containers {
+		summary.Containers = append(summary.Containers, container{c.Name, c.Resources})
+	}
+	summary.Generation = pod.Generation
+	text, err := json.Marshal(summary)
 	if err != nil {
-		return ""
+		return "Pod resize " + what
 	}
-	return ": " + string(text)
+	return "Pod resize " + what + ": " + string(text)
 }
 
 func allContainers(pod *corev1.Pod) []corev1.Container {
 	return slices.Concat(pod.Spec.InitContainers, pod.Spec.Containers)
 }
 
-// resourceChanges are the resources of a Pod that differ from those that it was given, and the names of its
-// containers that have them.
-func resourceChanges(has, wants *corev1.Pod) (change api.PodResources, names []string) {
+// resourceChanges are the resources of a Pod that differ from those that it was given.
+func resourceChanges(has, wants *corev1.Pod) (change api.PodResources) {
 	given := make(map[string]corev1.ResourceRequirements)
 	for _, c := range allContainers(has) {
 		given[c.Name] = c.Resources
@@ -149,14 +206,13 @@ func resourceChanges(has, wants *corev1.Pod) (change api.PodResources, names []s
 			continue // quantities and names can be marshaled
 		}
 		change.Containers[c.Name] = text
-		names = append(names, c.Name)
 	}
 	if to := wants.Spec.Resources; to != nil && (has.Spec.Resources == nil || !equality.Semantic.DeepEqual(*has.Spec.Resources, *to)) {
 		if text, err := json.Marshal(to); err == nil {
-			change.Pod, names = text, append(names, "the Pod")
+			change.Pod = text
 		}
 	}
-	return change, names
+	return change
 }
 
 // restartsToResize says which container would have to be restarted for its new resources, which this node
@@ -184,14 +240,18 @@ func equal(a, b corev1.ResourceList, name corev1.ResourceName) bool {
 	return x.Cmp(y) == 0
 }
 
-// setAllocated notes the Pod as the agent runs it.
-func (w *podWorker) setAllocated(pod *corev1.Pod) {
+// setAllocated notes the Pod as the agent runs it. Resizes is what resizeCount was before the agent was
+// asked: if the Pod was resized since, the answer may have the resources from before.
+func (w *podWorker) setAllocated(pod *corev1.Pod, resizes int) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.resizes != resizes && w.given != nil {
+		pod = withResourcesOf(pod, w.given)
+	}
 	changed := w.given == nil || w.given.Status.Phase != pod.Status.Phase
 	if !changed {
-		_, names := resourceChanges(w.given, pod)
-		changed = len(names) > 0
+		change := resourceChanges(w.given, pod)
+		changed = len(change.Containers) > 0 || change.Pod != nil
 	}
 	w.given = pod.DeepCopy()
 	if changed {
@@ -206,10 +266,18 @@ func (w *podWorker) allocated() *corev1.Pod {
 	return w.given.DeepCopy()
 }
 
+// resizeCount is how often the Pod was resized.
+func (w *podWorker) resizeCount() int {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.resizes
+}
+
 // setResources notes that the agent runs the Pod with the resources of this one.
 func (w *podWorker) setResources(from *corev1.Pod) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.resizes++
 	if w.given != nil {
 		w.given = withResourcesOf(w.given, from)
 	}

@@ -7,6 +7,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/tools/record"
 
 	"github.com/podtask/podtask/pkg/api"
@@ -91,7 +92,8 @@ func TestAResizeReachesTheTask(t *testing.T) {
 	}
 	w.update("web", func(p *corev1.Pod) { withMemory(p, "128Mi") })
 	w.await("the resize", func() bool { return w.memory("web") == "128Mi of 128Mi" && w.resizing("web") == "" })
-	w.awaitEvent(events, "Normal ResizeCompleted")
+	w.awaitEvent(events, `Normal ResizeStarted Pod resize started: {"containers":[{"name":"app","resources":{"limits":{"memory":"128Mi"}`)
+	w.awaitEvent(events, "Normal ResizeCompleted Pod resize completed: ")
 	if got := w.requests("resize"); len(got) != 1 || !strings.Contains(got[0], `{"containers":{"app":{"limits":{"memory":"128Mi"},"requests":{"memory":"128Mi"}}}}`) {
 		t.Errorf("the agent was asked to %q", got)
 	}
@@ -181,4 +183,43 @@ func TestAResizeWhileNothingWatched(t *testing.T) {
 	w.await("the resize", func() bool {
 		return w.has("web").Status.Phase == corev1.PodRunning && w.memory("web") == "128Mi of 128Mi"
 	})
+}
+
+// What is refused is not asked for again because the refusal was written into the status of the Pod, or
+// because the Pod changes in another way.
+func TestARefusedResizeIsNotRepeatedByItself(t *testing.T) {
+	t.Parallel()
+	w, events := resizable(t)
+	w.agent.change(func() { w.agent.refusal = api.Failed(api.Unsupported, "this host cannot apply memory limits") })
+	w.update("web", func(p *corev1.Pod) { withMemory(p, "32Mi") })
+	w.await("the reason", func() bool { return strings.HasPrefix(w.resizing("web"), "PodResizePending Infeasible") })
+	w.awaitEvent(events, "Warning ResizeInfeasible")
+	for _, value := range []string{"1", "2", "3"} {
+		w.update("web", func(p *corev1.Pod) { metav1.SetMetaDataAnnotation(&p.ObjectMeta, "other", value) })
+	}
+	w.agent.change(func() { w.agent.refusal = nil })
+	w.update("web", func(p *corev1.Pod) { withMemory(p, "48Mi") })
+	w.await("the next resize", func() bool { return w.memory("web") == "48Mi of 48Mi" && w.resizing("web") == "" })
+	if got := w.requests("resize"); len(got) != 2 {
+		t.Errorf("the agent was asked to %q", got)
+	}
+}
+
+// An answer of the agent from before a resize does not undo what is known of it.
+func TestAnOldAnswerDoesNotUndoAResize(t *testing.T) {
+	t.Parallel()
+	old, resized := aPod("web", "u1"), aPod("web", "u1")
+	withMemory(old, "64Mi")
+	withMemory(resized, "128Mi")
+	k := &podWorker{pod: resized, given: old, changed: make(chan struct{})}
+	before := k.resizeCount()
+	k.setResources(resized)
+	k.setAllocated(old, before)
+	if change := resourceChanges(k.allocated(), resized); len(change.Containers) > 0 {
+		t.Errorf("%s is to be changed again", change.Containers)
+	}
+	k.setAllocated(old, k.resizeCount()) // as after a change by somebody else
+	if change := resourceChanges(k.allocated(), resized); len(change.Containers) != 1 {
+		t.Error("a newer answer does not count")
+	}
 }
