@@ -101,8 +101,6 @@ func (b AgentBackend) Update(ctx context.Context, id string, q lifecycle.Quota) 
 
 // Resize implements api.PodResizer.
 func (b AgentBackend) Resize(ctx context.Context, id string, to api.PodResources) error {
-	ctx, cancel := context.WithTimeout(ctx, b.Patience)
-	defer cancel()
 	s, err := b.Engine.Tasks.Find(id)
 	if err != nil {
 		return ownerapi.Failure(err)
@@ -111,6 +109,8 @@ func (b AgentBackend) Resize(ctx context.Context, id string, to api.PodResources
 	if err != nil {
 		return err
 	}
+	ctx, cancel := context.WithTimeout(ctx, ownerapi.PatienceFor(s, r, b.Patience))
+	defer cancel()
 	err = b.Ask(ctx, s.ID, lifecycle.ResourcesRequested{Resources: r}, func(c *api.Client) error { return api.Resize(ctx, c, s.ID, to) })
 	if err != nil {
 		return err

@@ -16,7 +16,8 @@ type PodResources struct {
 
 // PodResizer is a Backend that changes the resources of tasks that were made from Pods.
 type PodResizer interface {
-	// Resize returns when the record has the resources and the kernel applies them. The error is a
+	// Resize returns when the record has the resources and the kernel applies them. A container whose
+	// resizePolicy says so has been stopped then, and is started again. The error is a
 	// Failure: BadRequest and Unsupported if they cannot be applied on this host, Conflict if they
 	// cannot be applied now.
 	Resize(ctx context.Context, id string, r PodResources) error

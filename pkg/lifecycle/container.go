@@ -53,6 +53,8 @@ type Container struct {
 	// Runs are the runs before the latest that ended by themselves, oldest first, at
 	// most keptRuns.
 	Runs []Run `json:"runs,omitempty"`
+	// Resizing: it is to be stopped, and then restarted, to have other resources.
+	Resizing bool `json:"resizing,omitempty"`
 	// NotRestarted is why the policy did not want it back.
 	NotRestarted string `json:"notRestarted,omitempty"`
 	// RestartsTold counts lines about restarts in History.

@@ -97,6 +97,10 @@ func foldResources(s *State, r Resources) {
 	before := s.Need()
 	s.Task = changed
 	s.Resizes++
+	for _, i := range r.Restart {
+		c := &s.Containers[i]
+		c.Resizing = c.Presence == Running && !c.Ended && s.Task.Containers[i].Restart != nil
+	}
 	foldNeed(s, before)
 }
 
@@ -445,5 +449,5 @@ func (c *Container) fail(f Failure) {
 func (c *Container) end(at time.Time) {
 	c.Ended, c.EndedAt = true, at
 	c.Stale, c.Paused, c.Abandoned, c.Retry, c.Unconfirmed = false, false, false, Retry{}, Unconfirmed{}
-	c.TurnAt, c.RestartAt = time.Time{}, time.Time{}
+	c.TurnAt, c.RestartAt, c.Resizing = time.Time{}, time.Time{}, false
 }

@@ -108,7 +108,7 @@ func nextUp(s *State, at time.Time, i int) (next Kind, waits string) {
 		switch {
 		case c.Unmonitored == MonitorLost:
 			return Stop, "" // Podman will not notice its end
-		case failedHealth(s, i) && !c.Paused:
+		case toRestart(s, i) && !c.Paused:
 			return stopOp(s, at, i), ""
 		}
 		_, checks := nextCheck(s, i)
@@ -172,7 +172,7 @@ func planCancel(s *State, at time.Time, i int) Effect {
 		a, _ := dependencies(s, at, i)
 		unwanted = s.Goal != Up || a == impossible
 	case Probe:
-		unwanted = s.Goal != Up || c.Stale || failedHealth(s, i)
+		unwanted = s.Goal != Up || c.Stale || toRestart(s, i)
 	case PostStart, PreStop:
 		unwanted = cancelHook(s, i)
 	case Flush:

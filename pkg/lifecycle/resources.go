@@ -19,6 +19,9 @@ type Resources struct {
 	Pod json.RawMessage
 	// Containers are parallel to those of the task.
 	Containers []ContainerResources
+	// Restart are the indices of the containers that are restarted to have them, as far as they run. Those
+	// without a restart policy are not. ResourcesOf and Equal know of none.
+	Restart []int
 }
 
 // ContainerResources are those of one container, as the members of the same names of
@@ -40,7 +43,9 @@ func ResourcesOf(t taskdef.Task) Resources {
 }
 
 // Fits reports whether the resources are for a task with these containers.
-func (r Resources) Fits(t taskdef.Task) bool { return len(r.Containers) == len(t.Containers) }
+func (r Resources) Fits(t taskdef.Task) bool {
+	return len(r.Containers) == len(t.Containers) && !slices.ContainsFunc(r.Restart, func(i int) bool { return i < 0 || i >= len(t.Containers) })
+}
 
 // Equal reports whether the definition has these resources.
 func (r Resources) Equal(t taskdef.Task) bool {
@@ -60,3 +65,6 @@ func (r Resources) Apply(t taskdef.Task) taskdef.Task {
 	}
 	return t
 }
+
+// Resizing reports whether a container is yet to be restarted for other resources.
+func (s State) Resizing() bool { return some(&s, func(c *Container) bool { return c.Resizing }) }

@@ -1,7 +1,9 @@
 package lifecycle
 
 import (
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -48,5 +50,62 @@ func TestResourcesAreEqualByTheirContent(t *testing.T) {
 		if change(&other); other.Equal(task) {
 			t.Errorf("another value of %s is the same", name)
 		}
+	}
+}
+
+// A container whose policy says so is stopped and started again at once, whatever its exit code and however
+// soon after its start; others run on.
+func TestOtherResourcesRestartContainers(t *testing.T) {
+	t.Parallel()
+	policy := func(c *taskdef.Container) {
+		c.Restart = &taskdef.RestartPolicy{AttemptPeriod: time.Minute, BackOff: 4 * time.Second, IgnoredExitCodes: []int{0}}
+	}
+	d := drive(t, Options{}, container("web", policy), container("side", policy), container("job"))
+	d.upTo(Stop)
+	r := ResourcesOf(d.s.Task)
+	r.Containers[0].Memory, r.Restart = 7<<20, []int{0, 2}
+	d.do(ResourcesRequested{Resources: r})
+	if !slices.Contains(d.asked, Effect(StopContainer{ID: d.op(0).ID, Index: 0, Grace: 10 * time.Second})) || d.op(1).Kind != Idle || d.op(2).Kind != Idle || !d.s.Resizing() {
+		t.Fatalf("asked for %v", d.asked)
+	}
+	d.do(Restarted{}) // another owner
+	d.answer(Admit, -1, Failure{}, Result{Admitted: true})
+	for i := range d.s.Containers {
+		d.see(Inspect, i, Running)
+	}
+	if !d.s.Resizing() || d.op(0).Kind != Stop {
+		t.Fatalf("another owner does %s: %+v", d.op(0).Kind, d.s.Containers[0])
+	}
+	d.at = d.at.Add(time.Second)
+	d.see(Stop, 0, Exited, 0)
+	c := d.s.Containers[0]
+	d.upTo(Start)
+	if d.s.Resizing() || d.op(0).Kind != Start || len(c.Runs) != 1 || !c.Runs[0].Resized || c.QuickExits != 0 || d.s.Goal != Up {
+		t.Fatalf("%s is next: %+v", d.op(0).Kind, c)
+	}
+	d.see(Start, 0, Running)
+	if c = d.s.Containers[0]; c.Restarts != 1 || c.Presence != Running {
+		t.Errorf("%+v", c)
+	}
+	if last := d.s.History[len(d.s.History)-2]; last.Status != Restarting || last.Reason != "restart 1 for other resources" {
+		t.Errorf("%+v", last)
+	}
+	if wrong := (Resources{Containers: r.Containers, Restart: []int{3}}); wrong.Fits(d.s.Task) {
+		t.Error("a container that the task does not have is restarted")
+	}
+}
+
+// A task that is stopped meanwhile is stopped; no restart comes after.
+func TestATaskThatIsStoppedIsNotRestartedForItsResources(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("web", func(c *taskdef.Container) { c.Restart = &taskdef.RestartPolicy{AttemptPeriod: time.Minute} }))
+	d.upTo(Stop)
+	r := ResourcesOf(d.s.Task)
+	r.Memory, r.Restart = 7<<20, []int{0}
+	d.do(ResourcesRequested{Resources: r})
+	d.do(StopRequested{By: "user"})
+	d.see(Stop, 0, Exited, 143)
+	if c := d.s.Containers[0]; !c.Ended || c.Restarts != 0 || d.s.Resizing() || c.NotRestarted != "" {
+		t.Errorf("%+v", c)
 	}
 }

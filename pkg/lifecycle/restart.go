@@ -15,7 +15,7 @@ import (
 // back-off, which the ECS model does not have, a container that ended sooner is
 // started again after a pause that doubles. A container whose health check says so
 // (taskdef.ActionRestart) is stopped once it is unhealthy and then restarted by the same
-// policy, whatever its exit code.
+// policy, whatever its exit code. One that is restarted for other resources is started again at once.
 
 // restartVerdict says after which pause a container that ran for a time and ended
 // with a code is started again, or why it is not. quick is how many runs in a row
@@ -56,6 +56,8 @@ type Run struct {
 	OOMKilled  bool      `json:"oomKilled,omitempty"`
 	// Unhealthy: its health check had failed, for which it was stopped.
 	Unhealthy bool `json:"unhealthy,omitempty"`
+	// Resized: it was stopped to have other resources.
+	Resized bool `json:"resized,omitempty"`
 }
 
 // keptRuns bounds Container.Runs; History has every run, as long as it reaches back.
@@ -64,12 +66,15 @@ const keptRuns = 10
 // awaitsRestart reports whether the container has exited and is to be started again.
 func (c *Container) awaitsRestart() bool { return !c.RestartAt.IsZero() }
 
+// toRestart reports whether the container, which runs, is to be stopped and started again.
+func toRestart(s *State, i int) bool { return failedHealth(s, i) || s.Containers[i].Resizing }
+
 // beginRun notes that the container has started, for the first time or again. Its
 // health state starts over.
 func beginRun(s *State, at time.Time, i int, started time.Time) {
 	c := &s.Containers[i]
 	c.StartedAt, c.FinishedAt, c.HasExit, c.ExitCode = started, time.Time{}, false, 0
-	c.TurnAt, c.RestartAt, c.NotRestarted = time.Time{}, time.Time{}, ""
+	c.TurnAt, c.RestartAt, c.NotRestarted, c.Resizing = time.Time{}, time.Time{}, "", false
 	c.Retry, c.Unconfirmed, c.Unmonitored = Retry{}, Unconfirmed{}, Monitored
 	c.Hooks, c.Startup, c.Liveness = HookState{}, HealthState{}, HealthState{}
 	c.Health = HealthState{Reported: c.Health.Reported}
@@ -87,15 +92,22 @@ func endRun(s *State, at time.Time, i int, seen Observed) {
 		policy = &any
 	}
 	c.FinishedAt, c.HasExit, c.ExitCode = seen.FinishedAt, true, seen.ExitCode
-	ran := seen.FinishedAt.Sub(seen.StartedAt)
-	c.QuickExits++
+	ran, resized := seen.FinishedAt.Sub(seen.StartedAt), c.Resizing && policy != nil
+	c.Resizing = false
+	if !resized {
+		c.QuickExits++
+	}
 	switch {
+	case resized: // it says nothing about the container
 	case policy == nil || ran >= policy.AttemptPeriod && !policy.FirstAtOnce:
 		c.QuickExits = 0
 	case ran >= policy.AttemptPeriod:
 		c.QuickExits = 1
 	}
 	pause, whyNot := restartVerdict(policy, c.Restarts, c.QuickExits, ran, seen.ExitCode)
+	if resized {
+		pause, whyNot = 0, ""
+	}
 	again := s.Goal == Up && whyNot == ""
 	oom := outOfMemory(s, seen)
 	if oom {
@@ -114,9 +126,11 @@ func endRun(s *State, at time.Time, i int, seen Observed) {
 		c.end(at)
 		return
 	}
-	c.RestartAt = restartTime(c, policy, at, pause)
+	if c.RestartAt = at; !resized {
+		c.RestartAt = restartTime(c, policy, at, pause)
+	}
 	c.Hooks, c.Startup, c.Liveness, c.Health = HookState{}, HealthState{}, HealthState{}, HealthState{Reported: c.Health.Reported}
-	c.Runs = append(slices.Clip(c.Runs), Run{StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, ExitCode: c.ExitCode, OOMKilled: oom, Unhealthy: unhealthy})
+	c.Runs = append(slices.Clip(c.Runs), Run{StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, ExitCode: c.ExitCode, OOMKilled: oom, Unhealthy: unhealthy, Resized: resized})
 	if n := len(c.Runs); n > keptRuns {
 		c.Runs = slices.Clone(c.Runs[n-keptRuns:])
 	}
@@ -161,8 +175,11 @@ func recordRestarts(s *State, at time.Time, i int) {
 			code := c.ExitCode
 			t.Status, t.ExitCode = Restarting, &code
 			t.Reason = fmt.Sprintf("restart %d", number)
-			if n := len(c.Runs); n > 0 && c.Runs[n-1].Unhealthy {
+			switch n := len(c.Runs); {
+			case n > 0 && c.Runs[n-1].Unhealthy:
 				t.Reason += " because it was unhealthy"
+			case n > 0 && c.Runs[n-1].Resized:
+				t.Reason += " for other resources"
 			}
 			if pause := c.RestartAt.Sub(at); pause > 0 {
 				t.Reason += " in " + pause.Round(time.Millisecond).String()

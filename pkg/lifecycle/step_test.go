@@ -77,6 +77,7 @@ func (b *tape) event(s State, at time.Time) Event {
 		if b.next(2) == 0 {
 			r := ResourcesOf(s.Task)
 			r.Memory = int64(b.next(256)) << 20 // 1 to 5 MiB are too little
+			r.Restart = []int{b.next(len(s.Containers))}
 			return ResourcesRequested{Resources: r}
 		}
 		return LimitsRequested{Quota: Quota{Memory: int64(b.next(256))}}

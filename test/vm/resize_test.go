@@ -3,9 +3,9 @@
 package vm
 
 import (
-	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -18,24 +18,29 @@ import (
 // the reply.
 func resize(t *testing.T, id, resources string) (status int, reply string) {
 	t.Helper()
+	status, reply, err := tryResize(t.Context(), id, resources)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return status, reply
+}
+
+func tryResize(ctx context.Context, id, resources string) (status int, reply string, err error) {
 	agent := &http.Client{Transport: &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), "podtask", "podtask.sock"))
 	}}}
 	body := fmt.Sprintf(`{"containers":{"app":%s}}`, resources)
-	req, err := http.NewRequestWithContext(t.Context(), http.MethodPut, "http://podtask/v1/tasks/"+id+"/resources", strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, "http://podtask/v1/tasks/"+id+"/resources", strings.NewReader(body))
 	if err != nil {
-		t.Fatal(err)
+		return 0, "", err
 	}
 	res, err := agent.Do(req)
 	if err != nil {
-		t.Fatal(err)
+		return 0, "", err
 	}
 	defer res.Body.Close()
-	var text bytes.Buffer
-	if _, err := text.ReadFrom(res.Body); err != nil {
-		t.Fatal(err)
-	}
-	return res.StatusCode, text.String()
+	text, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(text), err
 }
 
 // The resources of a Pod change while its containers run: in the kernel, for the container and for the
@@ -115,4 +120,62 @@ spec:
 		t.Fatalf("%d: %s", status, reply)
 	}
 	want("after the resize back", map[string]string{"memory.max": "33554432", "memory.swap.max": "33554432", "memory.low": "16777216", "cpu.max": "25000 100000"})
+}
+
+// A container whose resizePolicy says so is restarted for other memory, and the kernel has the new limits of
+// it and of the task then. The owner may be killed meanwhile.
+func TestAContainerIsRestartedForOtherResources(t *testing.T) {
+	startAgent(t, "podtask-agent-restarts")
+	leavesNothing(t)
+	path := filepath.Join(t.TempDir(), "pod.yaml")
+	text := strings.ReplaceAll(`
+apiVersion: v1
+kind: Pod
+metadata: {name: restarted}
+spec:
+  restartPolicy: Always
+  terminationGracePeriodSeconds: 2
+  containers:
+    - name: app
+      image: "@IMAGE"
+      args: [alloc, "24", sleep, forever]
+      resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]
+      resources: {limits: {memory: 64Mi, cpu: 250m}}
+`, "@IMAGE", image)
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	id := detach(t, path)
+	slice, before := sliceOf(id), inspect(t, id).Containers[0]
+	expect := func(when string, restarts int, memory string) {
+		t.Helper()
+		eventually(t, when+": the container runs", func() bool {
+			now := inspect(t, id).Containers[0]
+			return now.RestartCount == restarts && now.Status == "RUNNING"
+		})
+		app := scope(t, slice, before.RuntimeID)
+		eventually(t, when+": the limit of the container", func() bool { return memoryOf(t, app) == memory })
+		eventually(t, when+": the limit of the task", func() bool { return setting(t, slice, "memory.max") == memory })
+	}
+	if status, reply := resize(t, id, `{"limits":{"memory":"64Mi","cpu":"500m"}}`); status != http.StatusNoContent {
+		t.Fatalf("%d: %s", status, reply)
+	}
+	expect("another CPU", 0, "67108864")
+	if status, reply := resize(t, id, `{"limits":{"memory":"96Mi","cpu":"500m"}}`); status != http.StatusNoContent {
+		t.Fatalf("%d: %s", status, reply)
+	}
+	expect("more memory", 1, "100663296")
+
+	answered := make(chan struct{})
+	go func() {
+		defer close(answered)
+		_, _, _ = tryResize(t.Context(), id, `{"limits":{"memory":"48Mi","cpu":"500m"}}`) // its agent is killed
+	}()
+	eventually(t, "the request in the record", func() bool {
+		return strings.Contains(must(t, bin(), "inspect", "--format", "podstatus", id), `"48Mi"`)
+	})
+	killOwner(t, id)
+	startAgent(t, "podtask-agent-restarts2")
+	<-answered
+	expect("less memory, with another agent", 2, "50331648")
 }

@@ -156,7 +156,7 @@ var rules = []rule{
 	{"Container.name", honored, "", nil},
 	{"Container.ports", honored, "only those with a `hostPort` are published", nil},
 	{"Container.readinessProbe", honored, "the condition `Ready`, and the health that services and `dependsOn` see", nil},
-	{"Container.resizePolicy", ignored, "only a cluster changes the resources of a Pod that runs ([kubernetes.md](kubernetes.md#resources-of-a-running-pod))", nil},
+	{"Container.resizePolicy", honored, "when the resources of a running Pod change, which only a cluster does ([kubernetes.md](kubernetes.md#resources-of-a-running-pod))", nil},
 	{"Container.resources", honored, "", nil},
 	{"Container.restartPolicy", honored, "", nil},
 	{"Container.restartPolicyRules", refused, notYet + "the container would be restarted after other exit codes", nil},
@@ -208,6 +208,9 @@ var rules = []rule{
 	{"ContainerPort.hostPort", honored, "", nil},
 	{"ContainerPort.name", honored, "", nil},
 	{"ContainerPort.protocol", honored, "`TCP` (default) or `UDP`; `SCTP` is refused", nil},
+
+	{"ContainerResizePolicy.resourceName", honored, "", nil},
+	{"ContainerResizePolicy.restartPolicy", honored, "", nil},
 
 	{"EnvVar.name", honored, "", nil},
 	{"EnvVar.value", honored, "with `$(VAR)` for the variables before it; a value with a Secret in it is itself kept as a Podman secret", nil},

@@ -12,7 +12,8 @@ import (
 )
 
 // Resize returns the resources that a task has once members resources of its Pod have changed:
-// those of containers by their names, and those of the Pod itself, which nil leaves as they are.
+// those of containers by their names, and those of the Pod itself, which nil leaves as they are. Containers are
+// restarted for them where their resizePolicy says so.
 // The task must have been made from a Pod. The error is a *taskdef.InvalidError with all problems
 // at once; their pointers are those of the Pod.
 func Resize(t taskdef.Task, containers map[string]json.RawMessage, whole json.RawMessage) (lifecycle.Resources, error) {
@@ -53,8 +54,25 @@ func Resize(t taskdef.Task, containers map[string]json.RawMessage, whole json.Ra
 	}
 	b.result.Pod.Source = source
 	r := lifecycle.ResourcesOf(b.result.Task)
+	before := lifecycle.ResourcesOf(t)
+	for i, v := range b.containers {
+		if restartedFor(v.at("resizePolicy"), before.Containers[i], r.Containers[i]) {
+			r.Restart = append(r.Restart, i)
+		}
+	}
 	r.Pod, err = json.Marshal(b.result.Pod)
 	return r, err
+}
+
+// restartedFor reports whether a container with a resizePolicy is to be restarted to have other resources.
+func restartedFor(policies value, before, after lifecycle.ContainerResources) bool {
+	changed := map[string]bool{
+		"cpu":    before.CPU != after.CPU || before.CPULimit != after.CPULimit,
+		"memory": before.Memory != after.Memory || before.MemoryReservation != after.MemoryReservation,
+	}
+	return slices.ContainsFunc(policies.items(), func(p value) bool {
+		return p.at("restartPolicy").str() == "RestartContainer" && changed[p.at("resourceName").str()]
+	})
 }
 
 // withResources is the Pod's document with other resources.

@@ -67,6 +67,23 @@ func TestLimitsThatAreRemovedAreGone(t *testing.T) {
 	}
 }
 
+// A container is restarted if its resizePolicy wants that for a resource that changes.
+func TestAResizeRestartsContainersByTheirPolicy(t *testing.T) {
+	t.Parallel()
+	was := taskOf(t, strings.Replace(resizable, `"env":`, `"resizePolicy":[{"resourceName":"cpu","restartPolicy":"NotRequired"},{"resourceName":"memory","restartPolicy":"RestartContainer"}],"env":`, 1))
+	for resources, want := range map[string]int{
+		`{"limits":{"cpu":"1","memory":"64Mi"},"requests":{"cpu":"250m","memory":"32Mi"}}`:      0,
+		`{"limits":{"cpu":"500m","memory":"65Mi"},"requests":{"cpu":"250m","memory":"32Mi"}}`:   1,
+		`{"limits":{"cpu":"500m","memory":"64Mi"},"requests":{"cpu":"250m","memory":"48Mi"}}`:   1,
+		`{"limits":{"cpu":"0.5","memory":"65536Ki"},"requests":{"cpu":"250m","memory":"32Mi"}}`: 0,
+	} {
+		r, err := Resize(was, map[string]json.RawMessage{"app": json.RawMessage(resources)}, nil)
+		if err != nil || len(r.Restart) != want || want == 1 && r.Restart[0] != 1 {
+			t.Errorf("%s: restarts %v (%v), want %d", resources, r.Restart, err, want)
+		}
+	}
+}
+
 func TestAResizeThatCannotBe(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ resources, want string }{

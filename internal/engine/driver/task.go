@@ -138,8 +138,9 @@ func (t *Task) Step(at time.Time, batch []lifecycle.Event) (TaskDecision, error)
 			d.Publish = append(d.Publish, tr)
 		}
 	}
-	// Changed since the slice was made, by this owner or by an earlier one.
-	if s.Sandbox.Slice != "" && s.Goal == lifecycle.Up && (s.Options.Quota != t.quota || s.Resizes != t.resizes) {
+	// Changed since the slice was made, by this owner or by an earlier one. A container that is restarted for
+	// other resources may use more than those until it has stopped.
+	if s.Sandbox.Slice != "" && s.Goal == lifecycle.Up && !s.Resizing() && (s.Options.Quota != t.quota || s.Resizes != t.resizes) {
 		t.quota, t.resizes, d.ApplyLimits = s.Options.Quota, s.Resizes, true
 	}
 	switch {

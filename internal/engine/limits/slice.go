@@ -218,29 +218,37 @@ func (c *Slices) applyAll(ctx context.Context, s lifecycle.State) error {
 }
 
 // CheckMemory returns an error if a container or the task uses more memory now than it may with these resources:
-// the kernel would kill its processes.
+// the kernel would kill its processes. What a container uses that is restarted for them does not count.
 func (c *Slices) CheckMemory(s lifecycle.State, r lifecycle.Resources) error {
 	group := SliceGroup(s)
 	if group == "" {
 		return nil
 	}
-	var errs []error
-	check := func(what string, was, to int64, group string) {
-		if to == 0 || was != 0 && to >= was {
-			return
-		}
+	used := func(group string) uint64 {
 		u, _ := cgroups.ReadContainer(c.Root, group) // what cannot be read is not known
-		if u.Memory != nil && u.Memory.Used > uint64(to) {
-			errs = append(errs, fmt.Errorf("%s uses %d bytes of memory now, and the new limit is %d", what, u.Memory.Used, to))
+		if u.Memory == nil {
+			return 0
+		}
+		return u.Memory.Used
+	}
+	var errs []error
+	check := func(what string, was, to int64, used uint64) {
+		if to != 0 && (was == 0 || to < was) && used > uint64(to) {
+			errs = append(errs, fmt.Errorf("%s uses %d bytes of memory now, and the new limit is %d", what, used, to))
 		}
 	}
-	scopes := cgroups.Scopes(c.Root, group)
+	scopes, whole := cgroups.Scopes(c.Root, group), used(group)
 	for i, to := range r.Containers {
-		if scope, found := scopes[s.Containers[i].ID]; found {
-			check("container "+s.Task.Containers[i].Name, s.Task.Containers[i].Memory, to.Memory, scope)
+		scope, found := scopes[s.Containers[i].ID]
+		switch {
+		case !found:
+		case slices.Contains(r.Restart, i):
+			whole -= min(whole, used(scope))
+		default:
+			check("container "+s.Task.Containers[i].Name, s.Task.Containers[i].Memory, to.Memory, used(scope))
 		}
 	}
-	check("the task", s.Task.Memory, r.Memory, group)
+	check("the task", s.Task.Memory, r.Memory, whole)
 	return errors.Join(errs...)
 }
 

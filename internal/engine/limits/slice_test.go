@@ -120,6 +120,10 @@ func TestMemoryInUseIsNotTakenAway(t *testing.T) {
 		slices, _ := noManager(kernel(used(c.used)))
 		r := lifecycle.ResourcesOf(limited().Task)
 		r.Containers[0].Memory = c.to
+		restarted := r
+		if restarted.Restart = []int{0}; slices.CheckMemory(limited(), restarted) != nil {
+			t.Errorf("from %s to %d, with a restart, is refused", c.used, c.to)
+		}
 		err := slices.CheckMemory(limited(), r)
 		if (err != nil) != c.wrong || err != nil && !strings.Contains(err.Error(), "container app uses 33554433 bytes") {
 			t.Errorf("from %s to %d: %v", c.used, c.to, err)

@@ -3,7 +3,6 @@ package kubenode
 import (
 	"context"
 	"encoding/json"
-	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -132,9 +131,6 @@ func (w *podWorker) resize(ctx context.Context, wish resizeWish, first bool) res
 		return resizeResult{}
 	}
 	pod := wish.wants
-	if message := restartsToResize(wish.has, pod); message != "" {
-		return infeasible(message)
-	}
 	room := w.pods.Room()
 	if name, message := (load{room: room}).short(pod); name != "" {
 		return infeasible(message)
@@ -152,6 +148,9 @@ func (w *podWorker) resize(ctx context.Context, wish resizeWish, first bool) res
 		return infeasible(problemsOf(err).Error())
 	case err != nil:
 		return unresized(corev1.PodResizeInProgress, corev1.PodReasonError, eventResizeError, err.Error(), true)
+	}
+	for _, name := range restartedToResize(wish.has, pod) {
+		w.pods.Events.Eventf(pod, corev1.EventTypeNormal, eventKilling, "Container %s resize requires restart", name)
 	}
 	w.setResources(pod)
 	w.report.setResources(pod.Spec)
@@ -215,24 +214,23 @@ func resourceChanges(has, wants *corev1.Pod) (change api.PodResources) {
 	return change
 }
 
-// restartsToResize says which container would have to be restarted for its new resources, which this node
-// does not do; empty if there is none.
-func restartsToResize(has, wants *corev1.Pod) string {
+// restartedToResize are the names of the containers that the agent restarts for their new resources, because
+// their resizePolicy says so.
+func restartedToResize(has, wants *corev1.Pod) (names []string) {
 	given := make(map[string]corev1.ResourceRequirements)
 	for _, c := range allContainers(has) {
 		given[c.Name] = c.Resources
 	}
 	for _, c := range allContainers(wants) {
 		old := given[c.Name]
-		for _, p := range c.ResizePolicy {
+		if statusNamed(has.Status, c.Name).State.Running != nil && slices.ContainsFunc(c.ResizePolicy, func(p corev1.ContainerResizePolicy) bool {
 			same := equal(old.Limits, c.Resources.Limits, p.ResourceName) && equal(old.Requests, c.Resources.Requests, p.ResourceName)
-			if p.RestartPolicy == corev1.RestartContainer && !same {
-				return fmt.Sprintf("container %s has the resizePolicy RestartContainer for %s, and this node does not restart containers to resize them: "+
-					"give it NotRequired, or delete the Pod so that its controller creates another one", c.Name, p.ResourceName)
-			}
+			return p.RestartPolicy == corev1.RestartContainer && !same
+		}) {
+			names = append(names, c.Name)
 		}
 	}
-	return ""
+	return names
 }
 
 func equal(a, b corev1.ResourceList, name corev1.ResourceName) bool {

@@ -3,6 +3,7 @@ package ownerapi
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/engine"
@@ -37,12 +38,22 @@ func Resized(a *engine.Engine, s lifecycle.State, to api.PodResources) (lifecycl
 	return r, nil
 }
 
-// ApplyResources returns when the record of a task has the resources and the kernel applies them.
+// PatienceFor is how long it may take until a task has other resources: the containers that are
+// restarted for them have to stop first.
+func PatienceFor(s lifecycle.State, r lifecycle.Resources, patience time.Duration) time.Duration {
+	for _, i := range r.Restart {
+		patience += s.Task.Containers[i].StopTimeout
+	}
+	return patience
+}
+
+// ApplyResources returns when the record of a task has the resources and the kernel applies them. Containers
+// that are restarted for them have stopped then, and are started with them.
 func ApplyResources(ctx context.Context, a *engine.Engine, id string, r lifecycle.Resources) error {
 	var latest lifecycle.State
 	err := a.Tasks.Watch(ctx, id, func(s lifecycle.State) bool {
 		latest = s
-		return s.Goal == lifecycle.Up && !r.Equal(s.Task)
+		return s.Goal == lifecycle.Up && (!r.Equal(s.Task) || s.Resizing())
 	})
 	if err == nil {
 		err = ctx.Err()
