@@ -58,7 +58,7 @@ spec:
   terminationGracePeriodSeconds: 1
   containers:
     - {name: app, image: "@IMAGE", args: [sleep, forever], resources: {limits: {memory: 32Mi, cpu: 250m}, requests: {memory: 16Mi, cpu: 125m}}}
-    - {name: side, image: "@IMAGE", args: [alloc, "24", sleep, forever], resources: {limits: {memory: 64Mi, cpu: 250m}}}
+    - {name: side, image: "@IMAGE", args: [alloc, "24", --, sleep, forever], resources: {limits: {memory: 64Mi, cpu: 250m}}}
 `, "@IMAGE", image)
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -138,7 +138,7 @@ spec:
   containers:
     - name: app
       image: "@IMAGE"
-      args: [alloc, "24", sleep, forever]
+      args: [alloc, "24", --, sleep, forever]
       resizePolicy: [{resourceName: memory, restartPolicy: RestartContainer}]
       resources: {limits: {memory: 64Mi, cpu: 250m}}
 `, "@IMAGE", image)

@@ -41,6 +41,7 @@ type Task struct {
 	published uint64          // Seq of the last transition in the event log
 	quota     lifecycle.Quota // that was last to be applied
 	resizes   int             // of the resources that were last to be applied
+	resized   []time.Time     // when the containers that they were applied to had started; never changed in place
 	look      time.Time       // when everything that runs is to be looked at
 	backOffs  []backOff       // of the watches; never changed in place
 	rewatch   time.Time       // when a watch that was put off may begin; zero: none was
@@ -114,6 +115,30 @@ func (t *Task) State() lifecycle.State { return t.state }
 // Saved is the record as the latest decisions had it saved; nil: none was.
 func (t *Task) Saved() []byte { return t.saved }
 
+// takeLimits reports whether limits are to be applied: they have changed since the slice was made, by this owner or
+// by an earlier one, or a container has started that Podman gave those from before. An owner may have died right
+// after a start. A container that is restarted for other resources may use more than those until it has stopped.
+func (t *Task) takeLimits(s *lifecycle.State) bool {
+	if s.Sandbox.Slice == "" || s.Goal != lifecycle.Up || s.Resizing() {
+		return false
+	}
+	started := t.resized
+	if s.Resizes > 0 {
+		started = make([]time.Time, len(s.Containers))
+		copy(started, t.resized)
+		for i, c := range s.Containers {
+			if c.Presence == lifecycle.Running {
+				started[i] = c.StartedAt
+			}
+		}
+	}
+	if s.Options.Quota == t.quota && s.Resizes == t.resizes && slices.EqualFunc(started, t.resized, time.Time.Equal) {
+		return false
+	}
+	t.quota, t.resizes, t.resized = s.Options.Quota, s.Resizes, started
+	return true
+}
+
 // Watching reports whether something is watched and has not reported a change yet.
 func (t *Task) Watching(w Watch) bool { return slices.Contains(t.watched, w) }
 
@@ -138,11 +163,7 @@ func (t *Task) Step(at time.Time, batch []lifecycle.Event) (TaskDecision, error)
 			d.Publish = append(d.Publish, tr)
 		}
 	}
-	// Changed since the slice was made, by this owner or by an earlier one. A container that is restarted for
-	// other resources may use more than those until it has stopped.
-	if s.Sandbox.Slice != "" && s.Goal == lifecycle.Up && !s.Resizing() && (s.Options.Quota != t.quota || s.Resizes != t.resizes) {
-		t.quota, t.resizes, d.ApplyLimits = s.Options.Quota, s.Resizes, true
-	}
+	d.ApplyLimits = t.takeLimits(s)
 	switch {
 	case s.Sandbox.Phase >= lifecycle.SandboxStopped:
 		d.Endpoint = CloseEndpoint

@@ -170,6 +170,16 @@ func TestLimitsAreAppliedOncePerChange(t *testing.T) {
 	if !step(t, NewTask(d.State(), 0, nil), at).ApplyLimits {
 		t.Error("the resources of an earlier owner are not applied")
 	}
+	again := d.State()
+	again.Containers = slices.Clone(again.Containers)
+	again.Containers[0].Stale = true
+	d = NewTask(again, 0, nil)
+	step(t, d, at, lifecycle.Restarted{})
+	op := d.State().Containers[0].Op.ID
+	seen := lifecycle.Observed{Presence: lifecycle.Running, ID: "id", StartedAt: at.Add(time.Hour)}
+	if !step(t, d, at, lifecycle.OpFinished{ID: op, Result: lifecycle.Result{Seen: seen}}).ApplyLimits {
+		t.Error("the resources of a container that an earlier owner has started are not applied")
+	}
 	s.Options.Quota.TasksMax = 7 // changed by an earlier owner, which may have died before it applied them
 	if !step(t, NewTask(s, 0, nil), at).ApplyLimits {
 		t.Error("the limits of an earlier owner are not applied")
