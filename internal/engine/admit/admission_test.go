@@ -34,7 +34,7 @@ func TestThirdTaskStartsWhenTheFirstHasStopped(t *testing.T) {
 	first := host.RunSleeper(512, "first")
 	second := host.RunSleeper(512, "second")
 	third := host.StartSleeper(512, "third")
-	if why := third.UntilQueued(); !strings.Contains(why, "0.5 vCPU (0 vCPU of 1 vCPU free), which first (") || !strings.Contains(why, "second (") {
+	if why := third.UntilQueued(); !strings.Contains(why, "0.5 vCPU (0 of 1 vCPU free), used by first (") || !strings.Contains(why, "second (") {
 		t.Errorf("it waits for %q", why)
 	}
 	if left := host.Podman.Left(third.ID); len(left) > 0 {
@@ -136,7 +136,7 @@ func TestStaticPortOfATaskIsWaitedForAndOfAnotherProgramIsRefused(t *testing.T) 
 		t.Errorf("a task has the port: %v", err)
 	}
 	second := host.Start(task, "second")
-	if why := second.UntilQueued(); !strings.HasPrefix(why, fmt.Sprintf("port %d/tcp, which first (", port)) {
+	if why := second.UntilQueued(); !strings.HasPrefix(why, fmt.Sprintf("port %d/tcp, used by first (", port)) {
 		t.Errorf("it waits for %q", why)
 	}
 	first.Stop()
@@ -166,7 +166,7 @@ func TestTaskOfADeadOwnerKeepsItsShareWhileItRuns(t *testing.T) {
 	dead := host.RunSleeper(1024, "dead")
 	dead.Kill()
 	waiter := host.StartSleeper(1024, "waiter")
-	if why := waiter.UntilQueued(); !strings.Contains(why, "which dead (") {
+	if why := waiter.UntilQueued(); !strings.Contains(why, "used by dead (") {
 		t.Errorf("it waits for %q", why)
 	}
 	heir := host.Own(host.Open(), dead.ID)
@@ -238,7 +238,7 @@ func TestDamagedLedgerIsMadeAnewOfTheRecords(t *testing.T) {
 		t.Fatal(err)
 	}
 	next := host.StartSleeper(1024, "next")
-	if why := next.UntilQueued(); !strings.Contains(why, "which holder (") {
+	if why := next.UntilQueued(); !strings.Contains(why, "used by holder (") {
 		t.Errorf("it waits for %q", why)
 	}
 	holder.Stop()
