@@ -248,7 +248,7 @@ func parseSecretMap(file, text string) (refs.Table, error) {
 			return nil, fmt.Errorf("%s:%d: write ARN=SOURCE", file, n)
 		}
 		if slices.ContainsFunc(table, func(r refs.Rule) bool { return r.Match == id }) {
-			return nil, fmt.Errorf("%s:%d: %q is there already", file, n, id)
+			return nil, fmt.Errorf("%s:%d: %q is given twice", file, n, id)
 		}
 		if path, ok := strings.CutPrefix(source, "file:"); ok && path != "" && !filepath.IsAbs(path) {
 			source = "file:" + filepath.Join(filepath.Dir(file), path)

@@ -159,7 +159,7 @@ func TestSecretMap(t *testing.T) {
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Error(diff)
 	}
-	for text, says := range map[string]string{"/a": "/m:1: write ARN=SOURCE", "/a=env:X\n/a=env:Y": "/m:2: \"/a\" is there already", "\n=x": "/m:2: write", "/a=vault:x": "/m:1: "} {
+	for text, says := range map[string]string{"/a": "/m:1: write ARN=SOURCE", "/a=env:X\n/a=env:Y": "/m:2: \"/a\" is given twice", "\n=x": "/m:2: write", "/a=vault:x": "/m:1: "} {
 		if _, err := parseSecretMap("/m", text); err == nil || !strings.Contains(err.Error(), says) {
 			t.Errorf("%q: %v, want %q", text, err, says)
 		}

@@ -32,7 +32,7 @@ func TestNameWithoutARegistryIsDockerHubs(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = exec.Command("podman", "rmi", "--force", "docker.io/"+name).Run() })
-	warning := `image "` + name + `" names no registry and is taken for docker.io/` + name
+	warning := `image "` + name + `" names no registry: podtask takes docker.io/` + name
 	r := b.want(0, "run", "--name", b.family, "--pull", "always", b.hello(name))
 	if !strings.Contains(r.err, warning) || !strings.Contains(r.out, "hello") {
 		t.Errorf("it printed %s and said\n%s", r.out, r.err)

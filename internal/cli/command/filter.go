@@ -92,5 +92,5 @@ func ParseTime(text string, now time.Time) (time.Time, error) {
 			return t, nil
 		}
 	}
-	return time.Time{}, fmt.Errorf("%q is no time: give 2006-01-02T15:04:05Z, seconds since 1970 or a duration such as 10m", text)
+	return time.Time{}, fmt.Errorf("%q is not a time: write 2006-01-02T15:04:05Z, seconds since 1970 or a duration such as 10m", text)
 }

@@ -41,7 +41,7 @@ func (d Definition) lockPath() (string, error) {
 		return d.locked, nil
 	}
 	if _, err := os.Stat(d.Document); errors.Is(err, fs.ErrNotExist) || d.Document == "-" {
-		return "", fmt.Errorf("%s is no file with a lock beside it: name the lock, as in --locked=%s", d.Document, "web"+lockfile.Extension)
+		return "", fmt.Errorf("%s has no lockfile beside it: name one, as in --locked=%s", d.Document, "web"+lockfile.Extension)
 	}
 	return lockfile.Path(d.Document), nil
 }

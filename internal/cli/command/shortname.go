@@ -16,7 +16,7 @@ func WarnShort(warn func(string, ...any), ref string) {
 		return
 	}
 	if built, short := r.Built(); short {
-		warn("image %q names no registry and is taken for %s, unless %s was built here; write the whole name to be sure", ref, r, built)
+		warn("image %q names no registry: podtask takes %s, or %s if it exists here; write the full name to be sure", ref, r, built)
 	}
 }
 

@@ -217,5 +217,5 @@ func (ports published) address(task string, port int) (string, error) {
 	if elsewhere != "" {
 		return "", fmt.Errorf("task %s publishes port %d on %s only, which is no address of the host's loopback: connect to it directly", task, port, elsewhere)
 	}
-	return "", fmt.Errorf("task %s publishes no TCP port %d: `podtask port %s` lists those that it does", task, port, task)
+	return "", fmt.Errorf("task %s publishes no TCP port %d: `podtask port %s` lists its ports", task, port, task)
 }

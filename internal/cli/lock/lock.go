@@ -74,7 +74,7 @@ func (o lockOptions) Run(ctx context.Context, c *cli.Context) error {
 	name, path := c.Args().First(), c.String("file")
 	if path == "" {
 		if _, err := os.Stat(name); err != nil {
-			return command.Usagef("lock", "%s is no file with a lock beside it: name the lock with --file", name)
+			return command.Usagef("lock", "%s has no lockfile beside it: name one with --file", name)
 		}
 		path = command.LockPathOf(name)
 	}

@@ -52,7 +52,7 @@ func (r taskRun) runForeground(ctx, early context.Context, task taskdef.Task) er
 	err = f.run(ctx)
 	stopPassing()
 	if err != nil {
-		return fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it on: %w", lifecycle.ShortID(st.ID), st.DisplayName(), err)
+		return fmt.Errorf("podtask no longer manages task %s, whose containers keep running (stop it with `podtask stop %s`): %w", lifecycle.ShortID(st.ID), st.DisplayName(), err)
 	}
 	return f.finish(ctx)
 }

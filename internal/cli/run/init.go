@@ -86,7 +86,7 @@ WantedBy=default.target
 func writeAll(files []starterFile, replace bool) error {
 	for _, f := range files {
 		if _, err := os.Lstat(f.name); err == nil && !replace {
-			return fmt.Errorf("%s is there already: --replace replaces it", f.name)
+			return fmt.Errorf("%s already exists: overwrite it with --replace", f.name)
 		}
 	}
 	flags := os.O_WRONLY | os.O_CREATE | os.O_EXCL

@@ -86,7 +86,7 @@ func (o ownerOptions) Run(ctx context.Context, c *cli.Context) error {
 		return err
 	}
 	if err := o.connector.Drive(ctx, task, l); err != nil && ctx.Err() == nil {
-		return fmt.Errorf("task %s is left as it is: %w", lifecycle.ShortID(id), err)
+		return fmt.Errorf("podtask no longer manages task %s, whose containers keep running: %w", lifecycle.ShortID(id), err)
 	}
 	if task.State().Goal == lifecycle.Gone || isEmpty(o.connector.OwnerLog(id)) {
 		return o.connector.RemoveOwnerLog(id)

@@ -48,7 +48,7 @@ func (o call) create(ctx context.Context, args []string) error {
 	if service, _, _, err := o.unitPaths(s.Name); err != nil {
 		return err
 	} else if _, err := os.Lstat(service); err == nil {
-		return fmt.Errorf("%s is there already: a schedule %s of another state directory, or a unit of yours", service, s.Name)
+		return fmt.Errorf("%s already exists: it belongs to a schedule %s of another state directory, or it is a unit of yours", service, s.Name)
 	}
 	if err := o.store.Put(s); err != nil {
 		return err

@@ -78,7 +78,7 @@ func (o portOptions) Run(ctx context.Context, c *cli.Context) error {
 			return strconv.Itoa(int(r.ContainerPort)) != number || protocol != "" && r.Protocol != protocol
 		})
 		if len(rows) == 0 {
-			return fmt.Errorf("task %s publishes no port %s: `podtask port %s` lists those that it does", c.Args().First(), wanted, c.Args().First())
+			return fmt.Errorf("task %s publishes no port %s: `podtask port %s` lists its ports", c.Args().First(), wanted, c.Args().First())
 		}
 	}
 	return command.PrintItems(o.out, c, rows, func(bool) error {

@@ -122,7 +122,9 @@ func chartOf(t api.Task, now time.Time) timeline.Chart {
 		end = t.CreatedAt // the clock was set back
 	}
 	chart := timeline.Chart{From: t.CreatedAt, To: end}
-	chart.Title = fmt.Sprintf("%s (%s) %s, %s", cmp.Or(t.Name, t.Family), lifecycle.ShortID(t.ID), t.Status, console.Span(end.Sub(t.CreatedAt)))
+	shown := t
+	shown.Owner.Alive = true // the picture is of the task, not of its process
+	chart.Title = fmt.Sprintf("%s (%s): %s, %s", cmp.Or(t.Name, t.Family), lifecycle.ShortID(t.ID), console.TaskState(shown, ""), console.Span(end.Sub(t.CreatedAt)))
 	lane := func(name, container string) *timeline.Lane {
 		chart.Lanes = append(chart.Lanes, timeline.LaneOf(name, lifecycle.StatusNone.String(), lifecycle.StatusStopped.String(), t.CreatedAt, end, changes[container]))
 		return &chart.Lanes[len(chart.Lanes)-1]

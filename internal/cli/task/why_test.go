@@ -114,7 +114,7 @@ func TestTimelineOfATask(t *testing.T) {
 	task.Containers[1].ExitCode = code(3)
 	chart := chartOf(task, after(time.Hour))
 	want := timeline.Chart{
-		Title: "shop (0123456789ab) STOPPED, 1m6s", From: noon, To: after(66 * time.Second),
+		Title: "shop (0123456789ab): exited (3), 1m6s", From: noon, To: after(66 * time.Second),
 		Lanes: []timeline.Lane{
 			{Name: "(task)", Note: "exit code 3", Failed: true, Spans: []timeline.Span{
 				{State: "NONE", Activity: "resolve", From: noon, To: after(110 * time.Millisecond)},

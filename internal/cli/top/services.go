@@ -210,6 +210,8 @@ func serviceOverview(c canvas, s api.Service) []string {
 	for _, d := range s.Deployments {
 		set, share := "", -1.0
 		switch {
+		case p == nil && len(s.Deployments) > 1:
+			set = map[bool]string{true: "new", false: "old"}[d.Status == "PRIMARY"]
 		case p == nil && d.Status == "PRIMARY":
 			share = 100
 		case p == nil:

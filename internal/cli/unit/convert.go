@@ -237,7 +237,7 @@ func (i importer) onePod(c *cli.Context, f foreignFile) bool {
 func (i importer) write(out io.Writer, req importRequest, files []outputFile) error {
 	for _, f := range files {
 		if _, err := os.Lstat(f.path); err == nil && !req.replace && !sameFile(f.path, req.from) {
-			return fmt.Errorf("%s is there already: --replace replaces it, --output DIR writes elsewhere", f.path)
+			return fmt.Errorf("%s already exists: overwrite it with --replace, or write elsewhere with --output DIR", f.path)
 		}
 	}
 	if err := os.MkdirAll(req.dir, 0o755); err != nil {

@@ -44,7 +44,7 @@ func (o installOptions) run(c *cli.Context, files []string) error {
 			return err
 		}
 		if _, err := os.Lstat(filepath.Join(home, s.Name)); err == nil && !replace {
-			return fmt.Errorf("%s is there already: --replace replaces it", filepath.Join(home, s.Name))
+			return fmt.Errorf("%s already exists: overwrite it with --replace", filepath.Join(home, s.Name))
 		}
 		sources = append(sources, s)
 	}
@@ -147,7 +147,7 @@ func copyUnit(s taskunit.Source, home string, replace bool) error {
 		}
 		to := filepath.Join(home, name)
 		if have, err := os.ReadFile(to); err == nil && !replace && string(have) != string(data) {
-			return fmt.Errorf("install %s: %s is there already and differs: --replace replaces it", s.Name, to)
+			return fmt.Errorf("install %s: %s already exists and differs: overwrite it with --replace", s.Name, to)
 		}
 		if err := os.MkdirAll(filepath.Dir(to), 0o755); err != nil {
 			return err

@@ -82,7 +82,7 @@ func (c *Contexts) parse(text []byte) error {
 	var errs []error
 	for i, ctx := range c.Contexts {
 		if !contextName(ctx.Name) || ctx.Name == Local {
-			errs = append(errs, fmt.Errorf("contexts[%d].name: %q is no name of a context", i, ctx.Name))
+			errs = append(errs, fmt.Errorf("contexts[%d].name: %q is not a context name", i, ctx.Name))
 		}
 		if _, err := ParseHost(ctx.Host); err != nil {
 			errs = append(errs, fmt.Errorf("contexts[%d].host: %w", i, err))
@@ -120,7 +120,7 @@ func (c *Contexts) Add(name, host string, replace bool) error {
 	case name == Local:
 		return fmt.Errorf("%q is this machine: choose another name", name)
 	case !contextName(name):
-		return fmt.Errorf("%q is no name of a context: it has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
+		return fmt.Errorf("%q is not a context name, which has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", name)
 	}
 	h, err := ParseHost(host)
 	if err != nil {

@@ -206,7 +206,7 @@ type Duration time.Duration
 func (d *Duration) UnmarshalText(text []byte) error {
 	v, err := time.ParseDuration(string(text))
 	if err != nil || v <= 0 || v > 24*time.Hour {
-		return fmt.Errorf("%q is no time: write one such as 30s or 2m, up to 24h", text)
+		return fmt.Errorf("%q is not a time: write one such as 30s or 2m, up to 24h", text)
 	}
 	*d = Duration(v)
 	return nil

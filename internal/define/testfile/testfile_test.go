@@ -104,7 +104,7 @@ tests:
 	}
 	for _, want := range []string{
 		"f:3:21: /stubs/db/image: image A B: invalid reference format", `f:3:41: /stubs/db/healthCheck: the command of a health check begins with CMD or CMD-SHELL`,
-		"f:7:5: /tests/0/expect/0: healthy and http stand in one check", `f:9:13: /tests/0/expect/1/within: within: "10" is no time: write one such as 30s or 2m`,
+		"f:7:5: /tests/0/expect/0: healthy and http stand in one check", `f:9:13: /tests/0/expect/1/within: within: "10" is not a time: write one such as 30s or 2m`,
 		"f:10:10: /tests/0/expect/2/log: no line is described", "f:11:34: /tests/0/expect/3/file/path: the path of a file in a container is absolute",
 		"f:12:36: /tests/0/expect/4/metric/port: port: the number is 1 to 65535, not 0", "/tests/0/expect/5/http/body/matches: error parsing regexp",
 		"f:15:11: /tests/1/expect: the test expects nothing",

@@ -119,7 +119,7 @@ func checkGPUs(podman Podman, t taskdef.Task) error {
 func checkJoined(ctx context.Context, podman Podman, name string) error {
 	found, err := podman.HasNetwork(ctx, name)
 	if err == nil && !found {
-		err = fmt.Errorf("there is no network %s: make it with podman network create %s, or name another one", name, name)
+		err = fmt.Errorf("network %s does not exist: create it with `podman network create %s`, or name another one", name, name)
 	}
 	return err
 }

@@ -209,7 +209,7 @@ func TestUsers(t *testing.T) {
 		"":                              "no line",
 		"ann":                           "line 1 is not",
 		"ann:x\nbob:":                   "line 2 is not",
-		"ann:x\nann:y":                  "line 2 has a user",
+		"ann:x\nann:y":                  "line 2 names a user",
 		":x":                            "line 1 is not",
 		strings.Repeat("a", 300) + ":x": "line 1 is not",
 	} {

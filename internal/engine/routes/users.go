@@ -35,7 +35,7 @@ func Users(secret []byte) (users []routefile.User, err error) {
 		case !found || len(name) == 0 || len(password) == 0 || len(name) > 256 || len(password) > 1024:
 			return nil, fmt.Errorf("line %d is not USER:PASSWORD", number)
 		case slices.ContainsFunc(users, func(u routefile.User) bool { return u.Name == string(name) }):
-			return nil, fmt.Errorf("line %d has a user that is there already", number)
+			return nil, fmt.Errorf("line %d names a user for the second time", number)
 		case len(users) == maxUsers:
 			return nil, fmt.Errorf("there are more than %d users", maxUsers)
 		}

@@ -256,7 +256,7 @@ func (l *runner) remove(ctx context.Context, id, by string) error {
 	if err := l.all.Fleet.Follow(ctx, id, func(lifecycle.State) bool { return true }); err != nil {
 		return err
 	}
-	return errors.New("its removal failed; `podtask why` tells more")
+	return errors.New("its removal failed; see `podtask why`")
 }
 
 // watch reports what becomes of a task.

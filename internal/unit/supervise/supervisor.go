@@ -179,7 +179,7 @@ func (s *Supervisor) runTask(ctx context.Context, task taskdef.Task) (end lifecy
 	}
 	end = o.State()
 	if err != nil {
-		return end, nil, fmt.Errorf("task %s is left as it is, `podtask stop %s` takes it over: %w", lifecycle.ShortID(st.ID), st.DisplayName(), err)
+		return end, nil, fmt.Errorf("podtask no longer manages task %s, whose containers keep running (stop it with `podtask stop %s`): %w", lifecycle.ShortID(st.ID), st.DisplayName(), err)
 	}
 	if s.Remove && end.Goal != lifecycle.Gone {
 		err = s.Host.Remove(ctx, end.ID, "podtask run --rm", true, func(api.Task) {})
