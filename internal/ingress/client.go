@@ -18,7 +18,7 @@ import (
 const maxStatus = 16 << 20
 
 // NotRunning is what to do when the proxy does not run.
-const NotRunning = "the ingress proxy does not run: start it with `systemctl --user enable --now podtask-ingress.service` or `podtask ingress serve`"
+const NotRunning = "the ingress proxy is not running; start it with `systemctl --user enable --now podtask-ingress.service` or `podtask ingress serve`"
 
 // Client returns a client of the proxy behind a socket. The host of its URLs does not matter.
 func Client(socket string) *http.Client {

@@ -64,17 +64,6 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 			add(Reason{Code: WhyProtected, Text: fmt.Sprintf("%s is protected and keeps running", s.TaskName(t)), Until: t.Seen.Protected, Then: "the protection ends"})
 		}
 	}
-	for _, l := range s.Unheard {
-		if l.Served {
-			add(Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is served, and has a problem: %s", l.Address, l.Problem)})
-			continue
-		}
-		if strings.Contains(l.Address, "://") {
-			add(Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is not served: %s", l.Address, l.Problem)})
-			continue
-		}
-		add(Reason{Code: WhyListener, Text: fmt.Sprintf("podtask cannot listen on %s and keeps trying: %s", l.Address, l.Problem)})
-	}
 	if at.Before(s.BackOff.NotUntil) {
 		add(Reason{Code: WhyBackOff, Text: fmt.Sprintf("copies of %s keep failing, %d in a row; the last one: %s", p.TaskDefinition, s.BackOff.Streak, p.LastFailure), Until: s.BackOff.NotUntil, Then: "podtask starts the next one"})
 	}
@@ -83,7 +72,21 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 		if p.FailedTasks > 0 {
 			text += fmt.Sprintf(", %d failed", p.FailedTasks)
 		}
+		if p.FailedTasks > 0 && p.LastFailure != "" && !at.Before(s.BackOff.NotUntil) { // else that reason has it
+			text += "; the last one: " + p.LastFailure
+		}
 		add(Reason{Code: WhyRolling, Text: text})
+	}
+	for _, l := range s.Unheard {
+		if l.Served {
+			add(Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is served, but has a problem: %s", l.Address, l.Problem)})
+			continue
+		}
+		if strings.Contains(l.Address, "://") {
+			add(Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is not served: %s", l.Address, l.Problem)})
+			continue
+		}
+		add(Reason{Code: WhyListener, Text: fmt.Sprintf("podtask cannot listen on %s and keeps trying: %s", l.Address, l.Problem)})
 	}
 	switch {
 	case len(reasons) > 0:

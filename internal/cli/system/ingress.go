@@ -36,7 +36,7 @@ func ingressFinding(ctx context.Context, stateDir, runtimeDir string) doctor.Fin
 	case err != nil:
 		f.Text = err.Error()
 	case s == nil:
-		f.Text = fmt.Sprintf("%d public addresses are not served: the ingress proxy does not run", len(t.Routes))
+		f.Text = fmt.Sprintf("%d public addresses are not served: the ingress proxy is not running", len(t.Routes))
 		f.Fix = "start it with `systemctl --user enable --now podtask-ingress.service` or `podtask ingress serve`"
 		if lowest := netns.UnprivilegedStart(); lowest > 80 {
 			f.Text += fmt.Sprintf(", and this user may not open the ports 80 and 443, only those from %d on", lowest)

@@ -39,7 +39,7 @@ func TestIngressFinding(t *testing.T) {
 	if err := routefile.Write(path, routefile.Table{Routes: []routefile.Route{route}}); err != nil {
 		t.Fatal(err)
 	}
-	want(doctor.Warn, "the ingress proxy does not run")
+	want(doctor.Warn, "the ingress proxy is not running")
 
 	status := ingress.Status{
 		Routes:       []ingress.Route{{URL: "https://a.test", Service: "web", Deployments: []ingress.Deployment{{ID: "web/1", Copies: []ingress.Copy{{Task: "1"}}}}}},
@@ -57,9 +57,9 @@ func TestIngressFinding(t *testing.T) {
 	want(doctor.OK, "are served at [::]:80 and [::]:443;")
 	status.Plain, status.Secure = nil, []string{"[::]:8443"}
 	want(doctor.OK, "at [::]:8443, to which something has to lead from the ports 80 and 443")
-	status.Certificates[0].Problem = "it ends soon"
+	status.Certificates[0].Problem = "it expires soon"
 	status.Routes[0].Deployments = nil
-	want(doctor.Warn, "the certificate of a.test: it ends soon; https://a.test: service web has no healthy copy")
+	want(doctor.Warn, "the certificate of a.test: it expires soon; https://a.test: service web has no healthy copy")
 	if err := os.WriteFile(path, []byte("x"), 0o600); err != nil {
 		t.Fatal(err)
 	}

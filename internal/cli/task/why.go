@@ -18,7 +18,6 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/service"
 	"github.com/urfave/cli/v2"
 )
 
@@ -205,6 +204,8 @@ func advice(t api.Task, r api.Reason) string {
 		return fmt.Sprintf(". See `podtask logs %s`", ref)
 	case lifecycle.WhyEnded:
 		switch {
+		case strings.Contains(r.Text, lifecycle.ErrOutOfMemory):
+			return ". Give it more `memory` in its definition, or with `podtask run --memory`"
 		case t.Goal == lifecycle.Gone.String():
 		case slices.ContainsFunc(t.Containers, ran):
 			return fmt.Sprintf(". See `podtask logs %s`", ref)
@@ -224,14 +225,15 @@ func (o whyOptions) findService(ctx context.Context, name string) (api.Service, 
 	return s, err == nil
 }
 
-// explainService makes sentences of the reasons of a service: the first one, and a roll-back that came before.
+// serviceReasons is how many reasons of a service are sentences; --format json has all.
+const serviceReasons = 3
+
+// explainService makes sentences of the first reasons of a service.
 func explainService(s api.Service, now time.Time) explanation {
 	a := explanation{Name: s.ServiceName, Status: s.Status, Why: s.Why}
 	a.Sentence = fmt.Sprintf("service %s: %s", s.ServiceName, console.Reason(s.Why[0], now))
-	for _, r := range s.Why[1:] {
-		if r.Code == service.WhyBreaker {
-			a.Sentence += ". " + console.Capital(console.Reason(r, now))
-		}
+	for _, r := range s.Why[1:min(serviceReasons, len(s.Why))] {
+		a.Sentence += ". " + console.Capital(console.Reason(r, now))
 	}
 	a.Sentence += "."
 	return a

@@ -36,6 +36,8 @@ func TestWhyIsSentencesWithTimes(t *testing.T) {
 			"0123456789ab stopped 1 minute ago: stopped by you."},
 		{"ended", api.Task{Name: "web", Status: "STOPPED", Settled: true, Containers: []api.Container{{StartedAt: noon}}, Why: []api.Reason{{Code: "ended", Text: "stopped by you; app exited with code 143", Since: noon}}},
 			"web (0123456789ab) stopped 1 minute ago: stopped by you; app exited with code 143. See `podtask logs web`."},
+		{"out of memory", api.Task{Name: "web", Status: "STOPPED", Settled: true, Containers: []api.Container{{StartedAt: noon}}, Why: []api.Reason{{Code: "ended", Text: "essential container app exited with code 137; app: OutOfMemoryError: the container was killed because it used all of its memory limit of 64 MiB", Since: noon}}},
+			"web (0123456789ab) stopped 1 minute ago: essential container app exited with code 137; app: OutOfMemoryError: the container was killed because it used all of its memory limit of 64 MiB. Give it more `memory` in its definition, or with `podtask run --memory`."},
 		{"paused", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{{Code: "paused", Text: "the processes of app are frozen"}}},
 			"web (0123456789ab) is running: the processes of app are frozen. Resume it with `podtask unpause web`."},
 		{"logs", api.Task{Name: "web", Status: "RUNNING", Owner: owned, Why: []api.Reason{

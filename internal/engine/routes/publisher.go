@@ -95,7 +95,7 @@ func (p *Publisher) Set(name string, routes []routefile.Route, listeners ...rout
 			continue
 		}
 		if other, is := taken[a]; is {
-			refused = append(refused, service.Unheard{Address: r.URL, Problem: fmt.Sprintf("service %s has it", other)})
+			refused = append(refused, service.Unheard{Address: r.URL, Problem: fmt.Sprintf("service %s uses it already", other)})
 			continue
 		}
 		taken[a] = name
@@ -105,7 +105,7 @@ func (p *Publisher) Set(name string, routes []routefile.Route, listeners ...rout
 	listen := slices.DeleteFunc(slices.Clone(p.listeners), func(l routefile.Listener) bool { return l.Service == name })
 	for _, l := range listeners {
 		if i := slices.IndexFunc(listen, func(o routefile.Listener) bool { return o.Address == l.Address }); i >= 0 {
-			refused = append(refused, service.Unheard{Address: l.Address, Problem: fmt.Sprintf("service %s has it", listen[i].Service)})
+			refused = append(refused, service.Unheard{Address: l.Address, Problem: fmt.Sprintf("service %s uses it already", listen[i].Service)})
 			continue
 		}
 		l.Service = name
@@ -262,13 +262,13 @@ func (p *Publisher) Problems(addresses []taskdef.Ingress) (all []service.Unheard
 		case status == nil:
 			all = append(all, service.Unheard{Address: i.URL, Problem: ingress.NotRunning})
 		case a.Secure && len(status.Secure) == 0 || !a.Secure && len(status.Plain) == 0:
-			all = append(all, service.Unheard{Address: i.URL, Problem: "the ingress proxy does not listen for it: `podtask ingress status` has its addresses"})
+			all = append(all, service.Unheard{Address: i.URL, Problem: "the ingress proxy does not listen on a port for it: see `podtask ingress status`"})
 		case status.Problem != "":
-			all = append(all, service.Unheard{Address: i.URL, Problem: "the ingress proxy does not read its routes: " + status.Problem})
+			all = append(all, service.Unheard{Address: i.URL, Problem: "the ingress proxy cannot read its routes: " + status.Problem})
 		case a.Secure:
 			for _, c := range status.Certificates {
 				if c.Name == a.Host && c.Problem != "" {
-					all = append(all, service.Unheard{Address: i.URL, Problem: "its certificate: " + c.Problem, Certificate: !c.Pending, Served: c.Usable})
+					all = append(all, service.Unheard{Address: i.URL, Problem: "certificate: " + c.Problem, Certificate: !c.Pending, Served: c.Usable})
 				}
 			}
 		}

@@ -120,7 +120,7 @@ func TestFollowsTheProxy(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	changed, ended := make(chan struct{}, 10), make(chan error)
 	go func() { ended <- p.Run(ctx, func() { changed <- struct{}{} }) }()
-	if got := problems(); strings.Count(got, "does not run") != 2 {
+	if got := problems(); strings.Count(got, "is not running") != 2 {
 		t.Errorf("without a proxy: %s", got)
 	}
 	if !p.Drain(t.Context(), "1") {
@@ -162,10 +162,10 @@ func TestFollowsTheProxy(t *testing.T) {
 	good.Connections = 5 // not worth a word
 	statuses <- good
 	bad := good
-	bad.Plain, bad.Certificates = nil, []ingress.Certificate{{Name: "a.test", Problem: "it has ended"}}
+	bad.Plain, bad.Certificates = nil, []ingress.Certificate{{Name: "a.test", Problem: "it has expired"}}
 	statuses <- bad
 	<-changed
-	if got := problems(); !strings.Contains(got, "a.test its certificate: it has ended") || !strings.Contains(got, "b.test the ingress proxy does not listen") {
+	if got := problems(); !strings.Contains(got, "a.test certificate: it has expired") || !strings.Contains(got, "b.test the ingress proxy does not listen") {
 		t.Errorf("with a bad certificate: %s", got)
 	}
 	kept := good

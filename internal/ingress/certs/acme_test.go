@@ -365,7 +365,7 @@ func TestACMEFails(t *testing.T) {
 	h := newHost(t, t.TempDir(), listeners{plain, secure}, a)
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}, taskdef.Ingress{URL: "https://app.localhost"}))
 	s := h.until(t, "app.example.com", func(s ingress.Certificate) bool {
-		return s.Problem != "" && s.Problem != "it is being obtained"
+		return s.Problem != "" && s.Problem != "it is being issued"
 	})
 	if !strings.Contains(s.Problem, "503") {
 		t.Errorf("the problem is %q", s.Problem)

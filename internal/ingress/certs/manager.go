@@ -382,7 +382,7 @@ func (m *Manager) Statuses() []ingress.Certificate {
 			} else if f, failed := m.failures[host]; failed {
 				s.Problem = f.explain(leaf)
 			} else if leaf == nil {
-				s.Problem, s.Pending = "it is being obtained", true
+				s.Problem, s.Pending = "it is being issued", true
 			}
 		case taskdef.CertificateInternal:
 			a, err := m.internal()
@@ -426,11 +426,11 @@ func describe(s *ingress.Certificate, leaf *x509.Certificate, host string, now t
 	switch {
 	case s.Problem != "":
 	case !fits:
-		s.Problem = fmt.Sprintf("it is for %s", strings.Join(leaf.DNSNames, ", "))
+		s.Problem = fmt.Sprintf("it is for %s only", strings.Join(leaf.DNSNames, ", "))
 	case now.After(leaf.NotAfter):
-		s.Problem = "it has ended"
+		s.Problem = "it has expired"
 	case s.Issuer != taskdef.CertificateInternal && now.After(leaf.NotAfter.Add(-endsSoon)):
-		s.Problem = "it ends soon"
+		s.Problem = "it expires soon"
 	}
 }
 

@@ -212,7 +212,7 @@ func TestIngress(t *testing.T) {
 	status = &ingress.Status{
 		Connections:  3,
 		Requests:     []ingress.Count{{Service: "web", Class: 2, Count: 7}},
-		Certificates: []ingress.Certificate{{Name: "a.test", Issuer: "internal", NotAfter: time.Unix(1800000000, 0)}, {Name: "b.example.org", Issuer: "acme", Problem: "it is being obtained"}},
+		Certificates: []ingress.Certificate{{Name: "a.test", Issuer: "internal", NotAfter: time.Unix(1800000000, 0)}, {Name: "b.example.org", Issuer: "acme", Problem: "it is being issued"}},
 	}
 	got := scrape()
 	for _, want := range []string{
