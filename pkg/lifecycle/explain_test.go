@@ -33,8 +33,8 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 		{"asking for a share", []taskdef.Container{container("web", hungry)}, func(d *driver) {},
 			WhyOperation, "podtask is reserving CPU, memory and ports", ""},
 		{"queued", []taskdef.Container{container("web", hungry)}, func(d *driver) {
-			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "1 vCPU (0 vCPU of 1 vCPU free), which db has"}})
-		}, WhyQueued, "it waits for 1 vCPU (0 vCPU of 1 vCPU free), which db has", ""},
+			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "1 vCPU (0 of 1 vCPU free), used by db"}})
+		}, WhyQueued, "it waits for 1 vCPU (0 of 1 vCPU free), used by db", ""},
 		{"the ledger fails", []taskdef.Container{container("web", hungry)}, func(d *driver) { d.fail(Admit, -1, Temporary) },
 			WhyRetry, "reserving CPU, memory and ports failed once, error: fault", "podtask tries again"},
 		{"resolving", one, func(d *driver) {}, WhyOperation, "podtask is asking the registry for the digest of example.com/web:1 for web", ""},

@@ -223,7 +223,7 @@ func TestIngressServesAService(t *testing.T) {
 	if r := b.want(0, "why", b.family); !strings.Contains(r.out, "podtask ingress serve") {
 		t.Errorf("without a proxy, why printed %s", r.out)
 	}
-	if r := b.want(125, "ingress", "status"); !strings.Contains(r.err, "does not run") {
+	if r := b.want(125, "ingress", "status"); !strings.Contains(r.err, "is not running") {
 		t.Errorf("without a proxy, status printed %s", r.err)
 	}
 	if r := b.want(125, "service", "create", b.family+"2", definition, "--ingress=https://APP.localhost./=app:8080"); !strings.Contains(r.err, "service "+b.family+" has https://app.localhost already") {

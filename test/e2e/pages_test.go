@@ -243,7 +243,7 @@ volumes: {data: {}}
 }
 
 // sees returns a function that types a line on a terminal and compares what stays on the screen with what a page shows
-// below "$ LINE". Words and their order count; IDs, ports, times and blanks differ everywhere. A line of which the page
+// below "$ LINE", or in a block with fences that follows on the line. Words and their order count; IDs, ports, times and blanks differ everywhere. A line of which the page
 // shows nothing, or no more, only has to succeed.
 func (u *tutorial) sees(page string) func(line string) {
 	u.t.Helper()
@@ -252,9 +252,16 @@ func (u *tutorial) sees(page string) func(line string) {
 		u.t.Fatal(err)
 	}
 	shows := map[string]string{}
+	last := ""
 	for block := range strings.SplitSeq(string(text), "\n\n") {
-		if first, rest, _ := strings.Cut(block, "\n"); strings.HasPrefix(first, "    $ ") {
+		first, rest, _ := strings.Cut(block, "\n")
+		switch {
+		case strings.HasPrefix(first, "    $ "):
 			shows[strings.TrimPrefix(first, "    $ ")] = alike(rest)
+		case strings.HasPrefix(first, "    "):
+			last = strings.TrimSpace(block[strings.LastIndex(block, "\n")+1:])
+		case strings.HasPrefix(first, "```"):
+			shows[last] = alike(strings.TrimSuffix(strings.TrimSpace(rest), "```"))
 		}
 	}
 	return func(line string) {

@@ -84,7 +84,10 @@ func (u *tutorial) written(file string) {
 // special are the lines that do not simply end with success.
 func (u *tutorial) special() map[string]func(line string) {
 	start := func(string) { u.agent() }
+	sees := u.sees("tutorial.md")
 	return map[string]func(line string){
+		"podtask why hello":      sees,
+		"podtask service ps web": sees,
 		"podtask doctor":         func(line string) { u.typed(line).wait() }, // this host may lack something
 		"podtask init hello":     func(line string) { u.typed(line).want(0); u.written("hello.yaml") },
 		"podtask run hello.yaml": func(line string) { u.untilCtrlC(line, "HEALTHY") },

@@ -63,7 +63,7 @@ func TestWhyIsSentencesWithTimes(t *testing.T) {
 
 func TestQueuedTaskInTheTable(t *testing.T) {
 	t.Parallel()
-	queued := api.Task{ID: strings.Repeat("a", 32), Family: "web", Status: "NONE", Health: "UNKNOWN", Owner: api.Owner{PID: 1, Alive: true}, Queue: "1 vCPU (0 vCPU of 1 vCPU free), which db has"}
+	queued := api.Task{ID: strings.Repeat("a", 32), Family: "web", Status: "NONE", Health: "UNKNOWN", Owner: api.Owner{PID: 1, Alive: true}, Queue: "1 vCPU (0 of 1 vCPU free), used by db"}
 	r := newRow(queued, "cpu", false, noon)
 	if r.Status != "NONE (queued: cpu)" || r.Queue != queued.Queue || r.filterValues["status"] != "NONE" {
 		t.Errorf("%+v", r)

@@ -60,7 +60,7 @@ func TestRoutesFollowTheService(t *testing.T) {
 	l, stateDir := publisher(t, nil)
 	s := addressed("https://b.test", "https://a.test/x")
 	not := l.publish(s)
-	if len(not) != 2 || !strings.Contains(not[0].Problem, "does not run") {
+	if len(not) != 2 || !strings.Contains(not[0].Problem, "is not running") {
 		t.Errorf("without a proxy: %+v", not)
 	}
 	got := readRoutes(t, stateDir)
