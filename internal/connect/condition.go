@@ -49,7 +49,7 @@ func (e *MissedError) Error() string {
 		if said := strings.TrimSpace(c.Health.Output); said != "" {
 			text += ": " + term.Line(said)
 		}
-		return text + fmt.Sprintf("; the task runs on, `podtask logs %s` shows what it wrote", cmp.Or(e.Task.Name, id))
+		return text + fmt.Sprintf("; the task keeps running, see `podtask logs %s`", cmp.Or(e.Task.Name, id))
 	}
 	return fmt.Sprintf("task %s stopped before it was %s: %s", id, e.what, term.Line(cmp.Or(e.Task.StoppedReason, "unknown reason")))
 }

@@ -271,7 +271,7 @@ func TestPullProgressOnATerminal(t *testing.T) {
 	run = b.onTerminal("run", b.hello(again))
 	run.see("pulling")
 	run.keysIn("\x03")
-	run.see("\rstopping, within") // not behind what is drawn
+	run.see("\rstopping, up to") // not behind what is drawn
 	run.want(130)
 }
 

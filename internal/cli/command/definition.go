@@ -25,7 +25,7 @@ import (
 func DefinitionFlags() []cli.Flag {
 	return slices.Concat(CheckFlags(), []cli.Flag{
 		&cli.StringFlag{Name: "override", Usage: "change the definition as `FILE` says, an ECS TaskOverride"},
-		&cli.StringSliceFlag{Name: "var", Usage: "set a placeholder, ${NAME} or <NAME>: `NAME=VALUE`; NAME alone takes the value from here"},
+		&cli.StringSliceFlag{Name: "var", Usage: "set a placeholder, ${NAME} or <NAME>: `NAME=VALUE`; NAME alone takes the value from this environment"},
 	}, ReferenceFlags())
 }
 

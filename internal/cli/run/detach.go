@@ -52,7 +52,7 @@ func (r taskRun) runDetached(ctx context.Context, task taskdef.Task) error {
 		fmt.Fprintf(r.errOut, "interrupted: task %s continues; `podtask stop %s` stops it\n", name, name)
 		return command.ExitStatus(command.ExitInterrupted)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded) && err != nil:
-		return fmt.Errorf("task %s is not %s after %s; it continues: `podtask why %s` shows what it waits for", lifecycle.ShortID(st.ID), r.await.until, r.await.timeout, st.DisplayName())
+		return fmt.Errorf("task %s is not %s after %s and continues in the background; see `podtask why %s`", lifecycle.ShortID(st.ID), r.await.until, r.await.timeout, st.DisplayName())
 	case errors.As(err, &missed):
 		r.reportMissed(ctx, st, missed)
 		return command.ExitStatus(max(1, connect.CodeOf(missed.Task)))

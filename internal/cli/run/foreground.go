@@ -143,7 +143,11 @@ func (f *foregroundRun) stop(ctx context.Context, sig os.Signal) {
 		return
 	}
 	if f.signal.CompareAndSwap(0, int32(number)) {
-		fmt.Fprintf(f.pulls.Above(f.errOut), "stopping, within %s; again to kill\n", f.first.Task.StopBound())
+		again := "a second signal kills it"
+		if number == syscall.SIGINT {
+			again = "press Ctrl-C again to kill it"
+		}
+		fmt.Fprintf(f.pulls.Above(f.errOut), "stopping, up to %s; %s\n", f.first.Task.StopBound(), again)
 		f.ask(ctx, console.SignalName(number), false)
 		return
 	}

@@ -22,7 +22,7 @@ import (
 func PlanCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "plan",
-		Usage:     "show what run would do, and touch nothing",
+		Usage:     "show what run would do, and change nothing",
 		ArgsUsage: "FILE|-|FAMILY[:REV]",
 		Description: `The plan uses the definition only: it does not contact Podman. With --resolve it queries the
 registries for the digests of the images.
@@ -43,7 +43,7 @@ Examples:
     3  client    shop/client:1.4    after web is healthy
   ...`,
 		Flags: append(command.DefinitionFlags(),
-			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container; NAME alone takes the value from here"},
+			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container; NAME alone takes the value from this environment"},
 			&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, a line each"},
 			&cli.BoolFlag{Name: "resolve", Usage: "ask the registries for digests"},
 			&cli.BoolFlag{Name: "refs", Usage: "show what answers each reference to AWS, and the entry to add to podtask.toml where nothing does"},

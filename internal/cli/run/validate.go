@@ -36,7 +36,7 @@ Examples:
   podtask validate --format sarif *.json > podtask.sarif`,
 		Flags: append(command.DefinitionFlags(),
 			&cli.StringFlag{Name: "target", Usage: "apply the rules of a launch `TYPE` too: fargate, ec2, external or managed-instances"},
-			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print what is wrong, and nothing about valid files"},
+			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, and nothing about valid files"},
 			command.FormatFlag("json, yaml, github (annotations of GitHub Actions) or sarif"),
 		),
 		Action: validateOptions{out: p.Stdout, errOut: p.Stderr, version: p.Version, definition: p.Definition}.run,

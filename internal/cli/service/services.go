@@ -82,10 +82,10 @@ func serviceVerbs() []serviceVerb {
 		{"rollback", "NAME", "return to the previous revision", 1, 1, waitFlags("all copies are healthy"), "rollback web", serviceCall.rollback},
 		{
 			"continue", "NAME", "continue a paused deployment, or roll it back", 1, 1,
-			append(waitFlags("all copies are healthy"), &cli.StringFlag{Name: "hook", Usage: "decide about the pause `NAME`, if there are several"}, &cli.BoolFlag{Name: "rollback", Usage: "return to the revision before"}),
+			append(waitFlags("all copies are healthy"), &cli.StringFlag{Name: "hook", Usage: "decide at the pause `NAME`, if there are several"}, &cli.BoolFlag{Name: "rollback", Usage: "return to the revision before"}),
 			"continue web --wait", serviceCall.goOn,
 		},
-		{"history", "NAME", "list the latest ten deployments of a service, and what became of each", 1, 1, []cli.Flag{output, sorted}, "history web", serviceCall.history},
+		{"history", "NAME", "list the latest ten deployments of a service with their results", 1, 1, []cli.Flag{output, sorted}, "history web", serviceCall.history},
 		{"events", "NAME", "list the events of a service", 1, 1, []cli.Flag{output}, "events web", serviceCall.events},
 		{
 			"rm", "NAME ...", "remove services that are scaled to 0", 1, many,

@@ -51,7 +51,7 @@ Examples:
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "interactive", Aliases: []string{"i"}, Usage: "give the command this input"},
 			&cli.BoolFlag{Name: "tty", Aliases: []string{"t"}, Usage: "give it a terminal"},
-			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` for it; NAME alone takes the value from here"},
+			&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` for it; NAME alone takes the value from this environment"},
 			&cli.StringFlag{Name: "workdir", Aliases: []string{"w"}, Usage: "the directory `DIR` in the container to run it in"},
 			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "run it as `USER[:GROUP]` of the container"},
 			&cli.StringFlag{Name: "detach-keys", Value: "ctrl-p,ctrl-q", Usage: "with -it, the `KEYS` that leave it running and end podtask; empty for none"},
@@ -99,7 +99,7 @@ func (o execOptions) Run(ctx context.Context, c *cli.Context) error {
 	case command.IsTerminal(o.in) && command.IsTerminal(o.out):
 		argv, input, terminal = shell, true, true
 	default:
-		return command.Usagef("exec", "no COMMAND to run: podtask exec %s -- COMMAND; without one it is a shell, for which input and output are a terminal", strings.Join(words, " "))
+		return command.Usagef("exec", "no COMMAND to run: write `podtask exec %s -- COMMAND`; the shell that runs without one needs a terminal", strings.Join(words, " "))
 	}
 	index, err := observe.ExecContainer(st, container)
 	if err != nil {

@@ -126,7 +126,7 @@ func (o faultOptions) Run(ctx context.Context, c *cli.Context) error {
 	if len(args) == 2 {
 		kind, known := fault.ParseKind(args[1])
 		if call.kind = kind; !known {
-			return command.Usagef(path, "%q is no fault: there are %s", args[1], strings.Join(kindNames(), ", "))
+			return command.Usagef(path, "%q is not a fault: choose one of %s", args[1], strings.Join(kindNames(), ", "))
 		}
 	}
 	return o.do(o, ctx, call)

@@ -42,10 +42,10 @@ Examples:
 			&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the containers have ended"},
 			&cli.StringFlag{Name: "container", Aliases: []string{"c"}, Usage: "show `CONTAINER` only"},
 			&cli.StringFlag{Name: "since", Usage: "show what was written after `TIME`: 2006-01-02T15:04:05Z, seconds since 1970 or how long ago (10m)"},
-			&cli.StringFlag{Name: "until", Usage: "show what was written before `TIME`, said in the same ways"},
+			&cli.StringFlag{Name: "until", Usage: "show what was written before `TIME`, in the same forms"},
 			&cli.StringFlag{Name: "tail", Aliases: []string{"n"}, Usage: "begin with the last `N` lines of each container, with --until of those before it", DefaultText: "all"},
 			&cli.StringFlag{Name: "grep", Aliases: []string{"g"}, Usage: "show only lines that match the `REGEXP` of Go; (?i) at its beginning ignores case"},
-			&cli.BoolFlag{Name: "routes", Usage: "show instead to which server the output of each container is sent, and how far it was"},
+			&cli.BoolFlag{Name: "routes", Usage: "show where the output of each container is sent, and how much of it was"},
 			// Without -o, because -follow would be -f -o llow.
 			&cli.StringFlag{Name: "format", Usage: "with --routes: print in `FORMAT` " + command.ListFormats},
 			&cli.BoolFlag{Name: "timestamps", Aliases: []string{"t"}, Usage: "show when each line was written"},

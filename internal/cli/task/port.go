@@ -61,7 +61,7 @@ func newPort(m *command.Machine) portOptions {
 // Run implements command.Runner.
 func (o portOptions) Run(ctx context.Context, c *cli.Context) error {
 	if n := c.Args().Len(); n < 1 || n > 2 {
-		return command.Usagef("port", "port takes a TASK and perhaps a PORT, not %d arguments", n)
+		return command.Usagef("port", "port takes a TASK and an optional PORT, not %d arguments", n)
 	}
 	t, err := o.reader.Inspect(ctx, c.Args().First())
 	if err != nil {

@@ -186,7 +186,7 @@ func (v *taskView) Tasks(ctx context.Context) ([]top.Task, error) {
 	defer v.mu.Unlock()
 	after, err := v.sampler.sample(ctx, states, false)
 	if err != nil { // as on a host without cgroups v2; the rest is shown
-		v.warn("what tasks use is not known: %v", err)
+		v.warn("the CPU and memory use of tasks is not known: %v", err)
 	}
 	used := map[string]taskStats{}
 	for _, l := range compare(v.before, after) {
