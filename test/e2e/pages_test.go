@@ -316,6 +316,7 @@ var (
 		{regexp.MustCompile(`\b0\.0\.0\.0:[0-9]+`), "ADDRESS"},
 		{regexp.MustCompile(`\b[0-9.]+(ms|s|m)\b`), "TIME"},
 		{regexp.MustCompile(`\b(just now|[0-9]+ seconds? ago)\b`), "WHEN"},
+		{regexp.MustCompile(`\bhas (just started|been running for TIME)`), "RUNS"},
 	}
 )
 
