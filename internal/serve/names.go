@@ -16,14 +16,14 @@ func (b AgentBackend) withNames(t api.Task, s lifecycle.State) api.Task {
 	if s.Options.Namespace == "" || s.Goal != lifecycle.Up {
 		return t
 	}
-	add := func(text, then string) {
-		t.Why = append(slices.Clone(t.Why), api.Reason{Code: api.WhyNames, Text: text, Then: then})
+	add := func(text string) {
+		t.Why = append(slices.Clone(t.Why), api.Reason{Code: api.WhyNames, Text: text})
 	}
 	if err := b.Engine.Names.Problem(s.ID); err != nil {
-		add("it does not reach all names of the namespace "+s.Options.Namespace+": "+err.Error(), "it is tried again")
+		add("it cannot reach all names of the namespace "+s.Options.Namespace+", and podtask keeps trying: "+err.Error())
 	}
 	for _, text := range explainNames(s.Task, s.Options.Namespace, b.Controller.States()) {
-		add(text, "")
+		add(text)
 	}
 	return t
 }

@@ -20,7 +20,7 @@ type Reason struct {
 	Text string `json:"text"`
 	// Since is when it began, where that is known.
 	Since time.Time `json:"since,omitzero"`
-	// Until is when something happens by itself, and Then says what: "it is tried
+	// Until is when something happens by itself, and Then says what: "podtask tries
 	// again". Zero and empty if that is not known.
 	Until time.Time `json:"until,omitzero"`
 	Then  string    `json:"then,omitempty"`

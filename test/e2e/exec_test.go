@@ -139,7 +139,7 @@ func TestExecRefuses(t *testing.T) {
 		{"NAME -- nosuch", 127, `container app of task NAME has no command "nosuch"`},
 		{"NAME -- /bin/noexec", 126, `container app of task NAME cannot run "/bin/noexec"`},
 		{"NAME nosuch -- sh", 125, `task NAME has no container "nosuch": it has app`},
-		{"NAME", 125, "no COMMAND to run: podtask exec NAME -- COMMAND"},
+		{"NAME", 125, "no COMMAND to run: write `podtask exec NAME -- COMMAND`"},
 		{"nosuch -- sh", 125, "nosuch"},
 		{"-it NAME -- sh", 125, "-t needs a terminal"},
 		{"NAME -c x", 125, "unknown flag -c: the flags of the command to run follow it, or --"},

@@ -20,7 +20,7 @@ func TestStopAfter(t *testing.T) {
 			if err := syscall.Kill(b.inspect(id).Owner.PID, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
 			}
-		} else if got := b.want(0, "why", id).out; !strings.Contains(got, "Its time limit ends in ") {
+		} else if got := b.want(0, "why", id).out; !strings.Contains(got, "Its time limit ends ") {
 			t.Errorf("why does not count down: %s", got)
 		}
 		b.want(0, "wait", id)

@@ -31,6 +31,7 @@ that other tasks use; "podtask why" names them. A task that is "no owner" has lo
 that looks after it; how many of its containers run now is what Podman says, and any command
 about the task takes it over. --format wide shows the ID, family, service, the
 addresses that lead to the task and more; --format json has the words of ECS, such as RUNNING, as "status", and those of the table as "state".
+Without tasks, stdout stays empty, and a hint goes to stderr.
 
 Examples:
   podtask ps
