@@ -223,12 +223,14 @@ func resolvedRows(c *cli.Context, found []resolvedImage) [][]string {
 // listOptions is what `podtask image ls` uses.
 type listOptions struct {
 	out    io.Writer
+	errOut io.Writer
 	pruner *imagestore.Pruner
 }
 
 func newList(m *command.Machine) listOptions {
 	return listOptions{
 		out:    m.Program.Stdout,
+		errOut: m.Program.Stderr,
 		pruner: m.Engine.Pruner,
 	}
 }
@@ -248,7 +250,7 @@ func (o listOptions) Run(ctx context.Context, c *cli.Context) error {
 		}
 		return cmp.Or(l.Keep, command.NoValue)
 	}}
-	return printImages(o.out, c, list, kept)
+	return printImages(o.out, o.errOut, c, list, kept)
 }
 
 // pruneOptions is what `podtask image prune` uses.
@@ -277,7 +279,7 @@ func (o pruneOptions) Run(ctx context.Context, c *cli.Context) error {
 	removed, err := o.pruner.Prune(ctx, imagestore.PruneOptions{
 		MinAge: c.Duration("older-than"), Limit: c.Int("limit"), DryRun: c.Bool("dry-run"), Demanded: true,
 	})
-	if printErr := printImages(o.out, c, removed); err == nil {
+	if printErr := printImages(o.out, o.errOut, c, removed); err == nil {
 		err = printErr
 	}
 	if !c.Bool("quiet") && err == nil {
@@ -314,8 +316,8 @@ func shortener(c *cli.Context, shorten func(string) string) func(string) string 
 	return shorten
 }
 
-// printImages prints a table of images; more are columns besides those of `image prune`.
-func printImages(w io.Writer, c *cli.Context, list []imagestore.LocalImage, more ...command.Column[imagestore.LocalImage]) error {
+// printImages prints a table of images, or on hints that podtask has pulled none; more are columns besides those of `image prune`.
+func printImages(w, hints io.Writer, c *cli.Context, list []imagestore.LocalImage, more ...command.Column[imagestore.LocalImage]) error {
 	type image = imagestore.LocalImage
 	now, short := time.Now(), shortener(c, lifecycle.ShortID)
 	id := func(l image) string { return short(l.ID) }
@@ -326,5 +328,9 @@ func printImages(w io.Writer, c *cli.Context, list []imagestore.LocalImage, more
 		{Head: "PULLED", Cell: func(l image) string { return console.Ago(now, l.PulledAt) }, Order: func(a, b image) int { return b.PulledAt.Compare(a.PulledAt) }},
 		{Head: "USED", Cell: func(l image) string { return console.Ago(now, l.UsedAt) }, Order: func(a, b image) int { return b.UsedAt.Compare(a.UsedAt) }},
 	}
-	return command.Listing[image]{Items: list, ID: id, Columns: append(columns, more...)}.Print(w, c)
+	none := "" // prune says itself that it removed nothing
+	if len(more) > 0 {
+		none = "podtask has pulled no images. `podman images` lists those of Podman."
+	}
+	return command.Listing[image]{Items: list, ID: id, Columns: append(columns, more...), None: none, Hints: hints}.Print(w, c)
 }

@@ -218,7 +218,7 @@ func (t taskdefCall) list(families []string) error {
 			shown = append(shown, revisionRow{r, time.Now()})
 		}
 	}
-	return command.Listing[revisionRow]{Items: shown, ID: revisionRow.Name, Columns: []command.Column[revisionRow]{
+	return command.Listing[revisionRow]{Items: shown, ID: revisionRow.Name, Hints: t.errOut, None: "There are no registered task definitions. Register one with `podtask taskdef register FILE`.", Columns: []command.Column[revisionRow]{
 		{Head: "TASK DEFINITION", Key: "name", Cell: revisionRow.Name, Order: func(a, b revisionRow) int {
 			return cmp.Or(strings.Compare(a.Family, b.Family), cmp.Compare(a.Revision, b.Revision))
 		}},
