@@ -20,7 +20,7 @@ func (b AgentBackend) withNames(t api.Task, s lifecycle.State) api.Task {
 		t.Why = append(slices.Clone(t.Why), api.Reason{Code: api.WhyNames, Text: text})
 	}
 	if err := b.Engine.Names.Problem(s.ID); err != nil {
-		add("it cannot reach all names of the namespace "+s.Options.Namespace+", and podtask keeps trying: "+err.Error())
+		add("it cannot reach all names of the namespace " + s.Options.Namespace + ", and podtask keeps trying: " + err.Error())
 	}
 	for _, text := range explainNames(s.Task, s.Options.Namespace, b.Controller.States()) {
 		add(text)
