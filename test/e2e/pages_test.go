@@ -44,10 +44,9 @@ var pages = map[string]page{
 						image("migrate:1"), image("server:1"), image("client:1")))
 					sees(line)
 					u.box.file("batch.json", fmt.Sprintf(`{"family": "batch", "cpu": "1024", "containerDefinitions": [{"name": "app", "image": %q}]}`, image("batch:1")))
-					u.want(0, "run", "-d", "--name", "batch", "batch.json")
-					u.untilQueued("batch")
 				},
-				"podtask ps": sees,
+				"podtask run -d --name batch batch.json": func(line string) { sees(line); u.untilQueued("batch") },
+				"podtask ps":                             sees,
 				"podtask why batch": func(line string) {
 					sees(line)
 					u.want(0, "rm", "-f", "batch", "shop")
