@@ -92,6 +92,8 @@ type recorder struct {
 	status int
 	bytes  int64
 	pause  time.Duration
+	// closeTime is how long a client may keep a WebSocket open that the copy has ended.
+	closeTime time.Duration
 }
 
 // Unwrap lets http.ResponseController reach the connection.
@@ -100,10 +102,29 @@ func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 // Hijack gives a connection to a WebSocket away.
 func (w *recorder) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	c, buffered, err := http.NewResponseController(w.ResponseWriter).Hijack()
-	if err == nil {
-		w.status = http.StatusSwitchingProtocols
+	if err != nil {
+		return c, buffered, err
 	}
-	return c, buffered, err
+	w.status = http.StatusSwitchingProtocols
+	if _, ok := c.(halfCloser); ok {
+		c = &socketConn{c, w.closeTime}
+	}
+	return c, buffered, nil
+}
+
+// halfCloser is a connection whose two directions end one after the other.
+type halfCloser interface{ CloseWrite() error }
+
+// socketConn is a client's connection of a WebSocket. Nothing that the client sends after the copy has ended it matters, and
+// a client that does not close would keep the copy from stopping.
+type socketConn struct {
+	net.Conn  // a halfCloser
+	closeTime time.Duration
+}
+
+// CloseWrite ends the direction to the client, which has the closeTime for the other one.
+func (c *socketConn) CloseWrite() error {
+	return errors.Join(c.SetReadDeadline(time.Now().Add(c.closeTime)), c.Conn.(halfCloser).CloseWrite())
 }
 
 func (w *recorder) WriteHeader(status int) {

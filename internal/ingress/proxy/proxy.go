@@ -34,10 +34,13 @@ type Config struct {
 	// Patience is how long a request waits while no copy can be dialed (10 s), DialTimeout limits an
 	// attempt (2 s).
 	Patience, DialTimeout time.Duration
+	// CloseTime is how long a client may keep a WebSocket open that the copy has ended (5 s).
+	CloseTime time.Duration
 }
 
 const (
 	defaultPatience    = 10 * time.Second
+	defaultCloseTime   = 5 * time.Second
 	defaultDialTimeout = 2 * time.Second
 	// redial is the pause before a copy is dialed again that could not be.
 	redial = 100 * time.Millisecond
@@ -85,6 +88,7 @@ func New(cfg Config) *Proxy {
 		cfg.Access = func(Record) {}
 	}
 	cfg.SecurePort = cmp.Or(cfg.SecurePort, 443)
+	cfg.CloseTime = cmp.Or(cfg.CloseTime, defaultCloseTime)
 	cfg.Patience, cfg.DialTimeout = cmp.Or(cfg.Patience, defaultPatience), cmp.Or(cfg.DialTimeout, defaultDialTimeout)
 	p := &Proxy{cfg: cfg, routes: map[string]*upstream{}, open: map[string]int{}, changed: make(chan struct{}), requests: map[requestKey]uint64{}}
 	p.reverse = &httputil.ReverseProxy{
@@ -236,7 +240,7 @@ func (p *Proxy) Handler(secure bool) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		begun := time.Now()
 		x := &exchange{client: clientIP(r), secure: secure, id: newID()}
-		out := &recorder{ResponseWriter: w}
+		out := &recorder{ResponseWriter: w, closeTime: p.cfg.CloseTime}
 		out.Header().Set("X-Request-Id", x.id)
 		defer func() {
 			out.done()

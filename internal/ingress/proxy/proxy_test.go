@@ -6,6 +6,7 @@ import (
 	"context"
 	"crypto/pbkdf2"
 	"crypto/sha256"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -36,7 +37,7 @@ type front struct {
 func newFront(t *testing.T, routes ...routefile.Route) *front {
 	t.Helper()
 	f := &front{}
-	f.Proxy = proxy.New(proxy.Config{Patience: 300 * time.Millisecond, Access: func(r proxy.Record) {
+	f.Proxy = proxy.New(proxy.Config{Patience: 300 * time.Millisecond, CloseTime: 300 * time.Millisecond, Access: func(r proxy.Record) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		f.records = append(f.records, r)
@@ -357,6 +358,44 @@ func TestDrainWaitsForRequests(t *testing.T) {
 	}
 	if got := <-answer; got != "done" {
 		t.Errorf("answer %q", got)
+	}
+}
+
+// A client that keeps a WebSocket open after its copy has ended it does not keep the copy from stopping, without TLS and with it.
+func TestWebSocketsThatCopiesEnd(t *testing.T) {
+	t.Parallel()
+	f := newFront(t, to("http://a.test", server(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "Upgrade")
+		w.Header().Set("Upgrade", "websocket")
+		w.WriteHeader(http.StatusSwitchingProtocols)
+		if c, _, err := http.NewResponseController(w).Hijack(); err == nil {
+			c.Close()
+		}
+	})))
+	secure := httptest.NewTLSServer(f.Handler(false))
+	t.Cleanup(secure.Close)
+	for _, dial := range []func() (net.Conn, error){
+		func() (net.Conn, error) { return net.Dial("tcp", strings.TrimPrefix(f.url, "http://")) },
+		func() (net.Conn, error) {
+			return tls.Dial("tcp", strings.TrimPrefix(secure.URL, "https://"), &tls.Config{InsecureSkipVerify: true})
+		},
+	} {
+		c, err := dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: a.test\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n")
+		r, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil || r.StatusCode != http.StatusSwitchingProtocols {
+			t.Fatalf("%v %+v", err, r)
+		}
+		if _, err := c.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("the client reads %v", err)
+		}
+		if err := f.Drain(t.Context(), "web/1-0"); err != nil {
+			t.Error(err)
+		}
 	}
 }
 
