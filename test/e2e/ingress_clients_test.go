@@ -255,7 +255,7 @@ func (p *pieces) Read(to []byte) (int, error) {
 		return 0, io.EOF
 	}
 	p.left--
-	time.Sleep(50 * time.Millisecond) // the client is slow
+	<-time.After(50 * time.Millisecond) // the client is slow
 	return copy(to, p.piece), nil
 }
 

@@ -121,7 +121,7 @@ func TestACMEOverDNS(t *testing.T) {
 	}))
 	t.Cleanup(records.Close)
 	t.Setenv(asDNSProgram, records.URL)
-	h := newHost(t, t.TempDir(), listeners{plain, secure}, a, os.Args[0])
+	h := newHost(t, t.TempDir(), listeners{plain: plain, secure: secure}, a, os.Args[0])
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://*.example.com"}))
 	h.until(t, "*.example.com", issued)
 	if leaf, err := h.leaf("app.example.com"); err != nil || leaf.VerifyHostname("app.example.com") != nil {
@@ -131,7 +131,7 @@ func TestACMEOverDNS(t *testing.T) {
 		t.Errorf("%d records were made, and %d removed", made.Load(), removed.Load())
 	}
 	plain, secure = listen(t)
-	without := newHost(t, t.TempDir(), listeners{plain, secure}, a)
+	without := newHost(t, t.TempDir(), listeners{plain: plain, secure: secure}, a)
 	without.Follow(routes(t, taskdef.Ingress{URL: "https://*.example.com"}))
 	if all := without.Statuses(); len(all) != 1 || !strings.Contains(all[0].Problem, "acme-dns-program") {
 		t.Errorf("without a program: %+v", all)
@@ -154,8 +154,11 @@ type host struct {
 	challenges    atomic.Int64
 }
 
-// listeners are those of a host.
-type listeners struct{ plain, secure net.Listener }
+// listeners are those of a host. Its manager ends with a context, if there is one, else with the test.
+type listeners struct {
+	plain, secure net.Listener
+	until         context.Context
+}
 
 // listen returns the listeners, which are there before the ACME server knows their ports.
 func listen(t *testing.T) (plain, secure net.Listener) {
@@ -175,12 +178,10 @@ func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }
 
 func newHost(t *testing.T, dir string, on listeners, a *acmeServer, dnsProgram ...string) *host {
 	t.Helper()
-	return newHostUntil(t.Context(), t, dir, on, a, dnsProgram...)
-}
-
-// newHostUntil is newHost for a manager that ends with a context.
-func newHostUntil(ctx context.Context, t *testing.T, dir string, on listeners, a *acmeServer, dnsProgram ...string) *host {
-	t.Helper()
+	ctx := on.until
+	if ctx == nil {
+		ctx = t.Context()
+	}
 	plain, secure := on.plain, on.secure
 	h := &host{changed: make(chan struct{}, 1), plain: port(plain), secure: port(secure)}
 	cfg := certs.Config{Dir: dir, DNSProgram: dnsProgram, PlainPort: h.plain, SecurePort: h.secure, CheckEvery: 50 * time.Millisecond, Changed: func() {
@@ -295,7 +296,7 @@ func TestACMEOverHTTP(t *testing.T) {
 	plain, secure := listen(t)
 	a := newACME(t, port(plain), freePort(t), time.Hour*24*90)
 	dir := t.TempDir()
-	h := newHost(t, dir, listeners{plain, secure}, a)
+	h := newHost(t, dir, listeners{plain: plain, secure: secure}, a)
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
 	h.until(t, "app.example.com", issued)
 	leaf, err := h.leaf("app.example.com")
@@ -312,7 +313,7 @@ func TestACMEOverHTTP(t *testing.T) {
 	// Another process uses what this one has stored, and asks for nothing.
 	before := a.orders.Load()
 	plain, secure = listen(t)
-	again := newHost(t, dir, listeners{plain, secure}, a)
+	again := newHost(t, dir, listeners{plain: plain, secure: secure}, a)
 	again.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
 	again.until(t, "app.example.com", issued)
 	if n := a.orders.Load() - before; n != 0 {
@@ -334,7 +335,7 @@ func TestACMEOverHTTP(t *testing.T) {
 func TestACMEOverTLS(t *testing.T) {
 	plain, secure := listen(t)
 	a := newACME(t, freePort(t), port(secure), time.Hour*24*90)
-	h := newHost(t, t.TempDir(), listeners{plain, secure}, a)
+	h := newHost(t, t.TempDir(), listeners{plain: plain, secure: secure}, a)
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com/a"}, taskdef.Ingress{URL: "https://app.example.com/b"}))
 	h.until(t, "app.example.com", issued)
 	if leaf, err := h.leaf("app.example.com"); err != nil || leaf.VerifyHostname("app.example.com") != nil {
@@ -346,7 +347,7 @@ func TestACMEOverTLS(t *testing.T) {
 func TestACMERenews(t *testing.T) {
 	plain, secure := listen(t)
 	a := newACME(t, port(plain), port(secure), 6*time.Second)
-	h := newHost(t, t.TempDir(), listeners{plain, secure}, a)
+	h := newHost(t, t.TempDir(), listeners{plain: plain, secure: secure}, a)
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
 	first := h.until(t, "app.example.com", func(s ingress.Certificate) bool { return !s.NotAfter.IsZero() })
 	end := h.requests(t, a)
@@ -362,7 +363,7 @@ func TestACMEFails(t *testing.T) {
 	plain, secure := listen(t)
 	a := newACME(t, port(plain), port(secure), time.Hour)
 	a.refuse.Store(true)
-	h := newHost(t, t.TempDir(), listeners{plain, secure}, a)
+	h := newHost(t, t.TempDir(), listeners{plain: plain, secure: secure}, a)
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}, taskdef.Ingress{URL: "https://app.localhost"}))
 	s := h.until(t, "app.example.com", func(s ingress.Certificate) bool {
 		return s.Problem != "" && s.Problem != "it is being issued"
@@ -429,7 +430,7 @@ func TestACMERefusesToRenew(t *testing.T) {
 			dir := t.TempDir()
 			ctx, cancel := context.WithCancel(t.Context())
 			defer cancel()
-			h := newHostUntil(ctx, t, dir, listeners{plain, secure}, a)
+			h := newHost(t, dir, listeners{plain, secure, ctx}, a)
 			h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
 			first := h.until(t, "app.example.com", issued)
 			end := h.requests(t, a)
@@ -449,7 +450,7 @@ func TestACMERefusesToRenew(t *testing.T) {
 
 			between.refuse.Store(nil)
 			plain, secure = listen(t)
-			next := newHost(t, dir, listeners{plain, secure}, a)
+			next := newHost(t, dir, listeners{plain: plain, secure: secure}, a)
 			next.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
 			next.until(t, "app.example.com", func(s ingress.Certificate) bool { return issued(s) && s.NotAfter.After(first.NotAfter) })
 			next.requests(t, a)()

@@ -44,7 +44,7 @@ func writePair(t *testing.T, dir, name string) {
 // Files are followed. The last good certificate stays while they are damaged.
 func TestFiles(t *testing.T) {
 	plain, secure := listen(t)
-	h := newHost(t, t.TempDir(), listeners{plain, secure}, nil)
+	h := newHost(t, t.TempDir(), listeners{plain: plain, secure: secure}, nil)
 	dir := t.TempDir()
 	address := taskdef.Ingress{URL: "https://app.example.org", Certificate: filepath.Join(dir, "cert.pem"), CertificateKey: filepath.Join(dir, "key.pem")}
 	h.Follow(routes(t, address))
