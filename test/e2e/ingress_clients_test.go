@@ -1,4 +1,6 @@
-//go:build e2e && bed_systemd
+//go:build e2e && (bed_plain || bed_systemd)
+
+//e2e:bed systemd
 
 package e2e
 
@@ -34,7 +36,7 @@ type steadyHTTP struct {
 	slowest time.Duration
 }
 
-func startHTTP(t *testing.T, u ingressUnit, b *box, url string, perSecond int) *steadyHTTP {
+func startHTTP(t *testing.T, u ingressProxy, b *box, url string, perSecond int) *steadyHTTP {
 	s := &steadyHTTP{t: t, stop: make(chan struct{}), answers: map[string]int{}}
 	two, one, fresh := u.client(b), u.client(b), u.client(b)
 	for _, c := range []*http.Client{one, fresh} {
@@ -146,7 +148,7 @@ func (s *sessions) none(kinds ...string) {
 }
 
 // dialSocket opens a WebSocket through the proxy.
-func (u ingressUnit) dialSocket(b *box, host string) (*websocket.Conn, error) {
+func (u ingressProxy) dialSocket(b *box, host string) (*websocket.Conn, error) {
 	transport := u.client(b).Transport.(*http.Transport)
 	d := websocket.Dialer{NetDialContext: transport.DialContext, TLSClientConfig: transport.TLSClientConfig.Clone(), HandshakeTimeout: patience}
 	c, r, err := d.Dial("wss://"+host+"/socket", nil)
@@ -173,7 +175,7 @@ func askSocket(c *websocket.Conn, text string) (string, error) {
 }
 
 // socketSession is a WebSocket that sends a message each tenth of a second for a second or so, and closes.
-func (u ingressUnit) socketSession(b *box, host string) error {
+func (u ingressProxy) socketSession(b *box, host string) error {
 	c, err := u.dialSocket(b, host)
 	if err != nil {
 		return err
@@ -317,7 +319,7 @@ func clientsThroughChanges(t *testing.T, perSecond int) {
 	b.agent()
 	const url, calls = "https://app.localhost", "https://grpc.localhost"
 	b.want(0, "service", "create", b.family, b.define(served("one")), "--count=3", "--ingress="+url+"=app:8080", "--ingress="+calls+"=app:8080,protocol=h2c", "--drain=20s", "--wait", "--timeout=4m")
-	proxy := b.ingressUnit()
+	proxy := b.ingressProxy()
 	c := proxy.client(b)
 	eventually(t, "an answer", func() bool { text, err := askURL(c, url); return err == nil && text == "one" })
 
@@ -355,7 +357,7 @@ func TestIngressStreamsOfACopyThatStops(t *testing.T) {
 	b.agent()
 	const url = "https://app.localhost"
 	b.want(0, "service", "create", b.family, b.define(served("one")), "--count=1", "--ingress="+url+"=app:8080", "--drain=10m", "--wait", "--timeout=4m")
-	proxy := b.ingressUnit()
+	proxy := b.ingressProxy()
 	c := proxy.client(b)
 	c.Timeout = 0 // streams last
 	eventually(t, "an answer", func() bool { text, err := askURL(c, url); return err == nil && text == "one" })

@@ -1,4 +1,6 @@
-//go:build e2e && bed_systemd && nightly
+//go:build e2e && (bed_plain || bed_systemd) && nightly
+
+//e2e:bed systemd
 
 package e2e
 
@@ -14,7 +16,7 @@ func TestIngressLosesNoneOfAThousandASecond(t *testing.T) {
 	agent := b.agent()
 	url := "https://app.localhost"
 	b.want(0, "service", "create", b.family, b.define(served("one")), "--count=3", "--ingress="+url+"=app:8080", "--drain=5s", "--wait", "--timeout=4m")
-	proxy := b.ingressUnit()
+	proxy := b.ingressProxy()
 	eventually(t, "an answer", func() bool { text, err := askURL(proxy.client(b), url); return err == nil && text == "one" })
 
 	load := startHTTP(t, proxy, b, url, 1000)
@@ -33,9 +35,9 @@ func TestIngressLosesNoneOfAThousandASecond(t *testing.T) {
 	b.want(0, "service", "update", b.family, "--force", "--strategy=rolling", "--wait", "--timeout=4m")
 	load.none("agent killed, and an update by the next")
 	load = startHTTP(t, proxy, b, url, 1000)
-	before := proxy.pid(t)
-	proxy.systemctl("reload", "podtask-ingress.service")
-	eventually(t, "another process", func() bool { return proxy.pid(t) != before })
+	before := proxy.pid()
+	proxy.do("reload")
+	eventually(t, "another process", func() bool { return proxy.pid() != before })
 	b.want(0, "service", "update", b.family, "--force", "--wait", "--timeout=4m")
 	load.none(fmt.Sprintf("process %d replaced", before))
 	b.removeService()

@@ -1,4 +1,6 @@
-//go:build e2e && bed_systemd
+//go:build e2e && (bed_plain || bed_systemd)
+
+//e2e:bed systemd
 
 package e2e
 
@@ -12,91 +14,35 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"github.com/podtask/podtask/internal/ingress"
 )
 
-// ingressUnit is the ingress proxy as a service of the user, as contrib/systemd has it, on two ports of
-// the loopback.
-type ingressUnit struct {
-	systemctl     func(args ...string) string
+// ingressProxy is the ingress proxy on two ports of the loopback.
+type ingressProxy struct {
 	plain, secure int
+	// do starts, stops, restarts or reloads it, or kills it and has it start again.
+	do func(verb string)
+	// pid is its process.
+	pid func() int
 }
 
-// ingressUnit installs the units of contrib/systemd until the test ends.
-func (b *box) ingressUnit() ingressUnit {
-	t := b.t
-	t.Helper()
-	u := ingressUnit{plain: freePort(t), secure: freePort(t)}
-	home, err := os.UserHomeDir()
-	if err != nil {
-		t.Fatal(err)
+// ingressProxy runs the proxy until the test ends: as services of the user where there is systemd, else as a process.
+func (b *box) ingressProxy() ingressProxy {
+	b.t.Helper()
+	if bed.name == "systemd" {
+		return b.ingressUnits()
 	}
-	dir := filepath.Join(home, ".config", "systemd", "user")
-	u.systemctl = func(args ...string) string {
-		t.Helper()
-		out, err := exec.Command("systemctl", append([]string{"--user"}, args...)...).CombinedOutput()
-		if err != nil {
-			said, _ := exec.Command("journalctl", "--user", "--no-pager", "-n", "40", "-u", "podtask-ingress.service").CombinedOutput()
-			t.Fatalf("systemctl %v: %v %s\n%s", args, err, out, said)
-		}
-		return strings.TrimSpace(string(out))
-	}
-	units := []string{"podtask-ingress.service", "podtask-ingress-http.socket", "podtask-ingress-https.socket"}
-	t.Cleanup(func() {
-		u.systemctl(append([]string{"stop"}, units...)...)
-		for _, name := range units {
-			_ = os.Remove(filepath.Join(dir, name))
-			_ = os.RemoveAll(filepath.Join(dir, name+".d"))
-		}
-		u.systemctl("daemon-reload")
-	})
-	settings := map[string]string{
-		"podtask-ingress.service":      fmt.Sprintf("[Service]\nExecStart=\nExecStart=%s ingress serve\nEnvironment=XDG_STATE_HOME=%s\n", bed.podtask, b.stateHome()),
-		"podtask-ingress-http.socket":  fmt.Sprintf("[Socket]\nListenStream=\nListenStream=127.0.0.1:%d\n", u.plain),
-		"podtask-ingress-https.socket": fmt.Sprintf("[Socket]\nListenStream=\nListenStream=127.0.0.1:%d\n", u.secure),
-	}
-	contrib := filepath.Join(filepath.Dir(os.Getenv("PODTASK_EXAMPLES")), "contrib", "systemd")
-	for _, name := range units {
-		text, err := os.ReadFile(filepath.Join(contrib, name))
-		if err == nil {
-			err = os.MkdirAll(filepath.Join(dir, name+".d"), 0o700)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name+".d", "test.conf"), []byte(settings[name]), 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
-	u.systemctl("daemon-reload")
-	u.systemctl("start", "podtask-ingress.service")
-	return u
-}
-
-// pid is the process of the proxy.
-func (u ingressUnit) pid(t *testing.T) int {
-	t.Helper()
-	pid, err := strconv.Atoi(u.systemctl("show", "--property=MainPID", "--value", "podtask-ingress.service"))
-	if err != nil || pid == 0 {
-		t.Fatalf("no process: %v", err)
-	}
-	return pid
+	return b.ingressProcess()
 }
 
 // client sends all requests to the proxy, and trusts the internal authority.
-func (u ingressUnit) client(b *box) *http.Client {
+func (u ingressProxy) client(b *box) *http.Client {
 	b.t.Helper()
 	roots := x509.NewCertPool()
 	if !roots.AppendCertsFromPEM([]byte(b.want(0, "ingress", "trust", "--export=-").out)) {
@@ -229,7 +175,7 @@ func TestIngressServesAService(t *testing.T) {
 	if r := b.want(125, "service", "create", b.family+"2", definition, "--ingress=https://APP.localhost./=app:8080"); !strings.Contains(r.err, "service "+b.family+" has https://app.localhost already") {
 		t.Errorf("an address of another service: %s", r.err)
 	}
-	proxy := b.ingressUnit()
+	proxy := b.ingressProxy()
 	c, url := proxy.client(b), "https://app.localhost"
 	if text, err := askURL(c, url); text != "one" {
 		t.Fatalf("answer %q, %v", text, err)
@@ -240,11 +186,11 @@ func TestIngressServesAService(t *testing.T) {
 		t.Errorf("without TLS: %v, %+v", err, r)
 	}
 	inside := func(path string) error {
-		_, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", proxy.pid(t), filepath.Join(bed.runtime, path)))
+		_, err := os.Stat(fmt.Sprintf("/proc/%d/root%s", proxy.pid(), filepath.Join(bed.runtime, path)))
 		return err
 	}
 	for _, path := range []string{"bus", "podman", "systemd/private", "podtask/podtask.sock", "libpod"} {
-		if inside(path) == nil {
+		if bed.name == "systemd" && inside(path) == nil {
 			t.Errorf("the proxy sees %s", path)
 		}
 	}
@@ -281,19 +227,16 @@ func TestIngressServesAService(t *testing.T) {
 
 	// Another process takes over; what is under way finishes in the old one.
 	slow = hold(c, url)
-	before := proxy.pid(t)
-	proxy.systemctl("reload", "podtask-ingress.service")
-	eventually(t, "another process", func() bool { return proxy.pid(t) != before })
+	before := proxy.pid()
+	proxy.do("reload")
+	eventually(t, "another process", func() bool { return proxy.pid() != before })
 	if got := slow.finish(); !strings.HasPrefix(got, "200 two 5") {
 		t.Errorf("the request during which the proxy was replaced answered %s", got)
 	}
 	end()
 
 	// The proxy is killed. Clients that connect wait until it is back.
-	before = proxy.pid(t)
-	if err := syscall.Kill(before, syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	proxy.do("kill")
 	c.CloseIdleConnections()
 	eventually(t, "an answer of a new proxy", func() bool {
 		text, err := askURL(proxy.client(b), url)

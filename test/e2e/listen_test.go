@@ -1,4 +1,6 @@
-//go:build e2e && bed_systemd
+//go:build e2e && (bed_plain || bed_systemd)
+
+//e2e:bed systemd
 
 package e2e
 
@@ -13,7 +15,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -65,7 +66,7 @@ func (b *box) proxyListens(service string) bool {
 func TestListenOutlivesTheAgent(t *testing.T) {
 	b := newBox(t)
 	agent := b.agent()
-	proxy := b.ingressUnit()
+	proxy := b.ingressProxy()
 	at := freePort(t)
 	b.want(0, "service", "create", b.family, b.define(served("one")), fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at), "--wait", "--timeout=4m")
 	eventually(t, "a proxy that listens", func() bool { return b.proxyListens(b.family) })
@@ -78,20 +79,19 @@ func TestListenOutlivesTheAgent(t *testing.T) {
 	b.agent()
 	kept.wantAnswer("with another agent")
 
-	before := proxy.pid(t)
-	proxy.systemctl("reload", "podtask-ingress.service")
-	eventually(t, "another process", func() bool { return proxy.pid(t) != before })
+	before := proxy.pid()
+	proxy.do("reload")
+	eventually(t, "another process", func() bool { return proxy.pid() != before })
 	kept.wantAnswer("after a handover")
 	openLine(t, at).wantAnswer("a new one after a handover")
 
-	if err := syscall.Kill(proxy.pid(t), syscall.SIGKILL); err != nil {
-		t.Fatal(err)
-	}
+	proxy.do("kill")
 	// Connections of a process that is killed are lost; new ones have an answer soon.
 	eventually(t, "an answer after the proxy was killed", func() bool {
 		text, err := get(fmt.Sprintf("http://127.0.0.1:%d/env/GREETING", at))
 		return err == nil && text != ""
 	})
+	kept.Close() // without a service manager the process before still has it
 	b.removeService()
 	if b.proxyListens(b.family) {
 		t.Error("the proxy listens for a service that was removed")
@@ -105,7 +105,7 @@ func TestListenMovesToTheProxy(t *testing.T) {
 	at := freePort(t)
 	b.want(0, "service", "create", b.family, b.define(served("one")), fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at), "--wait", "--timeout=4m")
 	asked, stop := askBriefly(t, at)
-	b.ingressUnit()
+	b.ingressProxy()
 	eventually(t, "a proxy that listens", func() bool { return b.proxyListens(b.family) })
 	after := asked.Load()
 	eventually(t, "requests to the proxy", func() bool { return asked.Load() > after+50 })
@@ -146,13 +146,13 @@ func askBriefly(t *testing.T, at int) (asked *atomic.Int64, stop func()) {
 func TestListenOutlivesTheProxy(t *testing.T) {
 	b := newBox(t)
 	agent := b.agent()
-	proxy := b.ingressUnit()
+	proxy := b.ingressProxy()
 	at := freePort(t)
 	b.want(0, "service", "create", b.family, b.define(served("one")), fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at), "--wait", "--timeout=4m")
 	eventually(t, "a proxy that listens", func() bool { return b.proxyListens(b.family) })
 	asked, stop := askBriefly(t, at)
 	for _, verb := range []string{"restart", "restart", "stop", "start"} {
-		proxy.systemctl(verb, "podtask-ingress.service")
+		proxy.do(verb)
 		if verb != "stop" {
 			eventually(t, "a proxy that listens", func() bool { return b.proxyListens(b.family) })
 		}
