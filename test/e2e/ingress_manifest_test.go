@@ -198,7 +198,7 @@ func TestIngressOfAManifestWithItsCertificate(t *testing.T) {
 		t.Errorf("create warns: %s", created.err)
 	}
 	if b.oldPodman() { // it does not return the value of a secret
-		eventually(t, "why with what is missing", func() bool { return strings.Contains(b.want(0, "why", b.family).out, "this needs 4.7") })
+		eventually(t, "what is missing", func() bool { return strings.Contains(b.want(0, "service", "inspect", b.family).out, "this needs 4.7") })
 		b.removeService()
 		b.want(0, "taskdef", "deregister", b.family+":1")
 		return

@@ -75,7 +75,9 @@ func TestListenOutlivesTheAgent(t *testing.T) {
 
 	agent.kill()
 	kept.wantAnswer("without an agent")
-	openLine(t, at).wantAnswer("a new one without an agent")
+	brief := openLine(t, at)
+	brief.wantAnswer("a new one without an agent")
+	brief.Close()
 	b.agent()
 	kept.wantAnswer("with another agent")
 
@@ -83,7 +85,9 @@ func TestListenOutlivesTheAgent(t *testing.T) {
 	proxy.do("reload")
 	eventually(t, "another process", func() bool { return proxy.pid() != before })
 	kept.wantAnswer("after a handover")
-	openLine(t, at).wantAnswer("a new one after a handover")
+	brief = openLine(t, at)
+	brief.wantAnswer("a new one after a handover")
+	brief.Close()
 
 	proxy.do("kill")
 	// Connections of a process that is killed are lost; new ones have an answer soon.

@@ -150,7 +150,7 @@ func (l *runner) secretProblem(i taskdef.Ingress) service.Unheard {
 		return service.Unheard{Address: i.URL, Problem: fmt.Sprintf("its users cannot be read: %v"+again, err)}
 	}
 	if err := l.certificates.err(certificateName(i)); err != nil {
-		problem := fmt.Sprintf("the certificate in %s is not used: %v"+again, i.Certificate, err)
+		problem := fmt.Sprintf("its certificate is not used: %v"+again, err)
 		return service.Unheard{Address: i.URL, Problem: problem, Certificate: true, Served: l.all.Routes.Usable(i)}
 	}
 	return service.Unheard{}
@@ -205,7 +205,7 @@ func (l *runner) storeCertificate(ctx context.Context, file, host string, i task
 	}
 	defer clear(key)
 	if problem := taskdef.CheckCertificate(chain, key, host); problem != "" {
-		return errors.New(problem)
+		return fmt.Errorf("%s: %s", i.Certificate, problem)
 	}
 	return l.all.Routes.StoreCertificate(file, chain, key)
 }
