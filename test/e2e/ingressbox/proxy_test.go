@@ -2,6 +2,7 @@ package ingressbox
 
 import (
 	"bufio"
+	"context"
 	"crypto/tls"
 	"encoding/json"
 	"fmt"
@@ -86,30 +87,61 @@ func to(url, address, protocol string) route {
 type proxy struct {
 	pid    int
 	secure string // HOST:PORT
+	dir    string // of its state
+}
+
+// route replaces the routes, as the agent does.
+func (p proxy) route(t testing.TB, routes ...route) {
+	t.Helper()
+	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	if err != nil {
+		t.Fatal(err)
+	}
+	table, err := json.Marshal(map[string]any{"format": 1, "boot": strings.TrimSpace(string(boot)), "routes": routes})
+	file := filepath.Join(p.dir, "ingress", "routes.json")
+	if err == nil {
+		err = os.MkdirAll(filepath.Dir(file), 0o700)
+	}
+	if err == nil {
+		err = os.WriteFile(file+".new", table, 0o600)
+	}
+	if err == nil {
+		err = os.Rename(file+".new", file)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // start starts podtask-ingress with routes until the test ends.
 func start(t testing.TB, routes ...route) proxy {
 	t.Helper()
 	path := program(t, "../../..", "./cmd/podtask-ingress")
-	dir := t.TempDir()
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	if err != nil {
-		t.Fatal(err)
-	}
-	table, err := json.Marshal(map[string]any{"format": 1, "boot": strings.TrimSpace(string(boot)), "routes": routes})
-	if err == nil {
-		err = os.MkdirAll(filepath.Join(dir, "ingress"), 0o700)
-	}
-	if err == nil {
-		err = os.WriteFile(filepath.Join(dir, "ingress", "routes.json"), table, 0o600)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	p := proxy{secure: fmt.Sprintf("127.0.0.1:%d", freePort(t))}
-	p.pid = run(t, "the ingress proxy serves", path, "--http", "none", "--https", p.secure, "--state-dir", dir, "--socket", filepath.Join(dir, "run", "ingress.sock"))
+	p := proxy{secure: fmt.Sprintf("127.0.0.1:%d", freePort(t)), dir: t.TempDir()}
+	p.route(t, routes...)
+	p.pid = run(t, "the ingress proxy serves", path, "--http", "none", "--https", p.secure, "--state-dir", p.dir, "--socket", p.socket())
 	return p
+}
+
+// socket is where the proxy answers the agent.
+func (p proxy) socket() string { return filepath.Join(p.dir, "run", "ingress.sock") }
+
+// current is the process that serves: another one after a handover.
+func (p proxy) current(t testing.TB) int {
+	t.Helper()
+	c := http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "unix", p.socket())
+	}}}
+	r, err := c.Get("http://ingress/v1/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Body.Close()
+	var s struct{ PID int }
+	if err := json.NewDecoder(r.Body).Decode(&s); err != nil {
+		t.Fatal(err)
+	}
+	return s.PID
 }
 
 // run starts a program until the test ends, and returns its PID when its standard error has a line with a text.
