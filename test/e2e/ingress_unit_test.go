@@ -4,12 +4,15 @@ package e2e
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
+	"testing"
 )
 
 // ingressUnits installs the units of contrib/systemd until the test ends.
@@ -45,22 +48,7 @@ func (b *box) ingressUnits() ingressProxy {
 		"podtask-ingress-http.socket":  fmt.Sprintf("[Socket]\nListenStream=\nListenStream=127.0.0.1:%d\n", u.plain),
 		"podtask-ingress-https.socket": fmt.Sprintf("[Socket]\nListenStream=\nListenStream=127.0.0.1:%d\n", u.secure),
 	}
-	contrib := filepath.Join(filepath.Dir(os.Getenv("PODTASK_EXAMPLES")), "contrib", "systemd")
-	for _, name := range units {
-		text, err := os.ReadFile(filepath.Join(contrib, name))
-		if err == nil {
-			err = os.MkdirAll(filepath.Join(dir, name+".d"), 0o700)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
-		}
-		if err == nil {
-			err = os.WriteFile(filepath.Join(dir, name+".d", "test.conf"), []byte(settings[name]), 0o600)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeUnits(t, dir, settings)
 	systemctl("daemon-reload")
 	systemctl("start", "podtask-ingress.service")
 	u.pid = func() int {
@@ -80,4 +68,25 @@ func (b *box) ingressUnits() ingressProxy {
 		}
 	}
 	return u
+}
+
+// writeUnits writes units of contrib/systemd with settings, by the names of the units, to a directory.
+func writeUnits(t *testing.T, dir string, settings map[string]string) {
+	t.Helper()
+	contrib := filepath.Join(filepath.Dir(os.Getenv("PODTASK_EXAMPLES")), "contrib", "systemd")
+	for _, name := range slices.Sorted(maps.Keys(settings)) {
+		text, err := os.ReadFile(filepath.Join(contrib, name))
+		if err == nil {
+			err = os.MkdirAll(filepath.Join(dir, name+".d"), 0o700)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name), text, 0o600)
+		}
+		if err == nil {
+			err = os.WriteFile(filepath.Join(dir, name+".d", "test.conf"), []byte(settings[name]), 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
 }
