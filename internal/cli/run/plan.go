@@ -191,12 +191,16 @@ type planPort struct {
 	Name  string `json:"name,omitempty"`
 }
 
+// ofManifest stands for a certificate in a Secret of the manifest itself.
+const ofManifest = "manifest"
+
 // planAddress is a public address of a service of the task.
 type planAddress struct {
 	URL           string `json:"url"`
 	Container     string `json:"container"`
 	ContainerPort uint16 `json:"containerPort"`
-	// Certificate is acme, internal or a file; empty without TLS.
+	// Certificate is acme, internal, a file, the source of a secret, or "manifest" for a Secret of the manifest itself; empty
+	// without TLS.
 	Certificate string `json:"certificate,omitempty"`
 	Protocol    string `json:"protocol,omitempty"`
 	// Auth is the source of a secret with the users who may send requests; empty for everybody.
@@ -277,6 +281,9 @@ func makePlan(t taskdef.Task, f command.Finding) plan {
 		one := planAddress{URL: a.String(), Container: i.Container, ContainerPort: i.Port, Protocol: i.Protocol, Auth: i.Auth}
 		if a.Secure {
 			one.Certificate = i.Issuer(a)
+			if i.CertificateOfManifest() {
+				one.Certificate = ofManifest
+			}
 		}
 		pl.Addresses = append(pl.Addresses, one)
 	}

@@ -194,7 +194,11 @@ func portRows(pl plan) [][]string {
 func addressRows(pl plan) (rows [][]string) {
 	for _, a := range pl.Addresses {
 		var notes []string
-		if a.Certificate != "" {
+		switch a.Certificate {
+		case "":
+		case ofManifest:
+			notes = append(notes, "certificate in the manifest")
+		default:
 			notes = append(notes, "certificate "+a.Certificate)
 		}
 		if a.Protocol != "" {

@@ -82,6 +82,9 @@ func TestCertificatesOfSecrets(t *testing.T) {
 		if have := [2]string{i.Certificate, i.CertificateKey}; have != want[i.URL] {
 			t.Errorf("%s has the certificate %v, want %v", i.URL, have, want[i.URL])
 		}
+		if i.CertificateOfManifest() || before.Task.Extensions.Ingress[n].CertificateOfManifest() != (i.Certificate != "") {
+			t.Errorf("the certificate of %s is in the manifest: %t", i.URL, i.CertificateOfManifest())
+		}
 		if got := before.Task.Extensions.Ingress[n]; got.URL != i.URL || (got.Certificate == "") != (i.Certificate == "") {
 			t.Errorf("before it is %+v, and after %+v", got, i)
 		}
