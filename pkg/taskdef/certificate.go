@@ -19,7 +19,9 @@ func isCertificateSource(s string) bool {
 func (i Ingress) CertificateFromSecret() bool { return isCertificateSource(i.Certificate) }
 
 // CertificateOfManifest reports whether the certificate is in a Secret of a manifest that is not registered.
-func (i Ingress) CertificateOfManifest() bool { return strings.HasPrefix(i.Certificate, manifestSecret) }
+func (i Ingress) CertificateOfManifest() bool {
+	return strings.HasPrefix(i.Certificate, manifestSecret)
+}
 
 // certificateNames is how many names of a certificate a message has.
 const certificateNames = 5
