@@ -22,7 +22,11 @@ import (
 	"testing"
 	"time"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/podtask/podtask/internal/testing/controlplane"
+	"github.com/podtask/podtask/internal/testing/registrytest"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // batch is a part of Kubernetes' own end-to-end tests: those that match an expression, but for those
@@ -58,6 +62,7 @@ var selection = batch{
 func TestConformance(t *testing.T) {
 	tools := os.Getenv("PODTASK_CONFORMANCE")
 	importStandIns(t, tools)
+	serveKitten(t)
 	plane := newPlane(t)
 	t.Setenv("PODTASK_LIMITS", "best-effort") // the bed has no cgroup controllers
 	for _, name := range []string{"edge1", "edge2"} {
@@ -304,6 +309,32 @@ var standIns = map[string]standIn{
 		changes:  []string{`ENTRYPOINT ["/agnhost"]`, `CMD ["test-webserver"]`},
 	},
 	"nonewprivs": {programs: map[string]string{"usr/local/bin/nnp": "nonewprivs"}, setUID: true, changes: []string{`CMD ["nnp"]`}},
+}
+
+// serveKitten gives the nodes a registry with a stand-in for an image that the suite has pulled whatever the
+// host has.
+func serveKitten(t *testing.T) {
+	t.Helper()
+	const repository = "e2e-test-images/kitten"
+	image, err := registrytest.Image(v1.Config{},
+		registrytest.File{Path: "/data.json", Mode: 0o644, Data: []byte(`{"image":"kitten.jpg"}`)},
+		registrytest.File{Path: "/etc/os-release", Mode: 0o644, Data: []byte("NAME=\"Stand-in for Alpine Linux\"\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := bed.mirror.Push(repository+":1.8", image); err != nil {
+		t.Fatal(err)
+	}
+	conf := fmt.Sprintf("[[registry]]\nprefix = %q\nlocation = %q\ninsecure = true\n", "registry.k8s.io/"+repository, bed.mirror.Ref(repository))
+	remove, err := testbed.Configure("registries.conf.d/podtask-conformance.conf", []byte(conf))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := errors.Join(testbed.RemoveImages("registry.k8s.io/"+repository), remove()); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 const (

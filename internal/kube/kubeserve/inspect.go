@@ -3,6 +3,7 @@ package kubeserve
 import (
 	"encoding/json"
 	"net/http"
+	"strings"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -52,6 +53,8 @@ var (
 	nodeName          = prometheus.NewDesc("kubelet_node_name", "The node's name. The count is always 1.", []string{"node"}, nil)
 	runningPods       = prometheus.NewDesc("kubelet_running_pods", "Number of pods that have a running pod sandbox", nil, nil)
 	runningContainers = prometheus.NewDesc("kubelet_running_containers", "Number of containers currently running", []string{"container_state"}, nil)
+	pendingResizes    = prometheus.NewDesc("kubelet_pod_pending_resizes", "Number of pending resizes for pods. Label 'reason' describes the state (deferred, infeasible).", []string{"reason"}, nil)
+	resizesInProgress = prometheus.NewDesc("kubelet_pod_in_progress_resizes", "Number of in-progress resizes for pods.", nil, nil)
 )
 
 // Describe describes no metrics in advance.
@@ -59,12 +62,23 @@ func (nodeCollector) Describe(to chan<- *prometheus.Desc) {
 	to <- nodeName
 	to <- runningPods
 	to <- runningContainers
+	to <- pendingResizes
+	to <- resizesInProgress
 }
 
 // Collect sends all metrics.
 func (c nodeCollector) Collect(to chan<- prometheus.Metric) {
 	pods, containers := 0, map[string]int{"created": 0, "exited": 0, "running": 0}
+	resizing, pending := 0, map[string]int{"deferred": 0, "infeasible": 0}
 	for _, p := range c.pods {
+		for _, o := range p.Status.Conditions {
+			switch o.Type {
+			case corev1.PodResizePending:
+				pending[strings.ToLower(o.Reason)]++
+			case corev1.PodResizeInProgress:
+				resizing++
+			}
+		}
 		if p.Status.Phase == corev1.PodRunning {
 			pods++
 		}
@@ -89,4 +103,8 @@ func (c nodeCollector) Collect(to chan<- prometheus.Metric) {
 	for state, n := range containers {
 		gauge(runningContainers, n, state)
 	}
+	for reason, n := range pending {
+		gauge(pendingResizes, n, reason)
+	}
+	gauge(resizesInProgress, resizing)
 }

@@ -17,7 +17,9 @@ func bound() []*corev1.Pod {
 		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web"},
 		Status: corev1.PodStatus{Phase: corev1.PodRunning, InitContainerStatuses: []corev1.ContainerStatus{{State: ended}},
 			ContainerStatuses: []corev1.ContainerStatus{{State: running}, {State: running}}},
-	}, {Status: corev1.PodStatus{Phase: corev1.PodPending}}}
+	}, {Status: corev1.PodStatus{Phase: corev1.PodPending}}, {Status: corev1.PodStatus{Conditions: []corev1.PodCondition{
+		{Type: corev1.PodResizePending, Reason: corev1.PodReasonDeferred}, {Type: corev1.PodResizeInProgress},
+	}}}}
 }
 
 func TestWhatTheNodeHas(t *testing.T) {
@@ -25,7 +27,7 @@ func TestWhatTheNodeHas(t *testing.T) {
 	c := newCluster(t)
 	status, body := c.get(c.server(), "/pods")
 	var list corev1.PodList
-	if err := json.Unmarshal([]byte(body), &list); err != nil || status != 200 || list.Kind != "PodList" || len(list.Items) != 2 || list.Items[0].Name != "web" {
+	if err := json.Unmarshal([]byte(body), &list); err != nil || status != 200 || list.Kind != "PodList" || len(list.Items) != 3 || list.Items[0].Name != "web" {
 		t.Errorf("%d %v %s", status, err, body)
 	}
 	var config struct{ Kubeletconfig map[string]any }
@@ -36,6 +38,7 @@ func TestWhatTheNodeHas(t *testing.T) {
 	status, body = c.get(c.server(), "/metrics")
 	for _, want := range []string{
 		`kubelet_node_name{node="edge"} 1`, "kubelet_running_pods 1", `kubelet_running_containers{container_state="running"} 2`,
+		`kubelet_pod_pending_resizes{reason="deferred"} 1`, `kubelet_pod_pending_resizes{reason="infeasible"} 0`, "kubelet_pod_in_progress_resizes 1",
 		`kubelet_running_containers{container_state="exited"} 1`, "go_goroutines ", "process_start_time_seconds ",
 	} {
 		if status != 200 || !strings.Contains(body, want) {
