@@ -42,7 +42,9 @@ var batches = []batch{
 	{"serial", `\[sig-apps\] (Daemon set|ControllerRevision).*\[Conformance\]|EmptyDir wrapper volumes.*\[Conformance\]`, `\[Disruptive\]`},
 	{"cli", `\[sig-cli\].*\[Conformance\]`, `\[Serial\]|\[Disruptive\]`},
 	{"auth", `\[sig-auth\].*\[Conformance\]`, `\[Serial\]|\[Disruptive\]`},
-	{"nodeconformance", `\[NodeConformance\]`, `\[Conformance\]|\[Serial\]|\[Disruptive\]|\[sig-network\]|\[Feature:|\[Alpha\]|\[FeatureGate:[^]]*\] \[Alpha\]`},
+	// Without those for which a node has to be outside of a user namespace, and those of features that a node has to
+	// declare, which these do not: resizes of whole Pods and of init containers that end, and restarts of all containers.
+	{"nodeconformance", `\[NodeConformance\]`, `\[Conformance\]|\[Serial\]|\[Disruptive\]|\[sig-network\]|\[Feature:|\[Alpha\]|\[Environment:NotInUserNS\]|\[FeatureGate:NodeDeclaredFeatures\]`},
 }
 
 // selection is what a run of some minutes has: the tests about how Pods and their containers begin, change,

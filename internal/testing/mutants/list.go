@@ -273,6 +273,9 @@ var mutants = []mutant{
 	{"a Pod runs with all that protects it or not at all", "internal/kube/kubenode unknownMembers", never, "protective", "", node("TestMembersThatMayProtectAPod")},
 	{"unsafe sysctls are forbidden", "internal/kube/kubenode forbiddenSysctl", never, "safeSysctls allowed", "", node("TestUnsafeSysctlsAreForbidden")},
 	{"a host without limits keeps no Pod away", "internal/kube/kubenode pressures", always, "ConditionNoLimits", "", node("TestNodeSaysThatLimitsCannotBeApplied")},
+	{"changed resources are applied after each start", "internal/engine/driver Task.takeLimits", skip, "Running StartedAt", "", engine("driver", "TestLimitsAreAppliedOncePerChange")},
+	{"memory in use is not taken away", "internal/engine/limits CheckMemory", never, "was used", "", engine("limits", "TestMemoryInUseIsNotTakenAway")},
+	{"a refused resize is not asked for again", "internal/kube/kubenode podWorker.awaitResize", always, "id tried", "", node("TestARefusedResizeIsNotRepeatedByItself")},
 	{"a payload is acknowledged before it is recorded", "internal/aws/instance node.add", omit, "records put", "", instances},
 	{"a refused state is dropped", "internal/aws/instance taskWorker.send", always, "code err \"InvalidParameterException\"", "", instances},
 }
