@@ -2,6 +2,7 @@ package kubefiles
 
 import (
 	"context"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"maps"
@@ -10,9 +11,12 @@ import (
 	"strconv"
 	"strings"
 
+	certificates "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 )
 
 // File is a file of a volume.
@@ -28,12 +32,14 @@ type Source interface {
 	ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error)
 	Secret(ctx context.Context, name string) (*corev1.Secret, error)
 	Token(ctx context.Context, t corev1.ServiceAccountTokenProjection) (string, error)
+	// TrustBundles are all of the cluster.
+	TrustBundles(ctx context.Context) ([]certificates.ClusterTrustBundle, error)
 	// Allocatable is what the node has for Pods: the limits of a container without limits.
 	Allocatable() corev1.ResourceList
 }
 
 // Supported reports whether this package can write the files of a volume. It cannot write those that
-// are only for a group (fsGroup), which a user without privileges cannot give files to.
+// are only for a group (fsGroup), or belong to another user: a user without privileges cannot give files away.
 func Supported(pod *corev1.Pod, v corev1.Volume) bool {
 	mode, parts := partsOf(v)
 	if len(parts) == 0 {
@@ -42,7 +48,7 @@ func Supported(pod *corev1.Pod, v corev1.Volume) bool {
 	context := pod.Spec.SecurityContext
 	grouped := context != nil && context.FSGroup != nil
 	for _, p := range parts {
-		if p.ClusterTrustBundle != nil || p.PodCertificate != nil {
+		if p.PodCertificate != nil || owned(v, p) {
 			return false
 		}
 		modes := []*int32{mode}
@@ -56,6 +62,40 @@ func Supported(pod *corev1.Pod, v corev1.Volume) bool {
 		}
 	}
 	return true
+}
+
+// owned reports whether a part of a volume names the owner of files.
+func owned(v corev1.Volume, p corev1.VolumeProjection) bool {
+	users := []*int64{userOf(v)}
+	switch {
+	case p.ServiceAccountToken != nil:
+		users = append(users, p.ServiceAccountToken.User)
+	case p.ClusterTrustBundle != nil:
+		users = append(users, p.ClusterTrustBundle.User)
+	case p.DownwardAPI != nil:
+		for _, f := range p.DownwardAPI.Items {
+			users = append(users, f.User)
+		}
+	}
+	for _, i := range itemsOf(p) {
+		users = append(users, i.User)
+	}
+	return slices.ContainsFunc(users, func(u *int64) bool { return u != nil })
+}
+
+// userOf is the owner of all files of a volume; nil if it names none.
+func userOf(v corev1.Volume) *int64 {
+	switch {
+	case v.Projected != nil:
+		return v.Projected.DefaultUser
+	case v.ConfigMap != nil:
+		return v.ConfigMap.DefaultUser
+	case v.Secret != nil:
+		return v.Secret.DefaultUser
+	case v.DownwardAPI != nil:
+		return v.DownwardAPI.DefaultUser
+	}
+	return nil
 }
 
 // partsOf is a volume as a projected one; nothing if it has no files.
@@ -149,6 +189,16 @@ func (g *gatherer) part(ctx context.Context, p corev1.VolumeProjection, from Sou
 			return
 		}
 		g.add(p.ServiceAccountToken.Path, nil, []byte(token))
+	case p.ClusterTrustBundle != nil:
+		bundles, err := from.TrustBundles(ctx)
+		if err == nil {
+			bundles, err = selected(bundles, *p.ClusterTrustBundle)
+		}
+		if err != nil {
+			g.errs = append(g.errs, fmt.Errorf("the ClusterTrustBundles of the file %q: %w", p.ClusterTrustBundle.Path, err))
+			return
+		}
+		g.add(p.ClusterTrustBundle.Path, nil, anchors(bundles))
 	case p.DownwardAPI != nil:
 		for _, f := range p.DownwardAPI.Items {
 			if f.ResourceFieldRef != nil {
@@ -158,6 +208,42 @@ func (g *gatherer) part(ctx context.Context, p corev1.VolumeProjection, from Sou
 			}
 		}
 	}
+}
+
+// selected are the bundles that a file is to have: the one with a name, or those of a signer whose labels match.
+// Without a selector none does.
+func selected(all []certificates.ClusterTrustBundle, want corev1.ClusterTrustBundleProjection) ([]certificates.ClusterTrustBundle, error) {
+	matches := func(b certificates.ClusterTrustBundle) bool { return want.Name != nil && b.Name == *want.Name }
+	what := "there is none of this name"
+	if want.Name == nil {
+		labelled, err := metav1.LabelSelectorAsSelector(want.LabelSelector)
+		if err != nil {
+			return nil, err
+		}
+		matches = func(b certificates.ClusterTrustBundle) bool {
+			return want.SignerName != nil && b.Spec.SignerName == *want.SignerName && labelled.Matches(labels.Set(b.Labels))
+		}
+		what = "there is none of this signer with such labels"
+	}
+	out := slices.DeleteFunc(slices.Clone(all), func(b certificates.ClusterTrustBundle) bool { return !matches(b) })
+	if len(out) == 0 && (want.Optional == nil || !*want.Optional) {
+		return nil, errors.New(what)
+	}
+	return out, nil
+}
+
+// anchors are the certificates of bundles, each once, in an order that does not depend on that of the bundles.
+func anchors(bundles []certificates.ClusterTrustBundle) (out []byte) {
+	seen := make(map[string]bool)
+	for _, b := range bundles {
+		for block, rest := pem.Decode([]byte(b.Spec.TrustBundle)); block != nil; block, rest = pem.Decode(rest) {
+			seen[string(block.Bytes)] = true
+		}
+	}
+	for _, der := range slices.Sorted(maps.Keys(seen)) {
+		out = append(out, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(der)})...)
+	}
+	return out
 }
 
 // missing notes an object that cannot be had.

@@ -2,16 +2,19 @@ package kubefiles
 
 import (
 	"context"
+	"encoding/pem"
 	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
+	certificates "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
@@ -19,6 +22,7 @@ import (
 type objects struct {
 	configs map[string]*corev1.ConfigMap
 	secrets map[string]*corev1.Secret
+	bundles []certificates.ClusterTrustBundle
 }
 
 func (o objects) ConfigMap(_ context.Context, name string) (*corev1.ConfigMap, error) {
@@ -39,6 +43,10 @@ func (o objects) Token(_ context.Context, t corev1.ServiceAccountTokenProjection
 	return "token for " + t.Audience, nil
 }
 
+func (o objects) TrustBundles(context.Context) ([]certificates.ClusterTrustBundle, error) {
+	return o.bundles, nil
+}
+
 func (o objects) Allocatable() corev1.ResourceList {
 	return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("1500m"), corev1.ResourceMemory: resource.MustParse("3Gi")}
 }
@@ -54,8 +62,8 @@ func pod() *corev1.Pod {
 func TestFilesOfAProjectedVolume(t *testing.T) {
 	t.Parallel()
 	from := objects{
-		map[string]*corev1.ConfigMap{"settings": {Data: map[string]string{"one": "1", "two": "2"}, BinaryData: map[string][]byte{"raw": {0}}}},
-		map[string]*corev1.Secret{"key": {Data: map[string][]byte{"k": []byte("hidden")}}},
+		configs: map[string]*corev1.ConfigMap{"settings": {Data: map[string]string{"one": "1", "two": "2"}, BinaryData: map[string][]byte{"raw": {0}}}},
+		secrets: map[string]*corev1.Secret{"key": {Data: map[string][]byte{"k": []byte("hidden")}}},
 	}
 	v := corev1.Volume{Name: "all", VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{DefaultMode: ptr(int32(0o640)), Sources: []corev1.VolumeProjection{
 		{ConfigMap: &corev1.ConfigMapProjection{LocalObjectReference: named("settings")}},
@@ -131,6 +139,48 @@ func TestAllThatIsMissingIsInTheError(t *testing.T) {
 	}
 }
 
+func TestTrustBundlesOfTheCluster(t *testing.T) {
+	t.Parallel()
+	anchor := func(text string) string {
+		return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: []byte(text)}))
+	}
+	bundle := func(name, signer string, set labels.Set, anchors ...string) certificates.ClusterTrustBundle {
+		return certificates.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: set}, Spec: certificates.ClusterTrustBundleSpec{SignerName: signer, TrustBundle: strings.Join(anchors, "\n")}}
+	}
+	from := objects{bundles: []certificates.ClusterTrustBundle{
+		bundle("x:s:1", "x/s", labels.Set{"live": "yes"}, anchor("b"), anchor("a")), bundle("x:s:2", "x/s", labels.Set{"live": "yes"}, anchor("a"), anchor("c")),
+		bundle("x:s:3", "x/s", nil, anchor("d")), bundle("x:t:1", "x/t", labels.Set{"live": "yes"}, anchor("e")), bundle("plain", "", nil, anchor("f")),
+	}}
+	live := &metav1.LabelSelector{MatchLabels: map[string]string{"live": "yes"}}
+	for _, c := range []struct {
+		what   string
+		p      corev1.ClusterTrustBundleProjection
+		want   string
+		failed string
+	}{
+		{"a name", corev1.ClusterTrustBundleProjection{Name: ptr("plain")}, anchor("f"), ""},
+		{"a name that is not there", corev1.ClusterTrustBundleProjection{Name: ptr("none")}, "", "none of this name"},
+		{"one that may be missing", corev1.ClusterTrustBundleProjection{Name: ptr("none"), Optional: ptr(true)}, "", ""},
+		{"a signer and labels", corev1.ClusterTrustBundleProjection{SignerName: ptr("x/s"), LabelSelector: live}, anchor("a") + anchor("b") + anchor("c"), ""},
+		{"a signer and all labels", corev1.ClusterTrustBundleProjection{SignerName: ptr("x/s"), LabelSelector: &metav1.LabelSelector{}}, anchor("a") + anchor("b") + anchor("c") + anchor("d"), ""},
+		{"a signer without a selector", corev1.ClusterTrustBundleProjection{SignerName: ptr("x/s")}, "", "none of this signer"},
+		{"neither", corev1.ClusterTrustBundleProjection{LabelSelector: live}, "", "none of this signer"},
+		{"a wrong selector", corev1.ClusterTrustBundleProjection{SignerName: ptr("x/s"), LabelSelector: &metav1.LabelSelector{MatchExpressions: []metav1.LabelSelectorRequirement{{Key: "live", Operator: "Like"}}}}, "", "Like"},
+	} {
+		c.p.Path = "ca.pem"
+		v := corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{ClusterTrustBundle: &c.p}}}}}
+		files, err := Files(t.Context(), pod(), v, from)
+		switch {
+		case !Supported(pod(), v):
+			t.Errorf("%s: not supported", c.what)
+		case (err != nil) != (c.failed != "") || err != nil && !strings.Contains(err.Error(), c.failed):
+			t.Errorf("%s: %v, want %q", c.what, err, c.failed)
+		case err == nil && (len(files) != 1 || string(files[0].Data) != c.want || files[0].Mode != 0o644):
+			t.Errorf("%s: %+v, want %s", c.what, files, c.want)
+		}
+	}
+}
+
 func TestVolumesThatAreSupported(t *testing.T) {
 	t.Parallel()
 	secret := func(mode *int32) corev1.Volume {
@@ -148,6 +198,11 @@ func TestVolumesThatAreSupported(t *testing.T) {
 		{"a Secret for its owner", pod(), secret(ptr(int32(0o400))), true},
 		{"a Secret for a group, which all may read", grouped, secret(ptr(int32(0o644))), true},
 		{"a Secret for a group only", grouped, secret(ptr(int32(0o440))), false},
+		{"a Secret of another user", pod(), corev1.Volume{VolumeSource: corev1.VolumeSource{Secret: &corev1.SecretVolumeSource{SecretName: "key", DefaultUser: ptr(int64(7))}}}, false},
+		{"a key of another user", pod(), corev1.Volume{VolumeSource: corev1.VolumeSource{ConfigMap: &corev1.ConfigMapVolumeSource{Items: []corev1.KeyToPath{{Key: "k", Path: "k", User: ptr(int64(7))}}}}}, false},
+		{"a token of another user", pod(), corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+			{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{Path: "token", User: ptr(int64(7))}},
+		}}}}, false},
 		{"an emptyDir", pod(), corev1.Volume{VolumeSource: corev1.VolumeSource{EmptyDir: &corev1.EmptyDirVolumeSource{}}}, false},
 		{"a limit", pod(), corev1.Volume{VolumeSource: corev1.VolumeSource{DownwardAPI: &corev1.DownwardAPIVolumeSource{Items: []corev1.DownwardAPIVolumeFile{
 			{Path: "cpu", ResourceFieldRef: &corev1.ResourceFieldSelector{Resource: "limits.cpu"}},

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	authv1 "k8s.io/api/authentication/v1"
+	certificates "k8s.io/api/certificates/v1"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
@@ -40,6 +41,7 @@ type reading struct {
 	pod     *corev1.Pod
 	configs map[string]answered[corev1.ConfigMap]
 	secrets map[string]answered[corev1.Secret]
+	bundles answered[certificates.ClusterTrustBundleList]
 }
 
 // answered is what the API server answered.
@@ -50,7 +52,7 @@ type answered[T any] struct {
 
 // reading returns a new look at the objects of a Pod.
 func (o *objects) reading(pod *corev1.Pod) *reading {
-	return &reading{o, pod, make(map[string]answered[corev1.ConfigMap]), make(map[string]answered[corev1.Secret])}
+	return &reading{objects: o, pod: pod, configs: make(map[string]answered[corev1.ConfigMap]), secrets: make(map[string]answered[corev1.Secret])}
 }
 
 // ConfigMap implements kubefiles.Source.
@@ -88,6 +90,18 @@ func fetch[T any](r *reading, seen map[string]answered[T], kept map[string]*T, n
 		r.mu.Unlock()
 	}
 	return object, err
+}
+
+// TrustBundles implements kubefiles.Source. What the API server has in its cache is new enough.
+func (r *reading) TrustBundles(ctx context.Context) ([]certificates.ClusterTrustBundle, error) {
+	a := &r.bundles
+	if a.object == nil && a.err == nil {
+		a.object, a.err = r.client.CertificatesV1().ClusterTrustBundles().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
+	}
+	if a.err != nil {
+		return nil, a.err
+	}
+	return a.object.Items, nil
 }
 
 // Allocatable implements kubefiles.Source.
