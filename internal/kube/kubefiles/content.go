@@ -32,6 +32,8 @@ type Source interface {
 	ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error)
 	Secret(ctx context.Context, name string) (*corev1.Secret, error)
 	Token(ctx context.Context, t corev1.ServiceAccountTokenProjection) (string, error)
+	// Certificate returns a key of the Pod and the chain of its certificate, both in PEM.
+	Certificate(ctx context.Context, c corev1.PodCertificateProjection) (key, chain []byte, err error)
 	// TrustBundles are all of the cluster.
 	TrustBundles(ctx context.Context) ([]certificates.ClusterTrustBundle, error)
 	// Allocatable is what the node has for Pods: the limits of a container without limits.
@@ -48,7 +50,7 @@ func Supported(pod *corev1.Pod, v corev1.Volume) bool {
 	context := pod.Spec.SecurityContext
 	grouped := context != nil && context.FSGroup != nil
 	for _, p := range parts {
-		if p.PodCertificate != nil || owned(v, p) {
+		if owned(v, p) {
 			return false
 		}
 		modes := []*int32{mode}
@@ -70,6 +72,8 @@ func owned(v corev1.Volume, p corev1.VolumeProjection) bool {
 	switch {
 	case p.ServiceAccountToken != nil:
 		users = append(users, p.ServiceAccountToken.User)
+	case p.PodCertificate != nil:
+		users = append(users, p.PodCertificate.User)
 	case p.ClusterTrustBundle != nil:
 		users = append(users, p.ClusterTrustBundle.User)
 	case p.DownwardAPI != nil:
@@ -189,6 +193,19 @@ func (g *gatherer) part(ctx context.Context, p corev1.VolumeProjection, from Sou
 			return
 		}
 		g.add(p.ServiceAccountToken.Path, nil, []byte(token))
+	case p.PodCertificate != nil:
+		key, chain, err := from.Certificate(ctx, *p.PodCertificate)
+		if err != nil {
+			g.errs = append(g.errs, fmt.Errorf("the certificate of the Pod by %s: %w", p.PodCertificate.SignerName, err))
+			return
+		}
+		for at, text := range map[string][]byte{
+			p.PodCertificate.CredentialBundlePath: slices.Concat(key, chain), p.PodCertificate.KeyPath: key, p.PodCertificate.CertificateChainPath: chain,
+		} {
+			if at != "" {
+				g.add(at, nil, text)
+			}
+		}
 	case p.ClusterTrustBundle != nil:
 		bundles, err := from.TrustBundles(ctx)
 		if err == nil {

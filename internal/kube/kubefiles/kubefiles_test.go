@@ -3,6 +3,7 @@ package kubefiles
 import (
 	"context"
 	"encoding/pem"
+	"errors"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -41,6 +42,13 @@ func (o objects) Secret(_ context.Context, name string) (*corev1.Secret, error) 
 
 func (o objects) Token(_ context.Context, t corev1.ServiceAccountTokenProjection) (string, error) {
 	return "token for " + t.Audience, nil
+}
+
+func (o objects) Certificate(_ context.Context, c corev1.PodCertificateProjection) (key, chain []byte, err error) {
+	if c.SignerName == "slow" {
+		return nil, nil, errors.New("not issued yet")
+	}
+	return []byte("key for " + c.SignerName + "\n"), []byte("chain\n"), nil
 }
 
 func (o objects) TrustBundles(context.Context) ([]certificates.ClusterTrustBundle, error) {
@@ -136,6 +144,36 @@ func TestAllThatIsMissingIsInTheError(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("no %s in %v", want, err)
 		}
+	}
+}
+
+func TestCertificatesOfAPod(t *testing.T) {
+	t.Parallel()
+	volume := func(p corev1.PodCertificateProjection) corev1.Volume {
+		return corev1.Volume{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{{PodCertificate: &p}}}}}
+	}
+	for _, c := range []struct {
+		p    corev1.PodCertificateProjection
+		want map[string]string
+	}{
+		{corev1.PodCertificateProjection{SignerName: "x/s", CredentialBundlePath: "all.pem"}, map[string]string{"all.pem": "key for x/s\nchain\n"}},
+		{corev1.PodCertificateProjection{SignerName: "x/s", KeyPath: "key.pem", CertificateChainPath: "chain.pem"}, map[string]string{"key.pem": "key for x/s\n", "chain.pem": "chain\n"}},
+	} {
+		files, err := Files(t.Context(), pod(), volume(c.p), objects{})
+		if err != nil || len(files) != len(c.want) {
+			t.Errorf("%+v: %+v (%v)", c.p, files, err)
+		}
+		for _, f := range files {
+			if string(f.Data) != c.want[f.Path] {
+				t.Errorf("%s is %q, want %q", f.Path, f.Data, c.want[f.Path])
+			}
+		}
+	}
+	if _, err := Files(t.Context(), pod(), volume(corev1.PodCertificateProjection{SignerName: "slow", KeyPath: "key.pem"}), objects{}); err == nil || !strings.Contains(err.Error(), "by slow: not issued yet") {
+		t.Error(err)
+	}
+	if !Supported(pod(), volume(corev1.PodCertificateProjection{})) || Supported(pod(), volume(corev1.PodCertificateProjection{User: ptr(int64(7))})) {
+		t.Error("it is supported, but for another user")
 	}
 }
 

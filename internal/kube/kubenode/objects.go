@@ -23,6 +23,9 @@ type objects struct {
 	configs map[string]*corev1.ConfigMap // immutable
 	secrets map[string]*corev1.Secret    // immutable
 	tokens  map[string]token             // by what was asked for
+
+	certificatesMu sync.Mutex
+	certificates   map[string]*podCertificate // likewise
 }
 
 // token is one of a service account.
@@ -32,7 +35,7 @@ type token struct {
 }
 
 func newObjects(client kubernetes.Interface, room func() corev1.ResourceList) *objects {
-	return &objects{client: client, room: room, now: time.Now, configs: make(map[string]*corev1.ConfigMap), secrets: make(map[string]*corev1.Secret), tokens: make(map[string]token)}
+	return &objects{client: client, room: room, now: time.Now, configs: make(map[string]*corev1.ConfigMap), secrets: make(map[string]*corev1.Secret), tokens: make(map[string]token), certificates: make(map[string]*podCertificate)}
 }
 
 // reading is one look at the objects: each is fetched once. It is a kubefiles.Source.
