@@ -38,14 +38,25 @@ func failedStatus(pod *corev1.Pod, f failure) corev1.PodStatus {
 func waitingStatus(pod *corev1.Pod, reason, message string) corev1.PodStatus {
 	out := corev1.PodStatus{Phase: corev1.PodPending, QOSClass: pod.Status.QOSClass}
 	state := corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: reason, Message: message}}
+	var first, rest []string
 	for _, c := range pod.Spec.InitContainers {
+		first = append(first, c.Name)
+		if c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways {
+			rest = append(rest, c.Name)
+		}
 		out.InitContainerStatuses = append(out.InitContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, State: state})
 	}
 	for _, c := range pod.Spec.Containers {
+		rest = append(rest, c.Name)
 		out.ContainerStatuses = append(out.ContainerStatuses, corev1.ContainerStatus{Name: c.Name, Image: c.Image, State: state})
 	}
-	for _, kind := range []corev1.PodConditionType{corev1.PodInitialized, corev1.PodReady, corev1.ContainersReady} {
-		out.Conditions = append(out.Conditions, corev1.PodCondition{Type: kind, Status: corev1.ConditionFalse, Reason: reasonNotReady})
+	out.Conditions = []corev1.PodCondition{
+		{Type: corev1.PodInitialized, Status: corev1.ConditionFalse, Reason: "ContainersNotInitialized", Message: fmt.Sprintf("containers with incomplete status: %s", first)},
+		{Type: corev1.PodReady, Status: corev1.ConditionFalse, Reason: reasonNotReady, Message: fmt.Sprintf("containers with unready status: %s", rest)},
+		{Type: corev1.ContainersReady, Status: corev1.ConditionFalse, Reason: reasonNotReady, Message: fmt.Sprintf("containers with unready status: %s", rest)},
+	}
+	if len(first) == 0 {
+		out.Conditions[0] = corev1.PodCondition{Type: corev1.PodInitialized, Status: corev1.ConditionTrue}
 	}
 	return out
 }

@@ -170,3 +170,18 @@ func TestChangesWithoutEffectAreTold(t *testing.T) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
+
+// A Pod that waits for an object says which containers are not ready, as with a kubelet.
+func TestConditionsOfAPodThatWaits(t *testing.T) {
+	t.Parallel()
+	pod := aPod("web", "u1")
+	if got := waitingStatus(pod, waitConfigError, "none").Conditions; got[0].Status != corev1.ConditionTrue || got[1].Message != "containers with unready status: [app]" || got[2].Message != got[1].Message {
+		t.Errorf("%+v", got)
+	}
+	always := corev1.ContainerRestartPolicyAlways
+	pod.Spec.InitContainers = []corev1.Container{{Name: "first"}, {Name: "side", RestartPolicy: &always}}
+	got := waitingStatus(pod, waitConfigError, "none").Conditions
+	if got[0].Status != corev1.ConditionFalse || got[0].Message != "containers with incomplete status: [first side]" || got[1].Message != "containers with unready status: [side app]" {
+		t.Errorf("%+v", got)
+	}
+}
