@@ -39,7 +39,7 @@ type Identity struct {
 }
 
 // KubernetesVersion is the version of Kubernetes whose API the node speaks.
-const KubernetesVersion = "v1.35.4"
+const KubernetesVersion = "v1.37.2"
 
 // LabelUserNamespace is the label of a node whose containers run in a user namespace. The member
 // runningInUserNamespace of Kubernetes 1.37 says the same, but selectors only know labels.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -38,7 +39,7 @@ func TestNodeTellsWhatTheHostHas(t *testing.T) {
 	if got := seen.Status.Allocatable[corev1.ResourceCPU]; got.String() != "1500m" || seen.Status.Capacity.Cpu().Value() != 4 {
 		t.Errorf("allocatable %s of %s", got.String(), seen.Status.Capacity.Cpu())
 	}
-	if got := seen.Status.NodeInfo.KubeletVersion; got != "v1.35.4-podtask.v0.1-dirty" {
+	if got := seen.Status.NodeInfo.KubeletVersion; got != "v1.37.2-podtask.v0.1-dirty" {
 		t.Error(got)
 	}
 	is := func(kind corev1.NodeConditionType) corev1.ConditionStatus {
@@ -156,5 +157,17 @@ func TestNodeSaysThatLimitsCannotBeApplied(t *testing.T) {
 	why = ""
 	if c := condition(n.look(t.Context())); c.Status != corev1.ConditionFalse {
 		t.Errorf("the condition is %+v", c)
+	}
+}
+
+// The version that nodes tell is that of the modules they are built from.
+func TestNodesTellTheVersionOfTheirModules(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile("../../../go.mod")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "k8s.io/api v0." + strings.TrimPrefix(KubernetesVersion, "v1."); !strings.Contains(string(text), want+"\n") {
+		t.Errorf("go.mod does not require %s", want)
 	}
 }
