@@ -194,28 +194,9 @@ func (g *gatherer) part(ctx context.Context, p corev1.VolumeProjection, from Sou
 		}
 		g.add(p.ServiceAccountToken.Path, nil, []byte(token))
 	case p.PodCertificate != nil:
-		key, chain, err := from.Certificate(ctx, *p.PodCertificate)
-		if err != nil {
-			g.errs = append(g.errs, fmt.Errorf("the certificate of the Pod by %s: %w", p.PodCertificate.SignerName, err))
-			return
-		}
-		for at, text := range map[string][]byte{
-			p.PodCertificate.CredentialBundlePath: slices.Concat(key, chain), p.PodCertificate.KeyPath: key, p.PodCertificate.CertificateChainPath: chain,
-		} {
-			if at != "" {
-				g.add(at, nil, text)
-			}
-		}
+		g.certificate(ctx, *p.PodCertificate, from)
 	case p.ClusterTrustBundle != nil:
-		bundles, err := from.TrustBundles(ctx)
-		if err == nil {
-			bundles, err = selected(bundles, *p.ClusterTrustBundle)
-		}
-		if err != nil {
-			g.errs = append(g.errs, fmt.Errorf("the ClusterTrustBundles of the file %q: %w", p.ClusterTrustBundle.Path, err))
-			return
-		}
-		g.add(p.ClusterTrustBundle.Path, nil, anchors(bundles))
+		g.trust(ctx, *p.ClusterTrustBundle, from)
 	case p.DownwardAPI != nil:
 		for _, f := range p.DownwardAPI.Items {
 			if f.ResourceFieldRef != nil {
@@ -225,6 +206,33 @@ func (g *gatherer) part(ctx context.Context, p corev1.VolumeProjection, from Sou
 			}
 		}
 	}
+}
+
+// certificate adds the files of a key of the Pod and its certificate.
+func (g *gatherer) certificate(ctx context.Context, p corev1.PodCertificateProjection, from Source) {
+	key, chain, err := from.Certificate(ctx, p)
+	if err != nil {
+		g.errs = append(g.errs, fmt.Errorf("the certificate of the Pod by %s: %w", p.SignerName, err))
+		return
+	}
+	for at, text := range map[string][]byte{p.CredentialBundlePath: slices.Concat(key, chain), p.KeyPath: key, p.CertificateChainPath: chain} {
+		if at != "" {
+			g.add(at, nil, text)
+		}
+	}
+}
+
+// trust adds the file of the certificates of bundles.
+func (g *gatherer) trust(ctx context.Context, p corev1.ClusterTrustBundleProjection, from Source) {
+	bundles, err := from.TrustBundles(ctx)
+	if err == nil {
+		bundles, err = selected(bundles, p)
+	}
+	if err != nil {
+		g.errs = append(g.errs, fmt.Errorf("the ClusterTrustBundles of the file %q: %w", p.Path, err))
+		return
+	}
+	g.add(p.Path, nil, anchors(bundles))
 }
 
 // selected are the bundles that a file is to have: the one with a name, or those of a signer whose labels match.
