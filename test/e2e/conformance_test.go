@@ -289,8 +289,9 @@ type standIn struct {
 
 // standIns are the images by the last part of their names.
 var standIns = map[string]standIn{
-	"busybox": {changes: []string{`CMD ["sh"]`}},
-	"nonroot": {changes: []string{"USER 1234"}},
+	"busybox":           {changes: []string{`CMD ["sh"]`}},
+	"nonroot":           {changes: []string{"USER 1234"}},
+	"glibc-dns-testing": {changes: []string{`CMD ["sh"]`}},
 	"agnhost": {
 		programs: map[string]string{"agnhost": "agnhost", "agnhost-2": "agnhost"},
 		copies:   []string{"localhost.crt", "localhost.key"},
