@@ -78,15 +78,7 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 		add(Reason{Code: WhyRolling, Text: text})
 	}
 	for _, l := range s.Unheard {
-		if l.Served {
-			add(Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is served, but has a problem: %s", l.Address, l.Problem)})
-			continue
-		}
-		if strings.Contains(l.Address, "://") {
-			add(Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is not served: %s", l.Address, l.Problem)})
-			continue
-		}
-		add(Reason{Code: WhyListener, Text: fmt.Sprintf("podtask cannot listen on %s and keeps trying: %s", l.Address, l.Problem)})
+		add(l.explain())
 	}
 	switch {
 	case len(reasons) > 0:
@@ -184,4 +176,15 @@ func count(n int, one, more string) string {
 		return "1 " + one
 	}
 	return fmt.Sprintf("%d %s", n, more)
+}
+
+// explain says what is wrong with an address.
+func (u Unheard) explain() Reason {
+	switch {
+	case u.Served:
+		return Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is served, but has a problem: %s", u.Address, u.Problem)}
+	case strings.Contains(u.Address, "://"):
+		return Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is not served: %s", u.Address, u.Problem)}
+	}
+	return Reason{Code: WhyListener, Text: fmt.Sprintf("podtask cannot listen on %s and keeps trying: %s", u.Address, u.Problem)}
 }

@@ -680,7 +680,7 @@ func TestWhyAndEventsTellOfACertificate(t *testing.T) {
 	w.tell(Heard{})
 	w.tell(failed("status 503"))
 	w.tell(failed("status 429"))
-	if why := w.state.Explain(w.now); why[0].Code != WhyIngress || why[0].Text != "https://a.test is served, and has a problem: its certificate: status 429" {
+	if why := w.state.Explain(w.now); why[0].Code != WhyIngress || why[0].Text != "https://a.test is served, but has a problem: its certificate: status 429" {
 		t.Errorf("%+v", why)
 	}
 	if got := events(); len(got) != 1 || !strings.Contains(got[0], "has a problem with the certificate of https://a.test: its certificate: status 503") {

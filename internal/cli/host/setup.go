@@ -73,13 +73,7 @@ Examples:
 				}
 				ctx, stop := signal.NotifyContext(c.Context, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
 				defer stop()
-				s := setup{
-					in: p.Stdin, out: p.Stdout, errOut: p.Stderr, version: p.Version, executable: p.Executable, host: h, options: p.HostOptions(),
-					shell: func(ctx context.Context, script string, stdin io.Reader, out io.Writer) error {
-						return sshhost.ShellCommand{Host: h, Ask: p.MayAsk(), Line: script, Stdin: stdin, Stdout: out, Stderr: p.Stderr}.Run(ctx)
-					},
-					asks: command.IsTerminal(p.Stdin), yes: c.Bool("yes"), given: c.String("package"),
-				}
+				s := newSetup(p, h, c)
 				if err := s.run(ctx); err != nil {
 					if ctx.Err() != nil {
 						return command.ExitStatus(command.ExitInterrupted)
@@ -89,6 +83,17 @@ Examples:
 				return s.doctor(ctx)
 			},
 		}},
+	}
+}
+
+// newSetup returns what sets a host up, with the flags of a command.
+func newSetup(p *command.Program, h sshhost.Host, c *cli.Context) *setup {
+	return &setup{
+		in: p.Stdin, out: p.Stdout, errOut: p.Stderr, version: p.Version, executable: p.Executable, host: h, options: p.HostOptions(),
+		shell: func(ctx context.Context, script string, stdin io.Reader, out io.Writer) error {
+			return sshhost.ShellCommand{Host: h, Ask: p.MayAsk(), Line: script, Stdin: stdin, Stdout: out, Stderr: p.Stderr}.Run(ctx)
+		},
+		asks: command.IsTerminal(p.Stdin), yes: c.Bool("yes"), given: c.String("package"),
 	}
 }
 
@@ -305,71 +310,96 @@ func tooOld(version string) bool {
 	return major < 4 || major == 4 && minor < 3
 }
 
+// plan is what will be done to a host.
+type plan struct {
+	facts
+	change
+	family
+	programs []string // to copy
+	// copied: its podtask is, or will be, where host setup copies it. agent: its agent is started.
+	copied, agent bool
+}
+
 // run sets the host up, after it has asked.
 func (s *setup) run(ctx context.Context) error {
-	var out command.Answer
-	if err := s.shell(ctx, probe, nil, &out); err != nil {
-		return s.shellError("look at the host", err)
-	}
-	f := readFacts(out.Bytes()[:min(out.Len(), maxFacts)])
-	todo, err := s.check(f)
+	p, err := s.plan(ctx)
 	if err != nil {
 		return err
 	}
-	var programs []string
-	if todo.copies {
-		if programs, err = s.programs(); err != nil {
-			return err
-		}
-	}
-	known, _ := s.family(f) // check has found it
-	copied := todo.copies || todo.file == "" && f.own()
-	service := f["manager"] != "" && (copied || todo.file != "")
-	fmt.Fprintf(s.out, "%s: %s, user %s\n", s.host, cmp.Or(f["podman"], "no Podman"), f["user"])
-	if todo.file != "" {
-		fmt.Fprintf(s.out, "  install %s with sudo %s\n", filepath.Base(todo.file), known.install)
-	}
-	for _, path := range programs {
-		fmt.Fprintf(s.out, "  copy %s to ~/.local/bin\n", filepath.Base(path))
-	}
-	switch {
-	case service && copied:
-		fmt.Fprintln(s.out, "  install podtask.service and podtask.socket in ~/.config/systemd/user, and start the agent")
-	case service:
-		fmt.Fprintln(s.out, "  enable and start podtask.service and podtask.socket, the agent")
-	}
-	if f["linger"] == "" {
-		fmt.Fprintf(s.out, "  loginctl enable-linger, so that tasks of %s outlive the login\n", f["user"])
-	}
-	fmt.Fprintln(s.out, "  podtask doctor")
+	s.show(p)
 	if err := s.ask(); err != nil {
 		return err
 	}
-	if f["linger"] == "" {
+	return s.apply(ctx, p)
+}
+
+// plan looks at the host.
+func (s *setup) plan(ctx context.Context) (p plan, err error) {
+	var out command.Answer
+	if err := s.shell(ctx, probe, nil, &out); err != nil {
+		return p, s.shellError("look at the host", err)
+	}
+	p.facts = readFacts(out.Bytes()[:min(out.Len(), maxFacts)])
+	if p.change, err = s.check(p.facts); err != nil {
+		return p, err
+	}
+	if p.copies {
+		p.programs, err = s.programs()
+	}
+	p.family, _ = s.family(p.facts) // check has found it
+	p.copied = p.copies || p.file == "" && p.own()
+	p.agent = p.facts["manager"] != "" && (p.copied || p.file != "")
+	return p, err
+}
+
+// show prints what will be done.
+func (s *setup) show(p plan) {
+	fmt.Fprintf(s.out, "%s: %s, user %s\n", s.host, cmp.Or(p.facts["podman"], "no Podman"), p.facts["user"])
+	if p.file != "" {
+		fmt.Fprintf(s.out, "  install %s with sudo %s\n", filepath.Base(p.file), p.install)
+	}
+	for _, path := range p.programs {
+		fmt.Fprintf(s.out, "  copy %s to ~/.local/bin\n", filepath.Base(path))
+	}
+	switch {
+	case p.agent && p.copied:
+		fmt.Fprintln(s.out, "  install podtask.service and podtask.socket in ~/.config/systemd/user, and start the agent")
+	case p.agent:
+		fmt.Fprintln(s.out, "  enable and start podtask.service and podtask.socket, the agent")
+	}
+	if p.facts["linger"] == "" {
+		fmt.Fprintf(s.out, "  loginctl enable-linger, so that tasks of %s outlive the login\n", p.facts["user"])
+	}
+	fmt.Fprintln(s.out, "  podtask doctor")
+}
+
+// apply does what is planned.
+func (s *setup) apply(ctx context.Context, p plan) error {
+	if p.facts["linger"] == "" {
 		if err := s.shell(ctx, lingering, nil, s.out); err != nil {
 			if ctx.Err() != nil {
 				return err
 			}
-			fmt.Fprintf(s.errOut, "Warning: lingering cannot be turned on: run `sudo loginctl enable-linger %s` on the host; without it tasks end with the login\n", f["user"])
+			fmt.Fprintf(s.errOut, "Warning: lingering cannot be turned on: run `sudo loginctl enable-linger %s` on the host; without it tasks end with the login\n", p.facts["user"])
 		}
 	}
-	if todo.copies {
-		if err := s.install(ctx, ".local/bin", programs); err != nil {
+	if p.copies {
+		if err := s.install(ctx, ".local/bin", p.programs); err != nil {
 			return err
 		}
 	}
-	if todo.file != "" {
-		if err := s.sendPackage(ctx, todo.file, known); err != nil {
+	if p.file != "" {
+		if err := s.sendPackage(ctx, p.file, p.family); err != nil {
 			return err
 		}
 	}
-	if !service {
-		if f["manager"] == "" {
-			fmt.Fprintf(s.errOut, "Warning: %s has no systemd manager for user %s, so the agent is not installed: run `%s` there, log in again and repeat podtask host setup\n", s.host, f["user"], known.manager)
-		}
+	if p.facts["manager"] == "" {
+		fmt.Fprintf(s.errOut, "Warning: %s has no systemd manager for user %s, so the agent is not installed: run `%s` there, log in again and repeat podtask host setup\n", s.host, p.facts["user"], p.manager)
+	}
+	if !p.agent {
 		return nil
 	}
-	if copied {
+	if p.copied {
 		if err := s.installUnits(ctx); err != nil {
 			return err
 		}

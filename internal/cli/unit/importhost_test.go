@@ -31,9 +31,9 @@ func TestAnswerOfAHostThatImports(t *testing.T) {
 // A definition of another host names no file, variable or program of this machine: a run with it would send what they hold there.
 func TestADefinitionOfAHostNamesNothingHere(t *testing.T) {
 	t.Parallel()
-	const definition = `{"family": "web", "containerDefinitions": [{"name": "app", "image": "web:1", "repositoryCredentials": {"credentialsParameter": "file:/home/me/login"},
-		"environmentFiles": [{"type": "s3", "value": "/home/me/.netrc"}], "secrets": [{"name": "A", "valueFrom": "file:/home/me/.ssh/id_rsa"},
-		{"name": "B", "valueFrom": "env:TOKEN"}, {"name": "C", "valueFrom": "command:cat /home/me/key"}, {"name": "D", "valueFrom": "podman:d"},
+	const definition = `{"family": "web", "containerDefinitions": [{"name": "app", "image": "web:1", "repositoryCredentials": {"credentialsParameter": "file:/srv/me/login"},
+		"environmentFiles": [{"type": "s3", "value": "/srv/me/.netrc"}], "secrets": [{"name": "A", "valueFrom": "file:/srv/me/.ssh/id_rsa"},
+		{"name": "B", "valueFrom": "env:TOKEN"}, {"name": "C", "valueFrom": "command:cat /srv/me/key"}, {"name": "D", "valueFrom": "podman:d"},
 		{"name": "E", "valueFrom": "arn:aws:ssm:eu-west-1:123456789012:parameter/e"}]}]}`
 	answer, err := json.Marshal(map[string]any{"files": []map[string]string{{"path": "web.json", "content": definition}}})
 	if err != nil {
@@ -44,7 +44,7 @@ func TestADefinitionOfAHostNamesNothingHere(t *testing.T) {
 		t.Fatal(err)
 	}
 	text := string(r.Definition)
-	for _, word := range []string{"/home/me", "TOKEN", "command:"} {
+	for _, word := range []string{"/srv/me", "TOKEN", "command:"} {
 		if strings.Contains(text, word) {
 			t.Errorf("the definition has %s: %s", word, text)
 		}

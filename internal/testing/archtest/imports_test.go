@@ -98,7 +98,7 @@ var direction = []rule{
 
 	// Programs that are no part of the product.
 	{pkg: "examples/"},
-	{pkg: "hack/", may: []string{"internal/testing/registrytest"}, also: []string{"pkg/images", "internal/host/libpod"}},
+	{pkg: "hack/", may: []string{"internal/testing/registrytest", "internal/host/quota"}, also: []string{"pkg/images", "internal/host/libpod"}},
 	{pkg: "internal/testing/", may: []string{"pkg/", "internal/", "test/testbed"}},
 	{pkg: "test/", may: []string{"pkg/", "internal/", "cmd/"}},
 }
@@ -210,7 +210,7 @@ var wrappers = []struct {
 	},
 	{
 		library: "github.com/aws/aws-sdk-go-v2/",
-		only:    []string{"internal/host/secretsource/awsvalues", "internal/logs/logsend/awslogs", "pkg/taskdef", "internal/aws/instance/awscall", "internal/aws/instance/wire", "internal/aws/awsapi", "internal/aws/sigv4", "test/"}, // the last four in tests
+		only:    []string{"internal/host/secretsource/awsvalues", "internal/logs/logsend/awslogs", "pkg/taskdef", "internal/aws/instance/awscall", "internal/aws/instance/wire", "internal/aws/awsapi", "internal/aws/sigv4", "hack/speed", "test/"}, // the last five in tests and benchmarks
 		why:     "what calls AWS is known in one place",
 	},
 	{
