@@ -22,6 +22,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/limits"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
 	"github.com/podtask/podtask/internal/engine/names"
+	"github.com/podtask/podtask/internal/engine/nodenames"
 	"github.com/podtask/podtask/internal/engine/observe"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/preflight"
@@ -97,6 +98,7 @@ type Engine struct {
 	Secrets   *tasksecrets.Store
 	Metadata  *endpoint.Factory
 	Names     *names.Directory
+	NodeNames *nodenames.Nodes
 	Prober    *prober.Prober
 	Runtime   *effects.Interpreter
 	Preflight *preflight.Checker
@@ -236,6 +238,7 @@ func (a *Engine) assemble(records imagestore.Records) {
 		a.Names.Open = func(ctx context.Context, pid int) (names.Network, error) { return helper.OpenSide(ctx, pid) }
 	}
 	a.Prober = &prober.Prober{NetnsHelper: cfg.NetnsHelper, Podman: conn.As[prober.Podman](a.Podman)}
+	a.NodeNames = &nodenames.Nodes{Log: a.log, Dir: filepath.Join(cfg.StateDir, "nodes"), Tasks: a.Tasks, Dial: a.Prober.DialPort, Names: a.Names}
 	a.Runtime = &effects.Interpreter{
 		Log: a.log, StateDir: cfg.StateDir, Settings: cfg.Settings, Fail: a.fail, Podman: conn.As[effects.Podman](a.Podman),
 		Images: a.Images, Puller: a.Puller, Queue: a.Queue, Ports: a.Ports, Slices: a.Slices, Secrets: a.Secrets, Metadata: a.Metadata, Prober: a.Prober,
@@ -281,6 +284,7 @@ func NewServices(ctx context.Context, a *Engine, f *fleet.Fleet, options lifecyc
 		return nil, err
 	}
 	a.Names.Serve()
+	a.NodeNames.Load()
 	return services.Open(ctx, services.Config{
 		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f, Provide: a.Secrets.Provide, Names: a.Names,
 		Hooks: a.Hooks, ResolveHooks: a.resolveHooks, Routes: routes.Open(a.cfg.StateDir, a.cfg.RuntimeDir, a.log), ReadSecret: a.Secrets.ReadSecret,
@@ -313,6 +317,7 @@ func (a *Engine) collectRuns() {
 
 // Close ends the connections. Owners must have been closed before.
 func (a *Engine) Close() error {
+	a.NodeNames.Close()
 	a.User.Close()
 	return a.Podman.Close()
 }

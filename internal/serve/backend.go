@@ -11,6 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/engine/fleet"
+	"github.com/podtask/podtask/internal/engine/nodenames"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
@@ -116,6 +117,14 @@ func (b AgentBackend) Resize(ctx context.Context, id string, to api.PodResources
 		return err
 	}
 	return ownerapi.ApplyResources(ctx, b.Engine, s.ID, r)
+}
+
+// SetNodeNames implements api.NodeNamer.
+func (b AgentBackend) SetNodeNames(_ context.Context, node string, n api.NodeNames) error {
+	if err := nodenames.Check(node, n); err != nil {
+		return api.Failed(api.BadRequest, "%v", err)
+	}
+	return b.Engine.NodeNames.Set(node, n)
 }
 
 // Pause implements api.Backend.
@@ -305,4 +314,7 @@ func NewAgentBackend(h ownerapi.Host, settings *config.Settings, fleet *fleet.Fl
 	}
 }
 
-var _ api.PodShower = AgentBackend{}
+var (
+	_ api.PodShower = AgentBackend{}
+	_ api.NodeNamer = AgentBackend{}
+)

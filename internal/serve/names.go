@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/engine/names"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	svc "github.com/podtask/podtask/pkg/service"
@@ -19,8 +20,15 @@ func (b AgentBackend) withNames(t api.Task, s lifecycle.State) api.Task {
 	add := func(text string) {
 		t.Why = append(slices.Clone(t.Why), api.Reason{Code: api.WhyNames, Text: text})
 	}
-	if err := b.Engine.Names.Problem(s.ID); err != nil {
-		add("it cannot reach all names of the namespace " + s.Options.Namespace + ", and podtask keeps trying: " + err.Error())
+	problem := b.Engine.Names.Problem(s.ID)
+	if names.InCluster(s.Options.Namespace) {
+		if problem != nil {
+			add("it cannot reach all Services of its node by name, and podtask keeps trying: " + problem.Error())
+		}
+		return t
+	}
+	if problem != nil {
+		add("it cannot reach all names of the namespace " + s.Options.Namespace + ", and podtask keeps trying: " + problem.Error())
 	}
 	for _, text := range explainNames(s.Task, s.Options.Namespace, b.Controller.States()) {
 		add(text)

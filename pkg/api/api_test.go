@@ -92,6 +92,14 @@ func (b *backend) Resize(_ context.Context, id string, r PodResources) error {
 	return nil
 }
 
+func (b *backend) SetNodeNames(_ context.Context, node string, n NodeNames) error {
+	if node == "none" {
+		return Failed(BadRequest, "no such node")
+	}
+	b.note(fmt.Sprintf("%d names", len(n.Names)), node, "", false)
+	return nil
+}
+
 func (b *backend) Pause(_ context.Context, id string, pause bool) error {
 	b.note(map[bool]string{true: "pause", false: "unpause"}[pause], id, "", false)
 	return nil

@@ -4,6 +4,7 @@
 //	GET    /v1/version
 //	GET    /v1/openapi.json        this list as an OpenAPI 3.1 document
 //	GET    /v1/events              JSON Lines; query after=, task=, follow=true
+//	PUT    /v1/nodes/N/names       by which names the Pods of a node of Kubernetes reach each other; agents only
 //	GET    /v1/budget              what all tasks together may take; agents only
 //	GET    /v1/tasks
 //	POST   /v1/tasks               body NewTask; an agent runs it

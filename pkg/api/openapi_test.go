@@ -35,7 +35,7 @@ var roots = []reflect.Type{
 	reflect.TypeFor[Version](), reflect.TypeFor[Budget](), reflect.TypeFor[Task](), reflect.TypeFor[Event](), reflect.TypeFor[LogLine](), reflect.TypeFor[Pull](),
 	reflect.TypeFor[NewTask](), reflect.TypeFor[stopRequest](), reflect.TypeFor[failureReply](),
 	reflect.TypeFor[lifecycle.Quota](), reflect.TypeFor[Service](), reflect.TypeFor[NewService](), reflect.TypeFor[ServiceUpdate](), reflect.TypeFor[ContinueRequest](), reflect.TypeFor[NewFault](),
-	reflect.TypeFor[PodResources](),
+	reflect.TypeFor[PodResources](), reflect.TypeFor[NodeNames](),
 }
 
 type object = map[string]any
@@ -345,6 +345,7 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 		{"GET /v1/version", "", 200},
 		{"GET /v1/openapi.json", "", 200},
 		{"GET /v1/budget", "", 200},
+		{"PUT /v1/nodes/host/names", `{"names": []}`, 204},
 		{"GET /v1/events", "", 200},
 		{"GET /v1/events?after=6&task=mine&follow=true", "", 200},
 		{"GET /v1/events?task=none", "", 404},

@@ -108,6 +108,7 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"GET /v1/openapi.json":           serveOpenAPI,
 		"GET /v1/events":                 s.serveEvents,
 		"GET /v1/budget":                 s.serveBudget,
+		"PUT /v1/nodes/{node}/names":     s.serveNodeNames,
 		"GET /v1/tasks":                  tasks.serveTasks,
 		"POST /v1/tasks":                 tasks.serveCreate,
 		"GET /v1/tasks/{task}":           tasks.withTask(tasks.serveTask),

@@ -163,6 +163,7 @@ func TestKubernetes(t *testing.T) {
 	part(n, "Deployment", func() { n.deployments(image) })
 	part(n, "Job", func() { n.jobs(image) })
 	part(n, "StatefulSet", func() { n.statefulSets(image) })
+	part(n, "Services", func() { servicesOfANode(n, image) })
 	part(n, "Restarts", func() { n.restarts(image) })
 	part(n, "Files", func() { files(n, image) })
 	part(n, "Verbs", func() { n.verbs() })

@@ -1,6 +1,7 @@
 package endpoint
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -9,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/engine/hostsfile"
 	"github.com/podtask/podtask/internal/engine/metadata"
 	"github.com/podtask/podtask/internal/engine/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
@@ -156,7 +158,8 @@ func (e *Endpoint) enterNames(ctx context.Context, s lifecycle.State) error {
 	if err != nil {
 		return err
 	}
-	return e.metadata.Names.Enter(ctx, s, whole, infra.PID, infra.HostsFile)
+	hosts := cmp.Or(hostsfile.In(e.metadata.StateDir).Of(s), infra.HostsFile)
+	return e.metadata.Names.Enter(ctx, s, whole, infra.PID, hosts)
 }
 
 // noNames is what a task runs without that does not reach the names of its namespace yet. The owner goes on trying.

@@ -18,7 +18,7 @@ import (
 type Target struct {
 	// ID names the target for Drain and Cut.
 	ID string
-	// Address is HOST:PORT.
+	// Address is HOST:PORT, or what Config.Dial takes.
 	Address string
 }
 
@@ -44,6 +44,8 @@ type Config struct {
 	Patience time.Duration
 	// DialTimeout limits an attempt to connect to a target (2 s).
 	DialTimeout time.Duration
+	// Dial connects to the address of a target; nil: over TCP.
+	Dial func(ctx context.Context, address string) (net.Conn, error)
 }
 
 const (
@@ -150,6 +152,11 @@ func New(cfg Config) *Forwarder {
 	}
 	if cfg.Patience == 0 {
 		cfg.Patience = patience
+	}
+	if cfg.Dial == nil {
+		cfg.Dial = func(ctx context.Context, address string) (net.Conn, error) {
+			return new(net.Dialer).DialContext(ctx, "tcp", address)
+		}
 	}
 	if cfg.DialTimeout == 0 {
 		cfg.DialTimeout = dialTimeout
@@ -421,8 +428,9 @@ func (f *Forwarder) connect(c *connection) (id string) {
 			failed = nil
 			continue
 		}
-		dialer := net.Dialer{Timeout: f.cfg.DialTimeout}
-		server, err := dialer.DialContext(ctx, "tcp", target.Address)
+		once, cancel := context.WithTimeout(ctx, f.cfg.DialTimeout)
+		server, err := f.cfg.Dial(once, target.Address)
+		cancel()
 		if err == nil && f.opened(c, server, target) {
 			return target.ID
 		}

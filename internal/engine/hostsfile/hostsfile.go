@@ -4,14 +4,18 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/engine/names"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"golang.org/x/sys/unix"
 )
 
 // inside is where containers have the file.
@@ -24,6 +28,14 @@ type Dir string
 func In(stateDir string) Dir { return Dir(filepath.Join(stateDir, "hosts")) }
 
 func (d Dir) file(id string) string { return filepath.Join(string(d), id) }
+
+// Of returns the file of a task of which a container is to have one; empty for others.
+func (d Dir) Of(s lifecycle.State) string {
+	if !slices.ContainsFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Extensions.Kube.HostsFile }) {
+		return ""
+	}
+	return d.file(s.ID)
+}
 
 // Mount gives container i the file of its task, if it is to have one.
 func (d Dir) Mount(spec *libpod.ContainerSpec, s lifecycle.State, i int) error {
@@ -56,22 +68,43 @@ func (d Dir) Remove(id string) error {
 
 // write changes the file itself: containers mount it, and would not see another one in its place.
 func (d Dir) write(s lifecycle.State) error {
-	text, err := content(s, os.DirFS("/"))
-	if err != nil {
-		return fmt.Errorf("hosts file: %w", err)
-	}
-	file := d.file(s.ID)
-	if before, err := os.ReadFile(file); err == nil && bytes.Equal(before, text) {
-		return nil
-	}
-	err = os.MkdirAll(filepath.Dir(file), 0o700)
-	if err == nil {
-		err = os.WriteFile(file, text, 0o644) // the users of containers read it
-	}
-	if err != nil {
+	if err := d.tryWrite(s); err != nil {
 		return fmt.Errorf("hosts file: %w", err)
 	}
 	return nil
+}
+
+func (d Dir) tryWrite(s lifecycle.State) (err error) {
+	if err := os.MkdirAll(string(d), 0o700); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(d.file(s.ID), os.O_RDWR|os.O_CREATE, 0o644) // the users of containers read it
+	if err != nil {
+		return err
+	}
+	defer func() { err = errors.Join(err, f.Close()) }()
+	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX); err != nil { // package names appends lines
+		return err
+	}
+	text, err := content(s, os.DirFS("/"))
+	if err != nil {
+		return err
+	}
+	lines, err := names.Lines(filepath.Join(filepath.Dir(string(d)), "names"), s.ID)
+	if err != nil {
+		return err
+	}
+	for _, l := range lines {
+		text = append(append(text, l...), '\n')
+	}
+	if before, err := io.ReadAll(f); err != nil || bytes.Equal(before, text) {
+		return err
+	}
+	if err := f.Truncate(0); err != nil {
+		return err
+	}
+	_, err = f.WriteAt(text, 0)
+	return err
 }
 
 // Begins of the files, as a kubelet writes them.

@@ -1,8 +1,10 @@
 package hostsfile
 
 import (
+	"errors"
 	"net/netip"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -41,7 +43,7 @@ func TestTheFileIsThatOfAKubelet(t *testing.T) {
 // of its own is left alone.
 func TestTheAddressComesLater(t *testing.T) {
 	t.Parallel()
-	d, s := In(t.TempDir()), aPod()
+	d, s := In(filepath.Join(t.TempDir(), "state")), aPod()
 	var spec, other libpod.ContainerSpec
 	if err := d.Mount(&other, s, 1); err != nil || len(other.Binds) != 0 {
 		t.Errorf("%+v, %v", other.Binds, err)
@@ -65,6 +67,17 @@ func TestTheAddressComesLater(t *testing.T) {
 	n, _ := mounted.ReadAt(text, 0)
 	if !strings.Contains(string(text[:n]), "10.0.2.15\tweb-0") {
 		t.Errorf("the file that is mounted has\n%s", text[:n])
+	}
+	names := filepath.Join(filepath.Dir(string(d)), "names")
+	if err := errors.Join(os.MkdirAll(names, 0o700), os.WriteFile(filepath.Join(names, s.ID+".json"), []byte(`{"names": ["db db.shop"]}`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	if err := d.Complete(s, 0); err != nil {
+		t.Fatal(err)
+	}
+	n, _ = mounted.ReadAt(text, 0)
+	if got := string(text[:n]); !strings.HasSuffix(got, "\n169.254.176.1\tdb db.shop\n") || !strings.Contains(got, "10.0.2.15\tweb-0") {
+		t.Errorf("with the names of Services the file has\n%s", got)
 	}
 	if err := d.Remove(s.ID); err != nil {
 		t.Error(err)

@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
+	"io/fs"
 	"log/slog"
 	"maps"
 	"net"
@@ -20,9 +22,11 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"golang.org/x/sys/unix"
 )
 
-// Name is a name of a service with a port: what clients connect to.
+// Name is a name of a service with a port: what clients connect to. Name may be several host names of one address, with
+// spaces between them.
 type Name struct {
 	Namespace, Name string
 	Port            uint16
@@ -75,6 +79,7 @@ type task struct {
 type end struct {
 	pid     int    // of a process in the network namespace
 	hosts   string // the /etc/hosts of its containers, on the host; empty if it is not known
+	later   bool   // the file may be made later, with all names
 	network Network
 	open    map[Name]listening
 }
@@ -155,7 +160,17 @@ func (d *Directory) Wanted(s lifecycle.State) bool {
 	return d != nil && d.Open != nil && s.Options.Namespace != "" && s.Task.Network != taskdef.NetworkHost && s.Task.Network != taskdef.NetworkNone
 }
 
+// cluster begins the namespaces of the Pods of nodes of Kubernetes. No other namespace has a slash.
+const cluster = "kubernetes/"
+
+// OfCluster returns the namespace of the Pods of a node of Kubernetes that are in a namespace of the cluster.
+func OfCluster(namespace string) string { return cluster + namespace }
+
+// InCluster reports whether a namespace is one of OfCluster.
+func InCluster(namespace string) bool { return strings.HasPrefix(namespace, cluster) }
+
 // Hosts returns the lines of /etc/hosts that the containers of a task are created with, in the form NAME:ADDRESS. They are the same each time.
+// Pods of a node of Kubernetes have none: Lines are in their file.
 func (d *Directory) Hosts(s lifecycle.State) (lines []string, err error) {
 	if !d.Wanted(s) || !d.serves() {
 		return nil, nil
@@ -169,7 +184,7 @@ func (d *Directory) Hosts(s lifecycle.State) (lines []string, err error) {
 		known.Created = &n
 		err = d.save(t.id, known)
 	}
-	if err != nil {
+	if err != nil || InCluster(t.namespace) {
 		return nil, err
 	}
 	for i, n := range known.Names[:min(*known.Created, len(known.Names))] {
@@ -201,7 +216,9 @@ func (t *task) extend() (table, error) {
 	if err != nil {
 		return known, err
 	}
-	all := slices.DeleteFunc(namesOf(t.directory.of(t.namespace)), func(name string) bool { return service.OwnHost(t.definition, name) != "" })
+	all := slices.DeleteFunc(namesOf(t.directory.of(t.namespace)), func(name string) bool {
+		return slices.ContainsFunc(strings.Fields(name), func(host string) bool { return service.OwnHost(t.definition, host) != "" })
+	})
 	if known.add(all) {
 		err = t.directory.save(t.id, known)
 	}
@@ -229,7 +246,7 @@ func (d *Directory) Enter(ctx context.Context, s lifecycle.State, key, pid int, 
 		}
 		t.ends[key] = &end{pid: pid, open: make(map[Name]listening)}
 	}
-	t.ends[key].hosts = hosts
+	t.ends[key].hosts, t.ends[key].later = hosts, InCluster(t.namespace)
 	err := t.follow(ctx)
 	if err != nil {
 		t.change() // to try again
@@ -363,7 +380,19 @@ func (e *end) writeHosts(known table) error {
 	if e.hosts == "" || len(known.Names) == 0 {
 		return nil
 	}
-	text, err := os.ReadFile(e.hosts)
+	// Containers mount the file itself: another one in its place would not be seen.
+	f, err := os.OpenFile(e.hosts, os.O_RDWR|os.O_APPEND, 0)
+	if errors.Is(err, fs.ErrNotExist) && e.later {
+		return nil
+	}
+	if err == nil {
+		defer f.Close()
+		err = unix.Flock(int(f.Fd()), unix.LOCK_EX) // package hostsfile writes that of a Pod
+	}
+	var text []byte
+	if err == nil {
+		text, err = io.ReadAll(f)
+	}
 	if err != nil {
 		return fmt.Errorf("hosts file: %w", err)
 	}
@@ -381,7 +410,7 @@ func (e *end) writeHosts(known table) error {
 	}
 	missing := false
 	for i, n := range known.Names {
-		if !has[n] {
+		if slices.ContainsFunc(strings.Fields(n), func(host string) bool { return !has[host] }) {
 			missing = true
 			fmt.Fprintf(&more, "%s\t%s\n", address(i), n)
 		}
@@ -389,13 +418,7 @@ func (e *end) writeHosts(known table) error {
 	if !missing {
 		return nil
 	}
-	// Containers mount the file itself: another one in its place would not be seen.
-	f, err := os.OpenFile(e.hosts, os.O_WRONLY|os.O_APPEND, 0)
-	if err != nil {
-		return fmt.Errorf("hosts file: %w", err)
-	}
-	_, err = f.Write(more.Bytes())
-	if err := errors.Join(err, f.Close()); err != nil {
+	if _, err := f.Write(more.Bytes()); err != nil {
 		return fmt.Errorf("hosts file %s: %w", filepath.Base(e.hosts), err)
 	}
 	return nil

@@ -70,6 +70,15 @@ func (d *Directory) load(id string) (t table, err error) {
 	return t, nil
 }
 
+// Lines returns the lines of /etc/hosts for all names that a task was given, with the tables in dir.
+func Lines(dir, id string) (lines []string, err error) {
+	known, err := (&Directory{Dir: dir}).load(id)
+	for i, n := range known.Names {
+		lines = append(lines, address(i).String()+"\t"+n)
+	}
+	return lines, err
+}
+
 // save writes the table of a task.
 func (d *Directory) save(id string, t table) error {
 	data, err := json.Marshal(t)

@@ -6,12 +6,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/admit"
 	"github.com/podtask/podtask/internal/engine/cleanup/leftover"
 	"github.com/podtask/podtask/internal/engine/endpoint"
 	"github.com/podtask/podtask/internal/engine/failpoint"
+	"github.com/podtask/podtask/internal/engine/names"
 	"github.com/podtask/podtask/internal/engine/preflight"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
@@ -130,6 +132,9 @@ func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name st
 	}
 	o.LogSize, o.Logs = c.LogSize, cmp.Or(o.Logs, c.Logs)
 	o.Namespace = cmp.Or(o.Namespace, t.Extensions.Namespace)
+	if slices.ContainsFunc(t.Containers, func(c taskdef.Container) bool { return c.Extensions.Kube.HostsFile }) {
+		o.Namespace = names.OfCluster(taskdef.PodRefOf(t).Namespace)
+	}
 	s = lifecycle.New(id, name, t, c.Preflight.Defaults(ctx, c.Metadata.Options(t, o)), time.Now().UTC())
 	if err := lifecycle.Check(s); err != nil {
 		return s, fmt.Errorf("a new task is already broken: %w", err)

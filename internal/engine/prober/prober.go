@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net"
+	"strconv"
 	"sync"
 	"time"
 
@@ -72,6 +73,19 @@ func (p *Prober) Dial(ctx context.Context, s lifecycle.State, i int, address str
 		return nil, errNoHelper
 	}
 	return p.dialer(s, i).DialContext(ctx, "tcp", address)
+}
+
+// DialPort connects to a port of container i as another Pod would: not over its loopback.
+func (p *Prober) DialPort(ctx context.Context, s lifecycle.State, i int, port uint16) (net.Conn, error) {
+	host := "127.0.0.1"
+	if s.Task.Network != taskdef.NetworkHost && p.NetnsHelper != nil {
+		address, err := p.dialer(s, i).Address(ctx)
+		if err != nil {
+			return nil, err
+		}
+		host = address.String()
+	}
+	return p.Dial(ctx, s, i, net.JoinHostPort(host, strconv.Itoa(int(port))))
 }
 
 // errNoHelper: no namespace can be entered.

@@ -32,6 +32,8 @@ type Agent interface {
 	Pod(ctx context.Context, id string) (*corev1.Pod, error)
 	// Ask returns when the request is accepted.
 	Ask(ctx context.Context, id string, what Request) error
+	// SetNames is api.SetNodeNames.
+	SetNames(ctx context.Context, node string, n api.NodeNames) error
 	// Resize is api.Resize.
 	Resize(ctx context.Context, id string, r api.PodResources) error
 }
@@ -93,6 +95,15 @@ func (s Socket) Resize(ctx context.Context, id string, r api.PodResources) error
 		return err
 	}
 	return api.Resize(ctx, c, id, r)
+}
+
+// SetNames implements Agent.
+func (s Socket) SetNames(ctx context.Context, node string, n api.NodeNames) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return api.SetNodeNames(ctx, c, node, n)
 }
 
 // Budget implements Host.

@@ -62,6 +62,8 @@ type Pods struct {
 	// manifests make documents for the agent.
 	manifests manifests
 
+	names *podNames
+
 	// running ends the workers.
 	running context.Context
 	wg      sync.WaitGroup
@@ -75,7 +77,9 @@ type Pods struct {
 // NewPods returns the Pods of a node. They are kept until ctx ends; then the caller waits
 // for them.
 func NewPods(ctx context.Context, c PodsConfig) *Pods {
-	return &Pods{PodsConfig: c, running: ctx, manifests: manifests{c.Node, c.Address, c.Server, c.Services}}
+	p := &Pods{PodsConfig: c, running: ctx, manifests: manifests{c.Node, c.Address, c.Server, c.Services}}
+	p.names = &podNames{pods: p, changed: make(chan struct{}, 1)}
+	return p
 }
 
 // Adopt finds the tasks that an earlier process left.
@@ -163,6 +167,7 @@ func (p *Pods) forget(k *podWorker) {
 			p.all = append(p.all[:i:i], p.all[i+1:]...)
 			p.Members.forget(k.report.uid)
 			p.freeLocked()
+			p.names.wake()
 			return
 		}
 	}

@@ -35,6 +35,7 @@ type agentStub struct {
 	changed chan struct{} // closed at each change
 	refusal error
 	asked   []string // requests, as "stop ID"
+	names   api.NodeNames
 	slow    bool     // a task that is killed has failed, and is not settled yet
 }
 
@@ -133,6 +134,11 @@ func (a *agentStub) Ask(_ context.Context, id string, what Request) (err error) 
 		}
 	})
 	return err
+}
+
+func (a *agentStub) SetNames(_ context.Context, _ string, n api.NodeNames) (err error) {
+	a.change(func() { a.names = n })
+	return nil
 }
 
 func (a *agentStub) Resize(_ context.Context, id string, r api.PodResources) (err error) {

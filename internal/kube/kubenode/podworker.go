@@ -95,6 +95,7 @@ func (w *podWorker) see(pod *corev1.Pod) {
 		w.pods.Events.Event(pod, corev1.EventTypeWarning, u.reason, u.message)
 	}
 	w.report.see(pod)
+	w.pods.names.wake()
 }
 
 // notify wakes those who wait for a change. The lock is held.
@@ -311,6 +312,7 @@ func (w *podWorker) tryCreate(ctx context.Context) (wait string, err error) {
 		}
 		return waitConfigError, err
 	}
+	w.pods.names.tell(ctx) // a program may read /etc/hosts only when it starts
 	name := taskName(pod)
 	made, err := w.pods.Agent.Create(ctx, api.NewTask{Definition: definition, Name: name, Lenient: true})
 	switch {

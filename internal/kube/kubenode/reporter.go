@@ -91,6 +91,16 @@ func (r *reporter) set(s corev1.PodStatus) {
 	}
 	r.want = &s
 	r.wake()
+	r.pods.names.wake()
+}
+
+// ready reports whether the Pod may be sent requests.
+func (r *reporter) ready() bool {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.want != nil && slices.ContainsFunc(r.want.Conditions, func(c corev1.PodCondition) bool {
+		return c.Type == corev1.PodReady && c.Status == corev1.ConditionTrue
+	})
 }
 
 // setEphemeral says what the status of an ephemeral container is.

@@ -114,7 +114,8 @@ func Run(asked context.Context, c Config) error {
 		wg.Go(func() { cancel(fmt.Errorf("serve logs and exec: %w", c.Serve(ctx, pods))) })
 	}
 	informer.watch(ctx, pods, &wg)
-	linked.watch(ctx, &wg)
+	linked.watch(ctx, &wg, pods.names.wake)
+	wg.Go(func() { pods.names.run(ctx) })
 	wg.Go(func() { n.run(ctx, &evictor{short: n.pressure.shortages, use: c.Use, pods: pods}) })
 	wg.Go(func() { register(ctx, c, n) })
 	err = controller.Run(ctx, workers)

@@ -1,6 +1,7 @@
 package kubenode
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -30,7 +31,9 @@ func newServices(client kubernetes.Interface) services {
 		if s, ok := o.(*corev1.Service); ok { // the rest would only need memory
 			return &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace, UID: s.UID, ResourceVersion: s.ResourceVersion},
-				Spec:       corev1.ServiceSpec{ClusterIP: s.Spec.ClusterIP, Ports: s.Spec.Ports},
+				Spec: corev1.ServiceSpec{
+					Type: s.Spec.Type, ClusterIP: s.Spec.ClusterIP, Ports: s.Spec.Ports, Selector: s.Spec.Selector, PublishNotReadyAddresses: s.Spec.PublishNotReadyAddresses,
+				},
 			}, nil
 		}
 		return o, nil
@@ -39,8 +42,11 @@ func newServices(client kubernetes.Interface) services {
 	return s
 }
 
-// watch watches until ctx ends.
-func (s services) watch(ctx context.Context, wg *sync.WaitGroup) {
+// watch watches until ctx ends. Changed is called after each change.
+func (s services) watch(ctx context.Context, wg *sync.WaitGroup, changed func()) {
+	_, _ = s.factory.Core().V1().Services().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails for an informer that has ended
+		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
+	})
 	s.factory.Start(ctx.Done())
 	wg.Go(func() {
 		<-ctx.Done()
@@ -54,7 +60,7 @@ var errServicesUnread = errors.New("services have not yet been read at least onc
 // firstServices is how long a Pod waits for the first answer of the API server.
 const firstServices = 5 * time.Second
 
-// of returns the Services of a namespace in the order of their names.
+// of returns the Services of a namespace, or of all with an empty one, in the order of their names.
 func (s services) of(ctx context.Context, namespace string) ([]*corev1.Service, error) {
 	ctx, cancel := context.WithTimeout(ctx, firstServices)
 	defer cancel()
@@ -63,7 +69,9 @@ func (s services) of(ctx context.Context, namespace string) ([]*corev1.Service, 
 		return nil, errServicesUnread
 	}
 	found, err := informer.Lister().Services(namespace).List(labels.Everything())
-	slices.SortFunc(found, func(a, b *corev1.Service) int { return strings.Compare(a.Name, b.Name) })
+	slices.SortFunc(found, func(a, b *corev1.Service) int {
+		return cmp.Or(strings.Compare(a.Namespace, b.Namespace), strings.Compare(a.Name, b.Name))
+	})
 	return found, err
 }
 

@@ -1,0 +1,133 @@
+package kubenode
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/intstr"
+
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// behind is a Pod with the label app.
+func behind(namespace, name, app string, change func(*corev1.Pod)) *corev1.Pod {
+	p := &corev1.Pod{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name, Labels: map[string]string{"app": app}}}
+	p.Spec.Containers = []corev1.Container{{Name: "app", Ports: []corev1.ContainerPort{{Name: "http", ContainerPort: 8080}}}}
+	if change != nil {
+		change(p)
+	}
+	return p
+}
+
+func selecting(s *corev1.Service, app string) *corev1.Service {
+	s.Spec.Selector = map[string]string{"app": app}
+	return s
+}
+
+// summary has a line for each name: NAMESPACE: HOSTS PORT->TASK:PORT,...
+func summary(n api.NodeNames) (lines []string) {
+	for _, name := range n.Names {
+		line := name.Namespace + ": " + strings.Join(name.Hosts, ",")
+		for _, p := range name.Ports {
+			var to []string
+			for _, t := range p.Targets {
+				to = append(to, fmt.Sprintf("%s:%d", t.Task, t.Port))
+			}
+			line += fmt.Sprintf(" %d->%s", p.Port, strings.Join(to, ","))
+		}
+		lines = append(lines, line)
+	}
+	return lines
+}
+
+func TestNamesOfServicesWithPodsOnTheNode(t *testing.T) {
+	t.Parallel()
+	named, udp := corev1.ServicePort{Port: 80, TargetPort: intstr.FromString("http")}, corev1.ServicePort{Port: 53, Protocol: corev1.ProtocolUDP}
+	external := service("shop", "away", "", named)
+	external.Spec.Type = corev1.ServiceTypeExternalName
+	early := selecting(service("shop", "early", "10.0.0.9", named), "slow")
+	early.Spec.PublishNotReadyAddresses = true
+	services := []*corev1.Service{
+		selecting(service("default", "kubernetes", "10.0.0.1", named), "web"),
+		selecting(external, "web"),
+		selecting(service("shop", "dns", "10.0.0.2", udp), "web"),
+		early,
+		selecting(service("shop", "elsewhere", "10.0.0.3", named), "other"),
+		service("shop", "manual", "10.0.0.4", named),
+		selecting(service("shop", "slow", "10.0.0.5", named), "slow"),
+		selecting(service("shop", "web", "10.0.0.6", named, udp, corev1.ServicePort{Port: 443, TargetPort: intstr.FromInt32(8443)}, corev1.ServicePort{Port: 9, TargetPort: intstr.FromString("none")}), "web"),
+	}
+	ends := []podEnd{
+		{behind("shop", "web-a", "web", nil), "t1", true},
+		{behind("shop", "web-b", "web", nil), "t2", true},
+		{behind("shop", "web-ends", "web", func(p *corev1.Pod) { p.DeletionTimestamp = new(metav1.Time) }), "t3", true},
+		{behind("shop", "slow", "slow", nil), "t4", false},
+		{behind("shop", "no-task", "web", nil), "", true},
+		{behind("tools", "web", "web", nil), "t5", true},
+	}
+	want := []string{
+		"shop: early,early.shop,early.shop.svc,early.shop.svc.cluster.local 80->t4:8080",
+		"tools: early.shop,early.shop.svc,early.shop.svc.cluster.local 80->t4:8080",
+		"shop: slow,slow.shop,slow.shop.svc,slow.shop.svc.cluster.local 80->",
+		"tools: slow.shop,slow.shop.svc,slow.shop.svc.cluster.local 80->",
+		"shop: web,web.shop,web.shop.svc,web.shop.svc.cluster.local 80->t1:8080,t2:8080 443->t1:8443,t2:8443 9->",
+		"tools: web.shop,web.shop.svc,web.shop.svc.cluster.local 80->t1:8080,t2:8080 443->t1:8443,t2:8443 9->",
+	}
+	if diff := cmp.Diff(want, summary(namesOf(services, ends))); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// Clients of a headless Service connect to the ports of its Pods, and each Pod of a StatefulSet has a name.
+func TestNamesOfAHeadlessService(t *testing.T) {
+	t.Parallel()
+	db := selecting(service("shop", "db", corev1.ClusterIPNone, corev1.ServicePort{Port: 5432, TargetPort: intstr.FromString("http")}), "db")
+	of := func(i int) *corev1.Pod {
+		return behind("shop", fmt.Sprintf("db-%d", i), "db", func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = p.Name, "db" })
+	}
+	got := summary(namesOf([]*corev1.Service{db}, []podEnd{{of(0), "t0", true}, {of(1), "t1", false}}))
+	want := []string{
+		"shop: db,db.shop,db.shop.svc,db.shop.svc.cluster.local 8080->t0:8080",
+		"shop: db-0.db,db-0.db.shop,db-0.db.shop.svc,db-0.db.shop.svc.cluster.local 8080->t0:8080",
+		"shop: db-1.db,db-1.db.shop,db-1.db.shop.svc,db-1.db.shop.svc.cluster.local 8080->",
+	}
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Error(diff)
+	}
+}
+
+// The agent has the names before it makes the task of a Pod, and again when the Pod is ready.
+func TestTheAgentKnowsTheNames(t *testing.T) {
+	t.Parallel()
+	pod := aPod("web", "u1")
+	pod.Labels = map[string]string{"app": "web"}
+	w := newWorld(t, pod)
+	w.pods.Services = func(context.Context, string) ([]*corev1.Service, error) {
+		return []*corev1.Service{selecting(service(pod.Namespace, "web", "10.0.0.5", corev1.ServicePort{Port: 80}), "web")}, nil
+	}
+	go w.pods.names.run(t.Context())
+	_ = w.pods.CreatePod(t.Context(), pod)
+	w.awaitTask("u1")
+	w.agent.mu.Lock()
+	names := summary(w.agent.names)
+	w.agent.mu.Unlock()
+	if len(names) != 1 || !strings.HasPrefix(names[0], pod.Namespace+": web,") {
+		t.Errorf("at the creation the agent has %q", names)
+	}
+	w.agent.change(func() {
+		s := w.agent.tasks["task-of-u1"]
+		startsToRun(s)
+		s.pod.Status.Conditions = []corev1.PodCondition{{Type: corev1.PodReady, Status: corev1.ConditionTrue}}
+	})
+	w.await("the Pod gets connections", func() bool {
+		w.agent.mu.Lock()
+		defer w.agent.mu.Unlock()
+		return slices.ContainsFunc(summary(w.agent.names), func(line string) bool { return strings.HasSuffix(line, " 80->task-of-u1:80") })
+	})
+}
