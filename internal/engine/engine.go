@@ -230,15 +230,8 @@ func (a *Engine) assemble(records imagestore.Records) {
 		Log: a.log, Settings: cfg.Settings.Metadata, StateDir: cfg.StateDir,
 		DockerStats: conn.As[endpoint.DockerStatsReader](a.Podman), Podman: conn.As[endpoint.Podman](a.Podman), Getenv: cfg.Getenv, Role: a.Secrets.RoleCredentials,
 	}
-	a.Names = &names.Directory{Log: a.log, Dir: filepath.Join(cfg.StateDir, "names")}
-	a.Metadata.Names = a.Names
-	if cfg.NetnsHelper != nil {
-		helper := netns.Helper(cfg.NetnsHelper)
-		a.Metadata.Namespaces, a.Metadata.Networks = helper, netns.Networks{}
-		a.Names.Open = func(ctx context.Context, pid int) (names.Network, error) { return helper.OpenSide(ctx, pid) }
-	}
 	a.Prober = &prober.Prober{NetnsHelper: cfg.NetnsHelper, Podman: conn.As[prober.Podman](a.Podman)}
-	a.NodeNames = &nodenames.Nodes{Log: a.log, Dir: filepath.Join(cfg.StateDir, "nodes"), Tasks: a.Tasks, Dial: a.Prober.DialPort, Names: a.Names}
+	a.assembleNames()
 	a.Runtime = &effects.Interpreter{
 		Log: a.log, StateDir: cfg.StateDir, Settings: cfg.Settings, Fail: a.fail, Podman: conn.As[effects.Podman](a.Podman),
 		Images: a.Images, Puller: a.Puller, Queue: a.Queue, Ports: a.Ports, Slices: a.Slices, Secrets: a.Secrets, Metadata: a.Metadata, Prober: a.Prober,
@@ -268,6 +261,18 @@ func (a *Engine) assemble(records imagestore.Records) {
 	a.Pauser = &observe.Pauser{Podman: conn.As[observe.Freezer](a.Podman)}
 	a.Hooks = hooks.New(cfg.Getenv)
 	a.Unowned = &observe.Unowned{Podman: conn.As[observe.Lister](a.Podman)}
+}
+
+// assembleNames makes what gives tasks names in their network namespaces.
+func (a *Engine) assembleNames() {
+	a.Names = &names.Directory{Log: a.log, Dir: filepath.Join(a.cfg.StateDir, "names")}
+	a.NodeNames = &nodenames.Nodes{Log: a.log, Dir: filepath.Join(a.cfg.StateDir, "nodes"), Tasks: a.Tasks, Dial: a.Prober.DialPort, Names: a.Names}
+	a.Metadata.Names = a.Names
+	if a.cfg.NetnsHelper != nil {
+		helper := netns.Helper(a.cfg.NetnsHelper)
+		a.Metadata.Namespaces, a.Metadata.Networks = helper, netns.Networks{}
+		a.Names.Open = func(ctx context.Context, pid int) (names.Network, error) { return helper.OpenSide(ctx, pid) }
+	}
 }
 
 // NewFleet returns a fleet that owns nothing yet and works until ctx ends. Run makes it

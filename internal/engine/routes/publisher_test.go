@@ -172,7 +172,7 @@ func TestFollowsTheProxy(t *testing.T) {
 	kept.Certificates = []ingress.Certificate{{Name: "a.test", Problem: "it was not renewed", Usable: true}}
 	statuses <- kept
 	<-changed
-	want := []service.Unheard{{Address: "https://a.test", Problem: "its certificate: it was not renewed", Certificate: true, Served: true}}
+	want := []service.Unheard{{Address: "https://a.test", Problem: "certificate: it was not renewed", Certificate: true, Served: true}}
 	if got := p.Problems(addresses); !slices.Equal(got, want) {
 		t.Errorf("with a certificate that was not renewed: %+v", got)
 	}

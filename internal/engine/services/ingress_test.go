@@ -193,7 +193,7 @@ func TestCertificateOfASecret(t *testing.T) {
 		t.Errorf("it is served from %s", route.Certificate)
 	}
 	put("1", "a.test")
-	if not := deploy("1"); len(not) != 1 || !strings.Contains(not[0].Problem, "does not run") {
+	if not := deploy("1"); len(not) != 1 || !strings.Contains(not[0].Problem, "is not running") {
 		t.Errorf("%+v", not)
 	}
 	first, text := now()

@@ -10,12 +10,12 @@ import (
 // reasonNameNotServed is the reason of an event about a name of a Pod that leads nowhere.
 const reasonNameNotServed = "PodNameNotServed"
 
-// nameNotServed says that other Pods do not find a Pod by its name below a headless Service, as a
+// nameNotServed says that Pods of other nodes do not find a Pod by its name below a headless Service, as a
 // StatefulSet gives it; empty for a Pod without such a name.
 func nameNotServed(pod *corev1.Pod) string {
 	if pod.Spec.Subdomain == "" {
 		return ""
 	}
-	return fmt.Sprintf("Other Pods do not find this one as %s.%s: this node has no Pod network and no cluster DNS. "+
-		"Use the address of the node and a hostPort", cmp.Or(pod.Spec.Hostname, pod.Name), pod.Spec.Subdomain)
+	return fmt.Sprintf("Pods of other nodes do not find this one as %s.%s, only those of this node do: it has no Pod network and no cluster DNS. "+
+		"Elsewhere use the address of the node and a hostPort", cmp.Or(pod.Spec.Hostname, pod.Name), pod.Spec.Subdomain)
 }

@@ -19,7 +19,7 @@ func TestANameThatLeadsNowhereIsTold(t *testing.T) {
 	w.awaitTask("u2")
 	_ = w.pods.CreatePod(t.Context(), pod)
 	w.awaitTask("u1")
-	if got := <-events.Events; !strings.HasPrefix(got, "Warning PodNameNotServed Other Pods do not find this one as db-0.db:") {
+	if got := <-events.Events; !strings.HasPrefix(got, "Warning PodNameNotServed Pods of other nodes do not find this one as db-0.db,") {
 		t.Errorf("the event is %q", got)
 	}
 	if len(events.Events) != 0 {

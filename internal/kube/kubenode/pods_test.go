@@ -36,7 +36,7 @@ type agentStub struct {
 	refusal error
 	asked   []string // requests, as "stop ID"
 	names   api.NodeNames
-	slow    bool     // a task that is killed has failed, and is not settled yet
+	slow    bool // a task that is killed has failed, and is not settled yet
 }
 
 type taskStub struct {
