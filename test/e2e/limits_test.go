@@ -40,7 +40,7 @@ func TestLimitsThatThisHostCannotApply(t *testing.T) {
 	if !strings.Contains(r.out, "hello") {
 		t.Errorf("it printed %q", r.out)
 	}
-	if !strings.Contains(r.err, "Warning: ") || !strings.Contains(r.err, "cpu, memory") {
+	if !strings.Contains(r.err, "Warning: ") || !strings.Contains(r.err, "cpu and memory limits") {
 		t.Errorf("no warning about the limits:\n%s", r.err)
 	}
 	if got := b.inspect(b.family); got.Limits != "best-effort" || strings.Join(got.UnappliedLimits, " ") != "cpu memory" {

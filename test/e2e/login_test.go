@@ -164,7 +164,7 @@ func TestManifestWaitsForCredentials(t *testing.T) {
 	run := b.start("run", "--name", b.family, "--pull", "always", b.withLogin(ref, "command:"+helper))
 	eventually(t, "a sentence about the credentials", func() bool {
 		r := b.podtask("why", b.family)
-		return strings.Contains(r.out, "its credentials are read")
+		return strings.Contains(r.out, "podtask is reading the credentials of")
 	})
 	if c := b.inspect(b.family).Containers[0]; c.Status != "NONE" || c.ImageDigest != "" {
 		t.Errorf("the container is %s with the digest %s", c.Status, c.ImageDigest)

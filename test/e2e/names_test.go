@@ -170,7 +170,7 @@ func TestWhoReachesNames(t *testing.T) {
 	}
 	flood.kill()
 	b.want(0, "service", "scale", b.family+"=0", "--wait")
-	if r := b.want(0, "why", second); !strings.Contains(r.out, "connections to orders:8080 find no copy") {
+	if r := b.want(0, "why", second); !strings.Contains(r.out, "Connections to orders:8080 find no copy") {
 		t.Errorf("why: %s", r.out)
 	}
 	b.want(0, "rm", "--force", in, out, none, second)

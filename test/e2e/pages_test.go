@@ -212,10 +212,12 @@ volumes: {data: {}}
 		},
 		special: func(u *tutorial) map[string]func(string) {
 			return map[string]func(string){
-				"podtask host setup ssh://me@box":             func(string) {}, // TestSetup... in internal/cli/host
-				"podtask context add box ssh://me@box":        func(line string) { u.typed(strings.ReplaceAll(line, "me@", "")).want(0) },
-				"podtask --host box port-forward web 8080:80": func(line string) { u.untilCtrlC(strings.ReplaceAll(line, "8080", fmt.Sprint(freePort(u.t))), " -> ") },
-				"podtask --host box port web":                 func(string) {}, // the page shows it after the end of the task
+				"podtask host setup ssh://me@box":                                        func(string) {}, // TestSetup... in internal/cli/host
+				"podtask context add box ssh://me@box":                                   func(line string) { u.typed(strings.ReplaceAll(line, "me@", "")).want(0) },
+				"podtask --host box port-forward web 8080:80":                            func(line string) { u.untilCtrlC(strings.ReplaceAll(line, "8080", fmt.Sprint(freePort(u.t))), " -> ") },
+				"podtask --host box port web":                                            func(string) {}, // the page shows it after the end of the task
+				"podtask --host box import --output units web":                           func(string) {}, // the same; TestHostBySSHImportsATask
+				"podtask host setup --package dist/podtask_1.2.3_amd64.deb ssh://me@box": func(string) {}, // TestSetupInstallsAPackage in internal/cli/host
 				"podtask top --host box1 --host box2": func(string) {
 					top := u.onTerminal("top", "--host", "box", "--host", "local")
 					top.see("of 2 hosts")

@@ -121,7 +121,7 @@ var mutants = []mutant{
 	{"ignored exit codes are not restarted", "pkg/lifecycle restartVerdict", never, "IgnoredExitCodes", "", model},
 	{"failures in the start period do not count", "pkg/lifecycle countFailure", never, "grace", "", rules},
 	{"unhealthy after the configured failures", "pkg/lifecycle countFailure", value, "failures", "check.failures + 1", rules},
-	{"an unhealthy container that is to be restarted is stopped", "pkg/lifecycle nextUp", never, "failedHealth", "", cases("unhealthy")},
+	{"an unhealthy container that is to be restarted is stopped", "pkg/lifecycle nextUp", never, "toRestart", "", cases("unhealthy")},
 	{"a container is stopped for its health only on request", "pkg/lifecycle failedHealth", value, "ActionRestart", "check.Action", model},
 	{"the exit code of an unhealthy container does not count", "pkg/lifecycle endRun", skip, "IgnoredExitCodes nil", "", cases("unhealthy")},
 	{"unhealthy tasks stop only on request", "pkg/lifecycle settleWatches", always, "StopWhenUnhealthy", "", rules},
