@@ -37,7 +37,7 @@ func (s *Launcher) HandOver(ctx context.Context, o *owner.Owner) error {
 	return l.HandOver(ctx, o)
 }
 
-// Launch is what will own a task that is about to be created: the agent, or a process that starts meanwhile.
+// Launch prepares the owner of a task while the task is created: it finds the agent, or starts a process.
 type Launch struct {
 	launcher *Launcher
 	id       string
@@ -68,7 +68,7 @@ func (s *Launcher) Prepare(ctx context.Context, id string) *Launch {
 func (l *Launch) ID() string { return l.id }
 
 func (l *Launch) start(ctx context.Context) {
-	ctx, l.cancel = context.WithCancel(ctx)
+	ctx, l.cancel = context.WithTimeout(ctx, ownerPatience)
 	if l.offer, l.err = owner.NewOffer(l.launcher.OfferSocket(l.id)); l.err != nil {
 		return
 	}
@@ -203,7 +203,7 @@ func spawn(argv []string, log string) (died <-chan error, err error) {
 	return end, nil
 }
 
-// ownerPatience is how long a new owner may take to answer.
+// ownerPatience limits the start of a new owner, and then its first answer.
 const ownerPatience = 30 * time.Second
 
 // awaitOwner returns nil when the owner answers, or has finished already.

@@ -141,10 +141,10 @@ func (p *Program) MayAsk() bool { return IsTerminal(p.Stdin) && IsTerminal(p.Std
 // SentDir returns where the files are that another machine sends with a command, below the directory of sockets or of state.
 func SentDir(dir string) string { return filepath.Join(dir, "sessions") }
 
-// maxAnswer is how much of another host's answer is read, in bytes.
+// maxAnswer limits the answer of another host, in bytes.
 const maxAnswer = 1 << 20
 
-// Answer is what another host has printed. A write beyond one MiB is an error.
+// Answer collects what a command prints on another host. A write beyond one MiB is an error.
 type Answer struct{ bytes.Buffer }
 
 // Write implements io.Writer.

@@ -34,7 +34,7 @@ func WriteList(w io.Writer, rows [][]string, whole bool) error {
 // gap is the number of blanks between columns.
 const gap = 3
 
-// leastColumn is how wide a column stays that is made narrower.
+// leastColumn is the smallest width of a column that is shortened, in characters.
 const leastColumn = 12
 
 // fitRows shortens cells of the widest columns, so that rows fit into a width if that is possible.

@@ -171,7 +171,7 @@ func readFacts(text []byte) facts {
 // architectures maps what uname -m prints to the names of Go.
 var architectures = map[string]string{"x86_64": "amd64", "aarch64": "arm64", "riscv64": "riscv64", "ppc64le": "ppc64le", "s390x": "s390x"}
 
-// change is how podtask comes to a host. The zero value is that the host has this podtask.
+// change says how podtask is installed on a host. The zero value: it is there already.
 type change struct {
 	copies bool   // of the programs
 	file   string // a package
@@ -310,7 +310,7 @@ func tooOld(version string) bool {
 	return major < 4 || major == 4 && minor < 3
 }
 
-// plan is what will be done to a host.
+// plan holds the steps of a setup, so that they can be shown before they are taken.
 type plan struct {
 	facts
 	change

@@ -225,7 +225,7 @@ func (o whyOptions) findService(ctx context.Context, name string) (api.Service, 
 	return s, err == nil
 }
 
-// serviceReasons is how many reasons of a service are sentences; --format json has all.
+// serviceReasons limits the sentences about a service; --format json has all reasons.
 const serviceReasons = 3
 
 // explainService makes sentences of the first reasons of a service.

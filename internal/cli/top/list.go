@@ -97,7 +97,7 @@ func (l list) usedBy(id string) map[string]Use {
 // at the bottom the notice and the keys.
 const listFrame = 5
 
-// listWhyLines is how many lines the explanation of the selected row may take.
+// listWhyLines limits the explanation of the selected row, in lines.
 const listWhyLines = 2
 
 // explanation returns the lines that explain the selected row: what it waits for, how long already, and what comes

@@ -42,7 +42,7 @@ type Nodes struct {
 	nodes map[string]map[names.Name]*forward.Forwarder
 }
 
-// most is how many names a node may give the Pods of a namespace.
+// most limits the ports of the names that a node gives the Pods of a namespace: each is a listener for each of these Pods.
 const most = names.MaxNames
 
 var (
@@ -73,8 +73,8 @@ func Check(node string, n api.NodeNames) error {
 				return fmt.Errorf("%s: a port is 1 to 65535, and a target has a task", name.Hosts[0])
 			}
 		}
-		if count[name.Namespace]++; count[name.Namespace] > most {
-			return fmt.Errorf("more than %d names in the namespace %s", most, name.Namespace)
+		if count[name.Namespace] += len(name.Ports); count[name.Namespace] > most {
+			return fmt.Errorf("more than %d ports of names in the namespace %s", most, name.Namespace)
 		}
 	}
 	return nil

@@ -122,14 +122,14 @@ func TestWhatIsNoNameIsRefused(t *testing.T) {
 		many[i] = api.NodeName{Namespace: "shop", Hosts: []string{fmt.Sprintf("n%d", i)}, Ports: port}
 	}
 	for want, n := range map[string][]api.NodeName{
-		"not a namespace":     {{Namespace: "../x", Hosts: []string{"db"}, Ports: port}},
-		"without hosts":       {{Namespace: "shop", Ports: port}},
-		"not a host name":     {{Namespace: "shop", Hosts: []string{"db\n10.0.0.1 other"}, Ports: port}},
-		`"127.0.0.1" is not`:  {{Namespace: "shop", Hosts: []string{"127.0.0.1"}, Ports: port}},
-		`"localhost" is not`:  {{Namespace: "shop", Hosts: []string{"localhost"}, Ports: port}},
-		"1 to 65535":          {{Namespace: "shop", Hosts: []string{"db"}, Ports: []api.NodePort{{}}}},
-		"a target has a task": {{Namespace: "shop", Hosts: []string{"db"}, Ports: []api.NodePort{{Port: 1, Targets: []api.NodeTarget{{Port: 1}}}}}},
-		"more than 1000":      many,
+		"not a namespace":      {{Namespace: "../x", Hosts: []string{"db"}, Ports: port}},
+		"without hosts":        {{Namespace: "shop", Ports: port}},
+		"not a host name":      {{Namespace: "shop", Hosts: []string{"db\n10.0.0.1 other"}, Ports: port}},
+		`"127.0.0.1" is not`:   {{Namespace: "shop", Hosts: []string{"127.0.0.1"}, Ports: port}},
+		`"localhost" is not`:   {{Namespace: "shop", Hosts: []string{"localhost"}, Ports: port}},
+		"1 to 65535":           {{Namespace: "shop", Hosts: []string{"db"}, Ports: []api.NodePort{{}}}},
+		"a target has a task":  {{Namespace: "shop", Hosts: []string{"db"}, Ports: []api.NodePort{{Port: 1, Targets: []api.NodeTarget{{Port: 1}}}}}},
+		"more than 1000 ports": many,
 	} {
 		if err := Check("host", api.NodeNames{Names: n}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v", want, err)

@@ -61,7 +61,7 @@ func (n *podNames) tell(ctx context.Context) bool {
 		n.pods.Log.Debug("the names of Services are not known", "error", err)
 		return false
 	}
-	names := namesOf(all, n.pods.ends())
+	names, complete := namesOf(all, n.pods.ends())
 	text, err := json.Marshal(names)
 	if err != nil || bytes.Equal(text, n.sent) {
 		return true
@@ -72,6 +72,9 @@ func (n *podNames) tell(ctx context.Context) bool {
 	case err != nil:
 		n.pods.Log.Debug("the agent does not know the names of Services yet", "error", err)
 		return false
+	}
+	if !complete {
+		n.pods.Log.Warn("Pods do not reach all Services by name: there are more ports than listeners on this node")
 	}
 	n.sent = text
 	return true
@@ -97,8 +100,17 @@ func (p *Pods) ends() (out []podEnd) {
 	return out
 }
 
-// namesOf are the names of the Services that have Pods on the node, for the namespaces of the node's Pods.
-func namesOf(services []*corev1.Service, ends []podEnd) (all api.NodeNames) {
+// Each port of a name is a listener of the agent for each Pod of the namespace. These limits keep the Services of one namespace from
+// using up the agent's memory, or the names of others.
+const (
+	mostListeners = 10_000 // of all Pods of the node
+	mostPorts     = 200    // of the names in a namespace
+	mostForeign   = 20     // of those that belong to the Services of one other namespace
+)
+
+// namesOf are the names of the Services that have Pods on the node, for the namespaces of the node's Pods. Those of a namespace's own
+// Services come first. Complete is false if a limit leaves some out.
+func namesOf(services []*corev1.Service, ends []podEnd) (all api.NodeNames, complete bool) {
 	var namespaces []string
 	for _, e := range ends {
 		if !slices.Contains(namespaces, e.pod.Namespace) {
@@ -106,24 +118,48 @@ func namesOf(services []*corev1.Service, ends []podEnd) (all api.NodeNames) {
 		}
 	}
 	slices.Sort(namespaces)
-	for _, s := range services {
-		var behind []podEnd
-		for _, e := range ends {
-			if e.pod.Namespace == s.Namespace && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(e.pod.Labels)) {
-				behind = append(behind, e)
+	complete = true
+	for _, namespace := range namespaces {
+		room := min(mostPorts, mostListeners/len(ends))
+		foreign := make(map[string]int)
+		add := func(s *corev1.Service) {
+			for _, name := range namesOfService(s, ends, namespace) {
+				n := len(name.Ports)
+				if n > room || s.Namespace != namespace && foreign[s.Namespace]+n > mostForeign {
+					complete = false
+					continue
+				}
+				room -= n
+				foreign[s.Namespace] += n
+				all.Names = append(all.Names, name)
 			}
 		}
-		if len(behind) == 0 || len(s.Spec.Selector) == 0 || s.Spec.Type == corev1.ServiceTypeExternalName || s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes" {
-			continue
-		}
-		for _, namespace := range namespaces {
-			if ports := portsOf(s, behind); len(ports) > 0 {
-				all.Names = append(all.Names, api.NodeName{Namespace: namespace, Hosts: hostsOf(s.Name, s.Namespace, namespace), Ports: ports})
+		for _, own := range []bool{true, false} {
+			for _, s := range services {
+				if (s.Namespace == namespace) == own {
+					add(s)
+				}
 			}
-			all.Names = append(all.Names, ownNames(s, behind, namespace)...)
 		}
 	}
-	return all
+	return all, complete
+}
+
+// namesOfService are the names of a Service, and of the Pods behind a headless one, for Pods of a namespace.
+func namesOfService(s *corev1.Service, ends []podEnd, from string) (all []api.NodeName) {
+	if len(s.Spec.Selector) == 0 || s.Spec.Type == corev1.ServiceTypeExternalName || s.Namespace == metav1.NamespaceDefault && s.Name == "kubernetes" {
+		return nil
+	}
+	var behind []podEnd
+	for _, e := range ends {
+		if e.pod.Namespace == s.Namespace && labels.SelectorFromSet(s.Spec.Selector).Matches(labels.Set(e.pod.Labels)) {
+			behind = append(behind, e)
+		}
+	}
+	if ports := portsOf(s, behind); len(behind) > 0 && len(ports) > 0 {
+		all = append(all, api.NodeName{Namespace: from, Hosts: hostsOf(s.Name, s.Namespace, from), Ports: ports})
+	}
+	return append(all, ownNames(s, behind, from)...)
 }
 
 // hostsOf are the names of a Service, or of HOST.SERVICE, in a namespace as Pods of another one or the same one know it.

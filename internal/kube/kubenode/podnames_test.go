@@ -73,14 +73,38 @@ func TestNamesOfServicesWithPodsOnTheNode(t *testing.T) {
 	}
 	want := []string{
 		"shop: early,early.shop,early.shop.svc,early.shop.svc.cluster.local 80->t4:8080",
-		"tools: early.shop,early.shop.svc,early.shop.svc.cluster.local 80->t4:8080",
 		"shop: slow,slow.shop,slow.shop.svc,slow.shop.svc.cluster.local 80->",
-		"tools: slow.shop,slow.shop.svc,slow.shop.svc.cluster.local 80->",
 		"shop: web,web.shop,web.shop.svc,web.shop.svc.cluster.local 80->t1:8080,t2:8080 443->t1:8443,t2:8443 9->",
+		"tools: early.shop,early.shop.svc,early.shop.svc.cluster.local 80->t4:8080",
+		"tools: slow.shop,slow.shop.svc,slow.shop.svc.cluster.local 80->",
 		"tools: web.shop,web.shop.svc,web.shop.svc.cluster.local 80->t1:8080,t2:8080 443->t1:8443,t2:8443 9->",
 	}
-	if diff := cmp.Diff(want, summary(namesOf(services, ends))); diff != "" {
-		t.Error(diff)
+	got, complete := namesOf(services, ends)
+	if diff := cmp.Diff(want, summary(got)); diff != "" || !complete {
+		t.Error(complete, diff)
+	}
+}
+
+// The Services of one namespace use up neither the agent's listeners nor the names of another namespace.
+func TestNamesAreBounded(t *testing.T) {
+	t.Parallel()
+	var ports []corev1.ServicePort
+	for i := range 15 {
+		ports = append(ports, corev1.ServicePort{Port: int32(1000 + i)})
+	}
+	var services []*corev1.Service
+	for i := range 300 {
+		services = append(services, selecting(service("greedy", fmt.Sprintf("s%d", i), "10.0.0.1", ports...), "web"))
+	}
+	services = append(services, selecting(service("shop", "web", "10.0.0.2", ports...), "web"))
+	got, complete := namesOf(services, []podEnd{{behind("greedy", "a", "web", nil), "t1", true}, {behind("shop", "b", "web", nil), "t2", true}})
+	count := make(map[string]int)
+	for _, n := range got.Names {
+		count[n.Namespace+" "+n.Hosts[len(n.Hosts)-1][strings.Index(n.Hosts[len(n.Hosts)-1], ".")+1:]] += len(n.Ports)
+	}
+	want := map[string]int{"greedy greedy.svc.cluster.local": 195, "shop shop.svc.cluster.local": 15, "shop greedy.svc.cluster.local": 15}
+	if diff := cmp.Diff(want, count); diff != "" || complete {
+		t.Error(complete, diff)
 	}
 }
 
@@ -91,7 +115,8 @@ func TestNamesOfAHeadlessService(t *testing.T) {
 	of := func(i int) *corev1.Pod {
 		return behind("shop", fmt.Sprintf("db-%d", i), "db", func(p *corev1.Pod) { p.Spec.Hostname, p.Spec.Subdomain = p.Name, "db" })
 	}
-	got := summary(namesOf([]*corev1.Service{db}, []podEnd{{of(0), "t0", true}, {of(1), "t1", false}}))
+	names, _ := namesOf([]*corev1.Service{db}, []podEnd{{of(0), "t0", true}, {of(1), "t1", false}})
+	got := summary(names)
 	want := []string{
 		"shop: db,db.shop,db.shop.svc,db.shop.svc.cluster.local 8080->t0:8080",
 		"shop: db-0.db,db-0.db.shop,db-0.db.shop.svc,db-0.db.shop.svc.cluster.local 8080->t0:8080",
