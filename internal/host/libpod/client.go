@@ -60,11 +60,12 @@ type Client struct {
 	pool       *http.Transport
 	context    context.Context //nolint:containedctx // the bindings keep the connection in a context
 	version    semver.Version
-	// makes limits the calls that create and start objects, removals those that remove some.
-	// A hanging call of one kind does not delay the other kind.
-	makes, removals *slots
-	storage         storage
-	pulse           pulse
+	// makes limits the calls that create and start objects, stops those that signal and stop containers,
+	// removals those that remove some. A hanging call of one kind does not delay the others.
+	makes, stops, removals *slots
+
+	storage storage
+	pulse   pulse
 	// images maps the ID of each image that was looked up to its imageConfig.
 	images sync.Map
 	// monitored maps the names of running containers to the conmon that an inspection reported
@@ -114,7 +115,7 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	c := &Client{
 		service: s, runtimeDir: cmp.Or(o.RuntimeDir, os.Getenv("XDG_RUNTIME_DIR")),
 		pool: pool, context: bound, version: *bindings.ServiceVersion(bound),
-		makes: newSlots(maxMutations), removals: newSlots(maxMutations),
+		makes: newSlots(maxMutations), stops: newSlots(maxMutations), removals: newSlots(maxMutations),
 		storage: storage{log: o.Log, broken: s.end}, stopPings: end,
 		pulse: pulse{log: o.Log, ping: s.pingOnce, ending: s.ending, socket: s.path},
 	}

@@ -141,7 +141,7 @@ func (c *Client) remove(ctx context.Context, id string) error {
 }
 
 func (c *Client) removeOnce(ctx context.Context, id string) error {
-	return c.erase(ctx, "remove container", id, func(ctx context.Context) error {
+	return c.erase(ctx, c.removals, "remove container", id, func(ctx context.Context) error {
 		reports, err := containers.Remove(ctx, id, new(containers.RemoveOptions).WithForce(true).WithVolumes(true).WithTimeout(0))
 		if err != nil {
 			return err

@@ -128,7 +128,7 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 // the class is Conflict and the image keeps its tags. Parent images are kept. It succeeds
 // if the image does not exist.
 func (c *Client) RemoveUnusedImage(ctx context.Context, m Image) error {
-	return c.erase(ctx, "remove image", m.ID, func(ctx context.Context) error {
+	return c.erase(ctx, c.removals, "remove image", m.ID, func(ctx context.Context) error {
 		// By ID Podman removes an image only if it has at most one name. By name it
 		// removes that name, and the image with the last one. It does not list names with
 		// digests.

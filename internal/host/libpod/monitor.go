@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
-	"github.com/containers/podman/v5/pkg/domain/entities"
 	"github.com/podtask/podtask/internal/atomicfile"
 	"golang.org/x/sys/unix"
 )
@@ -29,7 +28,7 @@ const reapLimit = 3 * time.Second
 // What a program wrote and conmon has not read is lost, so a container whose log outlives it keeps its conmon. So
 // does one whose orphans no systemd reaps: Podman takes a process that was not reaped for alive.
 // Whatever fails is left to Podman's removal, of which older versions fail once after a conmon that left no exit file.
-func (c *Client) killMembers(ctx context.Context, members []entities.ListContainer) {
+func (c *Client) killMembers(ctx context.Context, members []member) {
 	if c.version.LT(withoutMonitor) {
 		return
 	}
@@ -38,16 +37,16 @@ func (c *Client) killMembers(ctx context.Context, members []entities.ListContain
 	var ending sync.WaitGroup
 	defer ending.Wait()
 	for _, m := range members {
-		if m.Pid <= 1 || m.State != "running" {
-			continue // a paused one does not end
+		if m.pid <= 1 {
+			continue
 		}
-		program, err := pidfd(m.Pid)
+		program, err := pidfd(m.pid)
 		if err != nil {
 			continue
 		}
 		ending.Go(func() {
 			defer program.Close()
-			killMember(ctx, program, m.Pid, m.ID)
+			killMember(ctx, program, m.pid, m.id)
 		})
 	}
 }

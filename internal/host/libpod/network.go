@@ -197,7 +197,7 @@ func (c *Client) RemoveNetwork(ctx context.Context, name, taskID string) error {
 	if err := ownedBy(found.Labels, taskID); err != nil {
 		return fail(ctx, "remove network", name, err)
 	}
-	err = c.erase(ctx, "remove network", name, func(ctx context.Context) error {
+	err = c.erase(ctx, c.removals, "remove network", name, func(ctx context.Context) error {
 		reports, err := network.Remove(ctx, name, nil)
 		for _, r := range reports {
 			err = errors.Join(err, r.Err)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 	"time"
 
@@ -229,21 +228,21 @@ const strayGrace = 10 * time.Second
 //
 // Classes to expect: Conflict (the pod belongs to another task).
 func (c *Client) StopPod(ctx context.Context, name, taskID string) error {
-	members, err := c.members(ctx, name)
-	if err != nil {
+	pod, err := c.pod(ctx, name)
+	if pod == nil {
 		return err
 	}
 	infra := false
-	for _, m := range members {
+	for _, m := range pod.Containers {
 		switch {
-		case m.Pid == 0:
-		case m.IsInfra:
-			if err := ownedBy(m.Labels, taskID); err != nil {
+		case !hasProcess(m):
+		case m.ID == pod.InfraContainerID:
+			if err := ownedBy(pod.Labels, taskID); err != nil {
 				return fail(ctx, "stop pod", name, err)
 			}
 			infra = true
-		case m.Labels[TaskLabel] == taskID:
-			if err := c.StopContainer(ctx, m.ID, strayGrace); err != nil {
+		default:
+			if err := c.stopStray(ctx, m.ID, taskID); err != nil {
 				return err
 			}
 		}
@@ -254,30 +253,50 @@ func (c *Client) StopPod(ctx context.Context, name, taskID string) error {
 	return c.stopByPodman(ctx, InfraName(name), infraGrace) // which ends at once
 }
 
+// hasProcess reports whether a container of a pod may have a process. An initialized one has.
+func hasProcess(m define.InspectPodContainerInfo) bool {
+	switch m.State {
+	case "configured", "created", "stopped", "exited", "removing":
+		return false
+	}
+	return true
+}
+
+// stopStray stops a container if it is one of the task.
+func (c *Client) stopStray(ctx context.Context, id, taskID string) error {
+	data, err := c.inspect(ctx, id)
+	switch {
+	case errors.Is(err, NotFound):
+		return nil
+	case err != nil:
+		return err
+	case data.Config == nil || data.Config.Labels[TaskLabel] != taskID:
+		return nil
+	}
+	return c.StopContainer(ctx, id, strayGrace)
+}
+
 // RemovePod removes the task's containers in the pod, running or not, and the pod with
 // its infra container and anonymous volumes. It succeeds if the pod does not exist. A
 // container that a user added to the pod is never removed: in that case only the task's
 // containers are removed, the pod and its infra container stay, and the error (Conflict)
 // names the user's container.
 func (c *Client) RemovePod(ctx context.Context, name, taskID string) error {
-	members, err := c.members(ctx, name)
+	pod, err := c.pod(ctx, name)
+	if pod == nil {
+		return err
+	}
+	if err := ownedBy(pod.Labels, taskID); err != nil {
+		return fail(ctx, "remove pod", name, err)
+	}
+	members, err := c.members(ctx, pod)
 	if err != nil {
 		return err
 	}
-	labels, err := c.podLabels(ctx, name, members)
-	switch {
-	case errors.Is(err, NotFound):
-		return nil
-	case err != nil:
-		return err
-	}
-	if err := ownedBy(labels, taskID); err != nil {
-		return fail(ctx, "remove pod", name, err)
-	}
 	var foreign []string
 	for _, m := range members {
-		if m.Labels[TaskLabel] != taskID {
-			foreign = append(foreign, strings.Join(m.Names, "/"))
+		if !m.infra && m.taskID != taskID {
+			foreign = append(foreign, m.name)
 		}
 	}
 	if len(foreign) > 0 {
@@ -285,7 +304,7 @@ func (c *Client) RemovePod(ctx context.Context, name, taskID string) error {
 	}
 	c.killMembers(ctx, members)
 	err = c.clearing(ctx, func() error {
-		return c.erase(ctx, "remove pod", name, func(ctx context.Context) error {
+		return c.erase(ctx, c.removals, "remove pod", name, func(ctx context.Context) error {
 			_, err := pods.Remove(ctx, name, new(pods.RemoveOptions).WithForce(true).WithTimeout(0))
 			return err
 		})
@@ -300,70 +319,98 @@ func (c *Client) RemovePod(ctx context.Context, name, taskID string) error {
 // found: that may have been one of its containers, removed concurrently, in which case
 // Podman keeps the pod.
 func (c *Client) podIsGone(ctx context.Context, name string) error {
-	err := c.ask(ctx, "inspect pod", name, func(ctx context.Context) error {
-		_, err := pods.Inspect(ctx, name, nil)
+	pod, err := c.pod(ctx, name)
+	if pod != nil {
+		return &Error{Op: "remove pod", Object: name, Class: Temporary, Cause: "one of its containers disappeared during the removal, and the pod still exists"}
+	}
+	return err
+}
+
+// pod inspects a pod; nil if it does not exist or on errors.
+func (c *Client) pod(ctx context.Context, name string) (found *entities.PodInspectReport, err error) {
+	err = c.ask(ctx, "inspect pod", name, func(ctx context.Context) (err error) {
+		found, err = pods.Inspect(ctx, name, nil)
 		return err
 	})
 	switch {
-	case err == nil:
-		return &Error{Op: "remove pod", Object: name, Class: Temporary, Cause: "one of its containers disappeared during the removal, and the pod still exists"}
 	case errors.Is(err, NotFound):
-		return nil
-	default:
-		return err
+		return nil, nil
+	case err != nil:
+		return nil, err
 	}
+	return found, nil
 }
 
-// members lists the pod's containers including the infra container; none if the pod does
-// not exist.
-func (c *Client) members(ctx context.Context, pod string) (found []entities.ListContainer, err error) {
-	err = c.ask(ctx, "list pod", pod, func(ctx context.Context) (err error) {
+// member is a container of a pod.
+type member struct {
+	id, name string
+	taskID   string // of TaskLabel
+	infra    bool
+	pid      int // of a container that runs and is not paused, which would not end; else 0
+}
+
+// inspectedMembers is how many containers of a pod are inspected one by one. Podman makes a list from all containers of the
+// user, which takes as long as an inspection with ten of them, and more than twenty times as long with 300.
+const inspectedMembers = 3
+
+// members returns the containers of a pod.
+func (c *Client) members(ctx context.Context, pod *entities.PodInspectReport) ([]member, error) {
+	if len(pod.Containers) > inspectedMembers+1 { // and the infra container
+		return c.listMembers(ctx, pod.Name)
+	}
+	var out []member
+	for _, found := range pod.Containers {
+		m := member{id: found.ID, name: found.Name, infra: found.ID == pod.InfraContainerID}
+		if m.infra && !hasProcess(found) {
+			out = append(out, m)
+			continue
+		}
+		data, err := c.inspect(ctx, m.id)
+		switch {
+		case errors.Is(err, NotFound):
+			continue
+		case err != nil:
+			return nil, err
+		}
+		if data.Config != nil {
+			m.taskID = data.Config.Labels[TaskLabel]
+		}
+		if data.State != nil && data.State.Status == "running" {
+			m.pid = data.State.Pid
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// listMembers is members with one request.
+func (c *Client) listMembers(ctx context.Context, pod string) ([]member, error) {
+	var found []entities.ListContainer
+	err := c.ask(ctx, "list pod", pod, func(ctx context.Context) (err error) {
 		found, err = containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(map[string][]string{"pod": {pod}}))
 		return err
 	})
-	if errors.Is(err, NotFound) {
-		return nil, nil
-	}
-	return found, err
-}
-
-// podLabels returns labels from which the task of the pod is known. The infra container has the
-// labels of the pod. Without one, the labels of any member are enough if all members belong
-// to the same task, because podtask creates containers only in its own pods. Otherwise the
-// pod is inspected.
-func (c *Client) podLabels(ctx context.Context, pod string, members []entities.ListContainer) (map[string]string, error) {
-	var ours map[string]string
-	for _, m := range members {
-		if m.IsInfra {
-			return m.Labels, nil
-		}
-		if m.Labels[TaskLabel] != "" {
-			ours = m.Labels
-		}
-	}
-	different := func(m entities.ListContainer) bool { return m.Labels[TaskLabel] != ours[TaskLabel] }
-	if ours != nil && !slices.ContainsFunc(members, different) {
-		return ours, nil
-	}
-	var found *entities.PodInspectReport
-	err := c.ask(ctx, "inspect pod", pod, func(ctx context.Context) (err error) {
-		found, err = pods.Inspect(ctx, pod, nil)
-		return err
-	})
-	if err != nil {
+	if err != nil && !errors.Is(err, NotFound) {
 		return nil, err
 	}
-	return found.Labels, nil
+	out := make([]member, len(found))
+	for i, f := range found {
+		out[i] = member{id: f.ID, name: strings.Join(f.Names, "/"), taskID: f.Labels[TaskLabel], infra: f.IsInfra}
+		if f.State == "running" {
+			out[i].pid = f.Pid
+		}
+	}
+	return out, nil
 }
 
 // removeAround removes the task's containers from a pod that also has containers of a
 // user.
-func (c *Client) removeAround(ctx context.Context, pod, taskID string, members []entities.ListContainer, foreign []string) error {
+func (c *Client) removeAround(ctx context.Context, pod, taskID string, members []member, foreign []string) error {
 	for _, m := range members {
-		if m.IsInfra || m.Labels[TaskLabel] != taskID {
+		if m.infra || m.taskID != taskID {
 			continue
 		}
-		if err := c.remove(ctx, m.ID); err != nil {
+		if err := c.remove(ctx, m.id); err != nil {
 			return err
 		}
 	}

@@ -430,9 +430,19 @@ func TestPullCanceledInMidStream(t *testing.T) {
 	}
 }
 
-// Mutations are limited, and stops are not: ten graceful stops take as long as one.
+// Calls that change something are limited. Stops that wait for their containers are not: ten of them take as long as one.
 func TestMutationsAreLimited(t *testing.T) {
 	t.Parallel()
+	for name, call := range map[string]func(context.Context, *libpod.Client) error{
+		"start": func(ctx context.Context, c *libpod.Client) error { return c.StartContainer(ctx, "x") },
+		"stop":  func(ctx context.Context, c *libpod.Client) error { return c.StopContainer(ctx, "x", 0) },
+	} {
+		t.Run(name, func(t *testing.T) { atMostFour(t, call) })
+	}
+}
+
+func atMostFour(t *testing.T, call func(context.Context, *libpod.Client) error) {
+	t.Helper()
 	var mu sync.Mutex
 	running, most := 0, 0
 	full := make(chan struct{})
@@ -454,7 +464,7 @@ func TestMutationsAreLimited(t *testing.T) {
 	var wg sync.WaitGroup
 	for range 12 {
 		wg.Go(func() {
-			if err := c.StartContainer(soon(t), "x"); err != nil {
+			if err := call(soon(t), c); err != nil {
 				t.Error(err)
 			}
 		})
@@ -463,8 +473,8 @@ func TestMutationsAreLimited(t *testing.T) {
 	// All slots are taken, and waiting for one ends with the context.
 	ctx, cancel := context.WithCancel(soon(t))
 	cancel()
-	if err := c.StartContainer(ctx, "x"); !errors.Is(err, libpod.Canceled) {
-		t.Errorf("start: %v", err)
+	if err := call(ctx, c); !errors.Is(err, libpod.Canceled) {
+		t.Errorf("after the context has ended: %v", err)
 	}
 	close(release)
 	wg.Wait()
@@ -478,7 +488,11 @@ func TestStopsAreNotLimited(t *testing.T) {
 	const n = 10
 	var all sync.WaitGroup
 	all.Add(n)
-	c := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
+	c := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodGet {
+			reply(w, 200, `{"Id":"x","Name":"x"}`)
+			return
+		}
 		all.Done()
 		all.Wait() // returns only if all are here at once
 		w.WriteHeader(http.StatusNoContent)
@@ -486,7 +500,7 @@ func TestStopsAreNotLimited(t *testing.T) {
 	var wg sync.WaitGroup
 	for range n {
 		wg.Go(func() {
-			if err := c.StopContainer(soon(t), "x", 0); err != nil {
+			if err := c.StopContainer(soon(t), "x", time.Second); err != nil {
 				t.Error(err)
 			}
 		})
@@ -549,14 +563,14 @@ func TestPodThatIsStillThereIsNotCalledRemoved(t *testing.T) {
 		exists bool
 		want   error // nil: removed
 	}{{"still there", true, libpod.Temporary}, {"gone", false, nil}} {
+		removed := false
 		client := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
 			switch {
-			case strings.HasSuffix(r.URL.Path, "/containers/json"):
-				reply(w, 200, `[{"Id":"1","IsInfra":true,"Labels":{"podtask.task-id":"t"}}]`)
 			case r.Method == http.MethodDelete:
+				removed = true
 				reply(w, 404, `{"cause":"no such container","message":"removing pod: no such container","response":404}`)
-			case c.exists:
-				reply(w, 200, `{"Name":"web"}`)
+			case c.exists || !removed:
+				reply(w, 200, `{"Name":"web","Labels":{"podtask.task-id":"t"},"InfraContainerID":"1","Containers":[{"Id":"1","State":"stopped"}]}`)
 			default:
 				reply(w, 404, `{"cause":"no such pod","message":"no such pod","response":404}`)
 			}

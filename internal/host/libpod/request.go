@@ -49,9 +49,9 @@ func (c *Client) mutateIn(ctx context.Context, p priority, op, object string, fn
 	return err
 }
 
-// erase runs fn, which removes an object, while it holds a slot. It returns an *Error.
-func (c *Client) erase(ctx context.Context, op, object string, fn func(ctx context.Context) error) error {
-	free, err := c.removals.take(ctx, normal)
+// erase runs fn, which stops or removes an object, while it holds one of the slots. It returns an *Error.
+func (c *Client) erase(ctx context.Context, of *slots, op, object string, fn func(ctx context.Context) error) error {
+	free, err := of.take(ctx, normal)
 	if err != nil {
 		return fail(ctx, op, object, err)
 	}

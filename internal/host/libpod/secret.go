@@ -93,7 +93,7 @@ func (c *Client) removeSecret(ctx context.Context, name, taskID string) error {
 	if err != nil || found.Spec.Labels[TaskLabel] != taskID {
 		return err
 	}
-	return c.erase(ctx, "remove secret", name, func(ctx context.Context) error { return secrets.Remove(ctx, found.ID) })
+	return c.erase(ctx, c.removals, "remove secret", name, func(ctx context.Context) error { return secrets.Remove(ctx, found.ID) })
 }
 
 // secretsShown is the first Podman version that returns the data of a secret

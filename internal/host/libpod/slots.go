@@ -8,7 +8,7 @@ import (
 )
 
 // maxMutations is the number of calls that create and start objects that may run at once,
-// and of those that remove some. Six were no faster than four when measured.
+// of those that stop some, and of those that remove some. Six were no faster than four when measured.
 const maxMutations = 4
 
 // slots limits the number of concurrent calls, to make them faster. A call that hangs loses

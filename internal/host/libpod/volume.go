@@ -141,7 +141,7 @@ func (c *Client) RemoveVolumes(ctx context.Context, taskID string) error {
 	}
 	var errs []error
 	for _, v := range found {
-		err := c.erase(ctx, "remove volume", v.Name, func(ctx context.Context) error { return volumes.Remove(ctx, v.Name, new(volumes.RemoveOptions)) })
+		err := c.erase(ctx, c.removals, "remove volume", v.Name, func(ctx context.Context) error { return volumes.Remove(ctx, v.Name, new(volumes.RemoveOptions)) })
 		if err != nil && !errors.Is(err, NotFound) {
 			errs = append(errs, err)
 		}
