@@ -19,6 +19,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -61,15 +62,17 @@ var selection = batch{
 //
 // CONFORMANCE_FOCUS is an expression for the tests to run instead of the batches; then no test is left
 // out. With CONFORMANCE_SELECTION=1 only the tests of selection run. CONFORMANCE_PROCS says how many run at a time.
+// CONFORMANCE_KILLS is a duration: that often a part of the nodes is ended by kill -9 while the tests run, and started again.
+// A test then has three attempts, because one that reads a log or runs a command loses its connection.
 func TestConformance(t *testing.T) {
 	tools := os.Getenv("PODTASK_CONFORMANCE")
 	importStandIns(t, tools)
 	serveKitten(t)
 	plane := newPlane(t)
 	t.Setenv("PODTASK_LIMITS", "best-effort") // the bed has no cgroup controllers
+	var nodes []*node
 	for _, name := range []string{"edge1", "edge2"} {
-		// Of this address the API server may call any path; of one of the loopback it may not.
-		newNode(t, plane, name, "--node-ip", "10.0.2.15", "--sync-frequency", "10s")
+		nodes = append(nodes, newNode(t, plane, name, suiteFlags...))
 	}
 	go approveAll(t.Context(), plane)
 	kubectl := filepath.Join(t.TempDir(), "kubectl")
@@ -77,7 +80,15 @@ func TestConformance(t *testing.T) {
 	if err := os.WriteFile(kubectl, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	suite := conformance{tools, plane, kubectl, leftOutTests(t)}
+	suite := conformance{tools: tools, plane: plane, kubectl: kubectl, left: leftOutTests(t)}
+	if text := os.Getenv("CONFORMANCE_KILLS"); text != "" {
+		pause, err := time.ParseDuration(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		suite.kills = &killer{nodes: nodes, pause: pause}
+		defer func() { t.Logf("killed: %v", suite.kills.count) }()
+	}
 	if focus := os.Getenv("CONFORMANCE_FOCUS"); focus != "" {
 		suite.left = nil
 		suite.run(t, batch{name: "focus", focus: focus})
@@ -92,13 +103,73 @@ func TestConformance(t *testing.T) {
 	}
 }
 
+// suiteFlags are those of the nodes. Of this address the API server may call any path; of one of the loopback it may not.
+var suiteFlags = []string{"--node-ip", "10.0.2.15", "--sync-frequency", "10s"}
+
+// killer ends parts of the nodes by kill -9 and starts them again.
+type killer struct {
+	nodes []*node
+	pause time.Duration // between two kills
+	next  int
+	count map[string]int
+}
+
+// kill ends the next part: podtask-kubelet of a node, its agent, and Podman's service, which all of them share and systemd starts.
+func (k *killer) kill() {
+	n := k.nodes[k.next/3%len(k.nodes)]
+	var what string
+	switch k.next % 3 {
+	case 0:
+		what = "podtask-kubelet of " + n.name
+		n.kubelet.kill()
+		n.startKubelet(suiteFlags...)
+	case 1:
+		what = "agent of " + n.name
+		n.agent.kill()
+		n.agent = n.box.agent()
+	case 2:
+		what = "Podman's service"
+		if pid := servicePID(); pid != 0 {
+			_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended by itself
+		}
+	}
+	k.next++
+	if k.count == nil {
+		k.count = make(map[string]int)
+	}
+	k.count[what]++
+}
+
+// whileKilling runs cmd and kills meanwhile, unless k is nil.
+func (k *killer) whileKilling(cmd *exec.Cmd) error {
+	if k == nil {
+		return cmd.Run()
+	}
+	if err := cmd.Start(); err != nil {
+		return err
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- cmd.Wait() }()
+	again := time.NewTicker(k.pause)
+	defer again.Stop()
+	for {
+		select {
+		case err := <-ended:
+			return err
+		case <-again.C:
+			k.kill()
+		}
+	}
+}
+
 // conformance runs tests of Kubernetes.
 type conformance struct {
 	tools   string // the directory of e2e.test and ginkgo
 	plane   *controlplane.Plane
 	kubectl string
 	// left are the tests that are left out, with the reasons.
-	left map[string]leftOut
+	left  map[string]leftOut
+	kills *killer // nil: none
 }
 
 // leftOut is why a test is left out.
@@ -152,6 +223,9 @@ func (c conformance) run(t *testing.T, b batch) {
 	if len(skip) > 0 {
 		args = append(args, "--skip="+strings.Join(skip, "|"))
 	}
+	if c.kills != nil {
+		args = append(args, "--flake-attempts=3")
+	}
 	args = append(args, filepath.Join(c.tools, "e2e.test"), "--",
 		"--provider=skeleton", "--kubeconfig="+c.plane.Admin, "--kubectl-path="+c.kubectl, "--dump-logs-on-failure=false",
 		"--disable-log-dump=true", "--allowed-not-ready-nodes=0", "--report-dir="+report)
@@ -163,7 +237,7 @@ func (c conformance) run(t *testing.T, b batch) {
 	cmd := exec.CommandContext(t.Context(), filepath.Join(c.tools, "ginkgo"), args...)
 	cmd.Stdout, cmd.Stderr, cmd.Dir, cmd.Env = log, log, report, append(os.Environ(), "KUBECONFIG="+c.plane.Admin)
 	begin := time.Now()
-	failed := cmd.Run() // the report says more
+	failed := c.kills.whileKilling(cmd) // the report says more
 	results, err := readJUnit(filepath.Join(report, "junit.xml"))
 	if err != nil {
 		text, _ := os.ReadFile(log.Name())
