@@ -209,6 +209,7 @@ func (a *agentRun) newMetrics() *metrics.Metrics {
 	m := metrics.New(a.version, a.states, func() int { return len(a.fleet.Owners()) })
 	m.Services(a.services.States)
 	m.Traffic(a.services.Traffic)
+	m.NodeNames(a.engine.NodeNames.Traffic)
 	m.Ingress(a.services.Routes.Ask)
 	m.ECS(a.ecsInstance)
 	m.Hooks(a.engine.Hooks.Counts, a.services.States)

@@ -277,6 +277,8 @@ type Counts struct {
 	// Refused are those that were closed because no target could be dialed in time, Cut those
 	// that Cut closed, and Quiet those that made room for others.
 	Refused, Cut, Quiet uint64
+	// Open are those that there are now.
+	Open int
 }
 
 // Counts returns what was counted so far.
@@ -286,6 +288,9 @@ func (f *Forwarder) Counts() Counts {
 	c := Counts{Forwarded: make(map[string]uint64), Refused: f.refused, Cut: f.cut, Quiet: f.quiet}
 	for _, s := range f.sets {
 		c.Forwarded[s.ID] = s.forwarded
+	}
+	for _, open := range f.open {
+		c.Open += len(open)
 	}
 	return c
 }

@@ -166,6 +166,9 @@ const cluster = "kubernetes/"
 // OfCluster returns the namespace of the Pods of a node of Kubernetes that are in a namespace of the cluster.
 func OfCluster(namespace string) string { return cluster + namespace }
 
+// ClusterNamespace is the namespace of the cluster of one of OfCluster.
+func ClusterNamespace(namespace string) string { return strings.TrimPrefix(namespace, cluster) }
+
 // InCluster reports whether a namespace is one of OfCluster.
 func InCluster(namespace string) bool { return strings.HasPrefix(namespace, cluster) }
 

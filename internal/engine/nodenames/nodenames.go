@@ -163,6 +163,31 @@ func (n *Nodes) publish(node string, to api.NodeNames) {
 	}
 }
 
+// Traffic counts the connections to a port of a name.
+type Traffic struct {
+	Node, Namespace, Name string
+	Port                  uint16
+	// Counts are those since the name is there; of their sets there is the node's.
+	forward.Counts
+}
+
+// Traffic returns the names that have had connections, in no order.
+func (n *Nodes) Traffic() (all []Traffic) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for node, forwarders := range n.nodes {
+		for key, f := range forwarders {
+			c := f.Counts()
+			if c.Forwarded[node]+c.Refused+c.Quiet == 0 && c.Open == 0 {
+				continue
+			}
+			host, _, _ := strings.Cut(key.Name, " ")
+			all = append(all, Traffic{Node: node, Namespace: names.ClusterNamespace(key.Namespace), Name: host, Port: key.Port, Counts: c})
+		}
+	}
+	return all
+}
+
 // dial connects to TASK:PORT in the network namespace of the task.
 func (n *Nodes) dial(ctx context.Context, address string) (net.Conn, error) {
 	id, text, err := net.SplitHostPort(address)

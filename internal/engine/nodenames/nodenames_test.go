@@ -91,6 +91,9 @@ func TestConnectionsGoToThePodsBehindAName(t *testing.T) {
 	if got := seen.say(t, name); got != "t1 container 1 port 8080" {
 		t.Errorf("the name leads to %q", got)
 	}
+	if all := n.Traffic(); len(all) != 1 || all[0].Node != "host" || all[0].Namespace != "shop" || all[0].Name != "db" || all[0].Port != 5432 || all[0].Forwarded["host"] != 1 {
+		t.Errorf("counted is %+v", all)
+	}
 	before := seen.all[name]
 	if err := n.Set("host", api.NodeNames{Names: []api.NodeName{db, {Namespace: "shop", Hosts: []string{"web"}, Ports: []api.NodePort{{Port: 80}}}}}); err != nil {
 		t.Fatal(err)

@@ -6,12 +6,14 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/engine/hooks"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
+	"github.com/podtask/podtask/internal/engine/nodenames"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/schedule"
 	"github.com/podtask/podtask/internal/engine/services"
@@ -114,6 +116,11 @@ func (m *Metrics) Schedules(states func() []schedule.State) {
 // Traffic adds what is counted of connections to services. It is called once, before Handler.
 func (m *Metrics) Traffic(counted func() []services.Traffic) {
 	m.registry.MustRegister(traffic{counted})
+}
+
+// NodeNames adds what is counted of connections to the names of Services of Kubernetes. It is called once, before Handler.
+func (m *Metrics) NodeNames(counted func() []nodenames.Traffic) {
+	m.registry.MustRegister(nodeNames{counted})
 }
 
 // Ingress adds those of the ingress proxy, which ask asks. It is called once, before Handler.
@@ -259,6 +266,36 @@ func (c traffic) Collect(out chan<- prometheus.Metric) {
 		}
 		for reason, n := range map[string]uint64{"no-copy": t.Refused, "drain": t.Cut, "quiet": t.Quiet} {
 			out <- prometheus.MustNewConstMetric(closedDesc, prometheus.CounterValue, float64(n), t.Service, t.Address, reason)
+		}
+	}
+}
+
+// nodeNames counts the connections to the names of Services at the time of the request. A series begins with
+// the first connection and ends with the name.
+type nodeNames struct{ counted func() []nodenames.Traffic }
+
+var (
+	nodeNameLabels     = []string{"node", "namespace", "name", "port"}
+	nodeNameOpenDesc   = prometheus.NewDesc("podtask_node_name_connections", "Open connections of Pods of a namespace to a name of a Service of Kubernetes, through podtask-kubelet's node.", nodeNameLabels, nil)
+	nodeNameTotalDesc  = prometheus.NewDesc("podtask_node_name_connections_total", "Connections of Pods of a namespace to a name of a Service of Kubernetes that reached a Pod.", nodeNameLabels, nil)
+	nodeNameClosedDesc = prometheus.NewDesc("podtask_node_name_connections_closed_total", "Connections of Pods of a namespace to a name of a Service of Kubernetes that podtask closed: no Pod could be reached (no-pod), or they were quiet, and others waited at the limit of connections (quiet).", append(slices.Clip(nodeNameLabels), "reason"), nil)
+)
+
+// Describe implements prometheus.Collector.
+func (nodeNames) Describe(out chan<- *prometheus.Desc) {
+	out <- nodeNameOpenDesc
+	out <- nodeNameTotalDesc
+	out <- nodeNameClosedDesc
+}
+
+// Collect implements prometheus.Collector.
+func (c nodeNames) Collect(out chan<- prometheus.Metric) {
+	for _, t := range c.counted() {
+		labels := []string{t.Node, t.Namespace, t.Name, strconv.Itoa(int(t.Port))}
+		out <- prometheus.MustNewConstMetric(nodeNameOpenDesc, prometheus.GaugeValue, float64(t.Open), labels...)
+		out <- prometheus.MustNewConstMetric(nodeNameTotalDesc, prometheus.CounterValue, float64(t.Forwarded[t.Node]), labels...)
+		for reason, n := range map[string]uint64{"no-pod": t.Refused, "quiet": t.Quiet} {
+			out <- prometheus.MustNewConstMetric(nodeNameClosedDesc, prometheus.CounterValue, float64(n), append(slices.Clip(labels), reason)...)
 		}
 	}
 }

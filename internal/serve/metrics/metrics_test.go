@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/forward"
 	"github.com/podtask/podtask/internal/engine/hooks"
 	"github.com/podtask/podtask/internal/engine/logdelivery"
+	"github.com/podtask/podtask/internal/engine/nodenames"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/internal/ingress"
@@ -159,6 +160,9 @@ func TestConnectionsAreCounted(t *testing.T) {
 	m.Traffic(func() []services.Traffic {
 		return []services.Traffic{{Service: "web", Address: "127.0.0.1:80", Counts: forward.Counts{Forwarded: map[string]uint64{"web/1": 3, "web/2": 4}, Cut: 5, Refused: 6}}}
 	})
+	m.NodeNames(func() []nodenames.Traffic {
+		return []nodenames.Traffic{{Node: "edge", Namespace: "shop", Name: "db", Port: 5432, Counts: forward.Counts{Forwarded: map[string]uint64{"edge": 8}, Refused: 9, Quiet: 10, Open: 11}}}
+	})
 	m.Hooks(func() []hooks.Count {
 		return []hooks.Count{{Service: "web", Hook: "smoke", Status: service.HookFailed, Calls: 7}, {Service: "gone", Hook: "smoke", Calls: 1}}
 	}, func() []service.State { return []service.State{{Name: "web"}} })
@@ -171,6 +175,8 @@ func TestConnectionsAreCounted(t *testing.T) {
 		`podtask_service_connections_total{deployment="web/1",listener="127.0.0.1:80",service="web"} 3`, `podtask_service_connections_total{deployment="web/2",listener="127.0.0.1:80",service="web"} 4`,
 		`podtask_service_connections_closed_total{listener="127.0.0.1:80",reason="drain",service="web"} 5`, `podtask_service_connections_closed_total{listener="127.0.0.1:80",reason="no-copy",service="web"} 6`,
 		`podtask_service_connections_closed_total{listener="127.0.0.1:80",reason="quiet",service="web"} 0`,
+		`podtask_node_name_connections{name="db",namespace="shop",node="edge",port="5432"} 11`, `podtask_node_name_connections_total{name="db",namespace="shop",node="edge",port="5432"} 8`,
+		`podtask_node_name_connections_closed_total{name="db",namespace="shop",node="edge",port="5432",reason="no-pod"} 9`, `podtask_node_name_connections_closed_total{name="db",namespace="shop",node="edge",port="5432",reason="quiet"} 10`,
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%s is missing", want)
@@ -232,6 +238,7 @@ func TestDocument(t *testing.T) {
 	m := New("", func() []lifecycle.State { return nil }, func() int { return 0 })
 	m.Services(func() []service.State { return nil })
 	m.Traffic(nil)
+	m.NodeNames(nil)
 	m.Ingress(func(context.Context) (*ingress.Status, error) { return nil, nil })
 	m.ECS(nil)
 	m.Hooks(nil, nil)
