@@ -24,8 +24,8 @@ func restartVerdict(p *taskdef.RestartPolicy, restarts, quick int, ran time.Dura
 	switch {
 	case p == nil:
 		return 0, "it has no restart policy"
-	case slices.Contains(p.IgnoredExitCodes, code):
-		return 0, fmt.Sprintf("its restart policy ignores exit code %d", code)
+	case p.Ignores(code):
+		return 0, whyIgnored(p, code)
 	case p.MaxCount > 0 && restarts >= p.MaxCount:
 		return 0, fmt.Sprintf("it was restarted %d times, which is its maximum", restarts)
 	case ran >= p.AttemptPeriod:
@@ -43,6 +43,13 @@ func restartVerdict(p *taskdef.RestartPolicy, restarts, quick int, ran time.Dura
 		pause = min(2*pause, maxRestartPause)
 	}
 	return min(pause, maxRestartPause), ""
+}
+
+func whyIgnored(p *taskdef.RestartPolicy, code int) string {
+	if p.RulesOnly {
+		return fmt.Sprintf("no rule of its restart policy is about exit code %d", code)
+	}
+	return fmt.Sprintf("its restart policy ignores exit code %d", code)
 }
 
 // maxRestartPause bounds the back-off of restarts.
@@ -85,8 +92,8 @@ func beginRun(s *State, at time.Time, i int, started time.Time) {
 // What it ran is told by Podman's clock alone: the exit may have been noticed late.
 func endRun(s *State, at time.Time, i int, seen Observed) {
 	c, policy, unhealthy := &s.Containers[i], s.Task.Containers[i].Restart, failedHealth(s, i)
-	if unhealthy && policy != nil {
-		// It did not choose its exit code: it was stopped, or about to be.
+	if unhealthy && policy != nil && !policy.RulesOnly {
+		// It did not choose its exit code: it was stopped, or about to be. Rules are about exit codes only.
 		any := *policy
 		any.IgnoredExitCodes = nil
 		policy = &any

@@ -21,6 +21,8 @@ func TestRestartVerdict(t *testing.T) {
 	t.Parallel()
 	ecs := &taskdef.RestartPolicy{IgnoredExitCodes: []int{0, 3}, AttemptPeriod: 5 * time.Minute}
 	patient := &taskdef.RestartPolicy{AttemptPeriod: 5 * time.Minute, BackOff: time.Second, MaxCount: 3}
+	ruled := &taskdef.RestartPolicy{AttemptPeriod: time.Second, RulesOnly: true, Rules: []taskdef.RestartRule{{ExitCodes: []int{42, 43}}, {ExitCodes: []int{0, 1, 2}, Not: true}}}
+	success := &taskdef.RestartPolicy{AttemptPeriod: time.Second, IgnoredExitCodes: []int{0}, Rules: []taskdef.RestartRule{{ExitCodes: []int{0}}}}
 	endless := &taskdef.RestartPolicy{AttemptPeriod: 5 * time.Minute, BackOff: 2 * time.Minute}
 	for _, tt := range []struct {
 		name            string
@@ -46,6 +48,11 @@ func TestRestartVerdict(t *testing.T) {
 		{"back-off, third quick exit", patient, 2, 3, time.Second, 1, 4 * time.Second, ""},
 		{"back-off is bounded", endless, 9, 10, 0, 1, maxRestartPause, ""},
 		{"back-off is bounded after years", endless, 1 << 40, 1 << 40, 0, 1, maxRestartPause, ""},
+		{"a rule", ruled, 0, 0, time.Hour, 42, 0, ""},
+		{"a rule about all others", ruled, 0, 0, time.Hour, 3, 0, ""},
+		{"no rule", ruled, 0, 0, time.Hour, 1, 0, "no rule of its restart policy is about exit code 1"},
+		{"a rule goes before what is ignored", success, 0, 0, time.Hour, 0, 0, ""},
+		{"without a rule the policy counts", success, 0, 0, time.Hour, 5, 0, ""},
 		{"maximum reached", patient, 3, 0, time.Hour, 1, 0, "3 times, which is its maximum"},
 	} {
 		pause, whyNot := restartVerdict(tt.policy, tt.restarts, tt.quick, tt.ran, tt.code)

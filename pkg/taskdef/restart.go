@@ -2,6 +2,7 @@ package taskdef
 
 import (
 	"math"
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
@@ -23,6 +24,29 @@ type RestartPolicy struct {
 	// FirstAtOnce, as in Kubernetes: the first restart, and each after a run of
 	// AttemptPeriod, does not wait. BackOff is the pause before the one after it.
 	FirstAtOnce bool `json:"firstAtOnce,omitempty"`
+	// Rules, of Kubernetes, have the container restarted after exit codes that
+	// IgnoredExitCodes or RulesOnly would leave it stopped after; at most 20.
+	Rules []RestartRule `json:"rules,omitempty"`
+	// RulesOnly: it is restarted only where a rule says so.
+	RulesOnly bool `json:"rulesOnly,omitempty"`
+}
+
+// RestartRule has a container restarted after some exit codes.
+type RestartRule struct {
+	// ExitCodes are 0 to 255 each, at most 256.
+	ExitCodes []int `json:"exitCodes,omitempty"`
+	// Not: the rule is about all exit codes but these.
+	Not bool `json:"not,omitempty"`
+}
+
+// Ignores reports whether a container that has ended with this exit code is not started again.
+func (p *RestartPolicy) Ignores(code int) bool {
+	for _, r := range p.Rules {
+		if slices.Contains(r.ExitCodes, code) != r.Not {
+			return false
+		}
+	}
+	return p.RulesOnly || slices.Contains(p.IgnoredExitCodes, code)
 }
 
 func decodeRestartPolicy(c cursor) *RestartPolicy {
@@ -61,5 +85,12 @@ func checkRestartPolicy(r rules, p *RestartPolicy) {
 	in.in("ignoredExitCodes").require(len(p.IgnoredExitCodes) <= 50, "", "there are %d ignoredExitCodes, more than 50", len(p.IgnoredExitCodes))
 	for i, code := range p.IgnoredExitCodes {
 		in.in("ignoredExitCodes").item(i).require(0 <= code && code <= 255, "", "%d is not an exit code: they go from 0 to 255", code)
+	}
+	in.require(len(p.Rules) <= 20, "", "there are %d rules of restarts, more than 20", len(p.Rules))
+	for _, rule := range p.Rules {
+		in.require(len(rule.ExitCodes) <= 256, "", "a rule of restarts has %d exit codes, more than there are", len(rule.ExitCodes))
+		for _, code := range rule.ExitCodes {
+			in.require(0 <= code && code <= 255, "", "%d is not an exit code: they go from 0 to 255", code)
+		}
 	}
 }

@@ -210,6 +210,43 @@ spec:
 	}
 }
 
+// TestRestartRulesOfAPod: a container whose exit code a rule names is started again, whatever its policy says; after
+// another one the policy decides.
+func TestRestartRulesOfAPod(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.want(5, "run", "--name", b.family, manifest(b, `
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  restartPolicy: Never
+  initContainers:
+    - name: first
+      image: IMAGE
+      args: [tally, /shared/first, "2"]
+      restartPolicy: Never
+      restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [1]}}]
+      volumeMounts: [{name: shared, mountPath: /shared}]
+  containers:
+    - name: app
+      image: IMAGE
+      args: [tally, /shared/app, "2", --, exit, "5"]
+      restartPolicy: Never
+      restartPolicyRules: [{action: Restart, exitCodes: {operator: NotIn, values: [0, 5]}}]
+      volumeMounts: [{name: shared, mountPath: /shared}]
+  volumes: [{name: shared, emptyDir: {}}]
+`))
+	got := podOf(b, b.family).Status
+	first, app := got.InitContainerStatuses[0], got.ContainerStatuses[0]
+	if first.RestartCount != 1 || first.State.Terminated == nil || first.State.Terminated.ExitCode != 0 {
+		t.Errorf("the init container: %+v", first)
+	}
+	if got.Phase != "Failed" || app.RestartCount != 1 || app.State.Terminated == nil || app.State.Terminated.ExitCode != 5 || app.LastState.Terminated == nil || app.LastState.Terminated.ExitCode != 1 {
+		t.Errorf("%+v", got)
+	}
+}
+
 // TestPodNeedsWhatOnlyAClusterHas: validate lists it and succeeds, run refuses.
 func TestPodNeedsWhatOnlyAClusterHas(t *testing.T) {
 	t.Parallel()

@@ -214,14 +214,83 @@ func (b *reader) restartPolicy(i int) *taskdef.RestartPolicy {
 		policy = RestartOnFailure // an init container is to succeed once
 	}
 	policy = v.word(policy, RestartAlways, RestartOnFailure, RestartNever)
-	p := &taskdef.RestartPolicy{AttemptPeriod: steadyAfter, BackOff: firstPause, FirstAtOnce: true}
+	p := &taskdef.RestartPolicy{AttemptPeriod: steadyAfter, BackOff: firstPause, FirstAtOnce: true, Rules: b.restartRules(i)}
 	switch policy {
 	case RestartNever:
-		return nil
+		if len(p.Rules) == 0 {
+			return nil
+		}
+		p.RulesOnly = true
 	case RestartOnFailure:
 		p.IgnoredExitCodes = []int{0}
 	}
 	return p
+}
+
+// Bounds of Kubernetes (validateContainerRestartPolicy).
+const (
+	maxRestartRules = 20
+	maxRuleCodes    = 255
+)
+
+// restartRules reads after which exit codes container i is restarted whatever its policy says. As an
+// init container is to succeed once, none of its rules is about exit code 0 (kubelet, computeInitContainerActions).
+func (b *reader) restartRules(i int) (rules []taskdef.RestartRule) {
+	in, init := b.containers[i], b.result.Pod.isInit(b.result.Task.Containers[i].Name)
+	list := in.at("restartPolicyRules")
+	items := list.items()
+	if len(items) > 0 && !in.at("restartPolicy").filled() {
+		list.wrong("restartPolicyRules go with a restartPolicy of the container, which decides where no rule does", "add restartPolicy: Never, or another one, to the container")
+	}
+	if len(items) > maxRestartRules {
+		list.wrong(fmt.Sprintf("there are %d rules, and Kubernetes permits %d", len(items), maxRestartRules), "join rules with the same operator")
+	}
+	for _, v := range items {
+		rule := restartRule(v)
+		switch at := slices.Index(rule.ExitCodes, 0); {
+		case init && rule.Not && at < 0:
+			rule.ExitCodes = append(rule.ExitCodes, 0)
+		case init && !rule.Not && at >= 0:
+			rule.ExitCodes = slices.DeleteFunc(rule.ExitCodes, func(code int) bool { return code == 0 })
+		}
+		rules = append(rules, rule)
+	}
+	return rules
+}
+
+func restartRule(v value) (rule taskdef.RestartRule) {
+	const restart, all, opIn, opNotIn = "Restart", "RestartAllContainers", "In", "NotIn"
+	switch action := v.at("action"); action.word("", restart, all) {
+	case all:
+		action.wrong("podtask cannot start all containers of a Pod again when one has ended: Kubernetes gives such Pods to nodes that declare it", "use "+restart+", which is for this container")
+	case "":
+		if !action.filled() {
+			v.wrong("action is missing", "add action: "+restart)
+		}
+	}
+	codes := v.at("exitCodes")
+	if !codes.present() {
+		v.wrong("exitCodes are missing", "write them as in exitCodes: {operator: In, values: [42]}")
+		return rule
+	}
+	operator := codes.at("operator")
+	if rule.Not = operator.word("", opIn, opNotIn) == opNotIn; !operator.filled() {
+		codes.wrong("operator is missing", "use In or NotIn")
+	}
+	values := codes.at("values").items()
+	if len(values) > maxRuleCodes {
+		codes.at("values").wrong(fmt.Sprintf("there are %d exit codes, and Kubernetes permits %d", len(values), maxRuleCodes), "use the other operator with the rest of them")
+	}
+	for _, item := range values {
+		const absent = -1
+		code := int(item.integer(-1<<31, 1<<31-1, absent))
+		if code < 0 || code > 255 {
+			item.warn("no container ends with this exit code: they go from 0 to 255", "")
+			continue
+		}
+		rule.ExitCodes = append(rule.ExitCodes, code)
+	}
+	return rule
 }
 
 // namespaces says which namespaces of the kernel the containers share.

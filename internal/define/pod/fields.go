@@ -158,8 +158,8 @@ var rules = []rule{
 	{"Container.readinessProbe", honored, "the condition `Ready`, and the health that services and `dependsOn` see", nil},
 	{"Container.resizePolicy", honored, "when the resources of a running Pod change, which only a cluster does ([kubernetes.md](kubernetes.md#resources-of-a-running-pod))", nil},
 	{"Container.resources", honored, "", nil},
-	{"Container.restartPolicy", honored, "", nil},
-	{"Container.restartPolicyRules", refused, notYet + "the container would be restarted after other exit codes", nil},
+	{"Container.restartPolicy", honored, "goes before that of the Pod", nil},
+	{"Container.restartPolicyRules", honored, "the first that an exit code matches has the container restarted; without one `restartPolicy` of the container decides. An init container that has succeeded is not restarted", nil},
 	{"Container.securityContext", honored, "", nil},
 	{"Container.startupProbe", honored, "until it has passed there are no other probes, and containers that come after a sidecar wait", nil},
 	{"Container.stdin", honored, "", nil},
@@ -208,6 +208,11 @@ var rules = []rule{
 	{"ContainerPort.hostPort", honored, "", nil},
 	{"ContainerPort.name", honored, "", nil},
 	{"ContainerPort.protocol", honored, "`TCP` (default) or `UDP`; `SCTP` is refused", nil},
+
+	{"ContainerRestartRule.action", honored, "`Restart`; `RestartAllContainers` is refused: only a node that declares it gets such Pods", nil},
+	{"ContainerRestartRule.exitCodes", honored, "", nil},
+	{"ContainerRestartRuleOnExitCodes.operator", honored, "`In` or `NotIn`", nil},
+	{"ContainerRestartRuleOnExitCodes.values", honored, "0 to 255; others never come, with a warning", nil},
 
 	{"ContainerResizePolicy.resourceName", honored, "", nil},
 	{"ContainerResizePolicy.restartPolicy", honored, "", nil},

@@ -241,3 +241,68 @@ func TestPodsOfANodeHaveTheHostsFileOfAKubelet(t *testing.T) {
 		}
 	}
 }
+
+func TestRestartRules(t *testing.T) {
+	t.Parallel()
+	const in, notIn = "{action: Restart, exitCodes: {operator: In, values: [42, 0]}}", "{action: Restart, exitCodes: {operator: NotIn, values: [1]}}"
+	rules := func(r ...taskdef.RestartRule) []taskdef.RestartRule { return r }
+	for _, tt := range []struct {
+		name, pod, container string
+		init                 bool
+		want                 *taskdef.RestartPolicy
+	}{
+		{"no policy of its own", "Never", "", false, nil},
+		{"its own policy", "Always", "restartPolicy: Never", false, nil},
+		{"its own policy, always", "Never", "restartPolicy: Always", false, &taskdef.RestartPolicy{}},
+		{"rules, in order", "Always", "restartPolicy: Never, restartPolicyRules: [" + in + ", " + notIn + "]", false,
+			&taskdef.RestartPolicy{RulesOnly: true, Rules: rules(taskdef.RestartRule{ExitCodes: []int{42, 0}}, taskdef.RestartRule{ExitCodes: []int{1}, Not: true})}},
+		{"rules on failure", "Never", "restartPolicy: OnFailure, restartPolicyRules: [" + in + "]", false,
+			&taskdef.RestartPolicy{IgnoredExitCodes: []int{0}, Rules: rules(taskdef.RestartRule{ExitCodes: []int{42, 0}})}},
+		{"an init container that has succeeded", "Never", "restartPolicy: Never, restartPolicyRules: [" + in + ", " + notIn + "]", true,
+			&taskdef.RestartPolicy{RulesOnly: true, Rules: rules(taskdef.RestartRule{ExitCodes: []int{42}}, taskdef.RestartRule{ExitCodes: []int{1, 0}, Not: true})}},
+		{"a sidecar", "Never", "restartPolicy: Always, restartPolicyRules: [" + in + "]", true,
+			&taskdef.RestartPolicy{Rules: rules(taskdef.RestartRule{ExitCodes: []int{42, 0}})}},
+	} {
+		one := "{name: c, image: x, " + tt.container + "}"
+		spec := "containers: [" + one + "]"
+		if tt.init {
+			spec = "initContainers: [" + one + "], containers: [{name: d, image: x}]"
+		}
+		r, report, err := parsed(t, "{restartPolicy: "+tt.pod+", "+spec+"}", Options{})
+		if err != nil || len(report.Warnings) > 0 {
+			t.Errorf("%s: %v, %v", tt.name, err, report.Warnings)
+			continue
+		}
+		if tt.want != nil {
+			tt.want.AttemptPeriod, tt.want.BackOff, tt.want.FirstAtOnce = steadyAfter, firstPause, true
+		}
+		if diff := cmp.Diff(tt.want, r.Task.Containers[0].Restart); diff != "" {
+			t.Errorf("%s: %s", tt.name, diff)
+		}
+	}
+}
+
+func TestRestartRulesThatAreWrong(t *testing.T) {
+	t.Parallel()
+	const good = "{action: Restart, exitCodes: {operator: In, values: [1]}}"
+	for rules, want := range map[string]string{
+		"restartPolicyRules: [" + good + "]": "go with a restartPolicy of the container",
+		"restartPolicy: Never, restartPolicyRules: [" + strings.Repeat(good+", ", 20) + good + "]":                                                "there are 21 rules",
+		"restartPolicy: Never, restartPolicyRules: [{exitCodes: {operator: In, values: [1]}}]":                                                    "action is missing",
+		"restartPolicy: Never, restartPolicyRules: [{action: Restart}]":                                                                           "exitCodes are missing",
+		"restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {values: [1]}}]":                                                 "operator is missing",
+		"restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: Is}}]":                                                `cannot be "Is"`,
+		"restartPolicy: Never, restartPolicyRules: [{action: Stop, exitCodes: {operator: In}}]":                                                   `cannot be "Stop"`,
+		"restartPolicy: Never, restartPolicyRules: [{action: RestartAllContainers, exitCodes: {operator: In}}]":                                   "cannot start all containers",
+		"restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [" + strings.Repeat("1, ", 255) + "1]}}]": "there are 256 exit codes",
+	} {
+		_, _, err := parsed(t, "{containers: [{name: c, image: x, "+rules+"}]}", Options{})
+		if err == nil || strings.Count(err.Error(), "f:") != 1 || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.90s: %v", rules, err)
+		}
+	}
+	_, report, err := parsed(t, "{containers: [{name: c, image: x, restartPolicy: Never, restartPolicyRules: [{action: Restart, exitCodes: {operator: In, values: [300]}}]}]}", Options{})
+	if err != nil || len(report.Warnings) != 1 || report.Warnings[0].Pointer != "/spec/containers/0/restartPolicyRules/0/exitCodes/values/0" {
+		t.Errorf("%v, %v", err, report.Warnings)
+	}
+}

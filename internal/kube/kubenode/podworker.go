@@ -388,7 +388,7 @@ func (w *podWorker) follow(ctx context.Context) (again bool) {
 
 // lost reports that the task was removed on its host. What was to run for good is run again.
 func (w *podWorker) lost() (again bool) {
-	if w.latest().Spec.RestartPolicy == corev1.RestartPolicyAlways {
+	if runsForGood(w.latest().Spec) {
 		return true
 	}
 	w.reject("TaskRemoved", "the task of the Pod was removed on its host")
@@ -429,7 +429,7 @@ func (w *podWorker) reportState(ctx context.Context, t api.Task) (settled, again
 // adjust makes the status of a task that was not started, or was lost, that of the Pod. It returns
 // true if the task is to be made again.
 func (w *podWorker) adjust(s *corev1.PodStatus, t api.Task, settled bool) (again bool) {
-	never, active := w.latest().Spec.RestartPolicy == corev1.RestartPolicyNever, w.ctx.Err() == nil
+	never, active := neverRestarted(w.latest().Spec), w.ctx.Err() == nil
 	switch {
 	case never && neverRan(t) && cannotStart(*s):
 		startErrors(s, t)

@@ -122,7 +122,7 @@ func restartedForHealth(c taskdef.Container) bool {
 func checkStart(w *world, t *task, i int, f enginetest.Fact, o *process) {
 	if c := t.truth[i]; c.ended {
 		p := t.def.Containers[i].Restart
-		if p == nil || c.running || slices.Contains(p.IgnoredExitCodes, c.code) && !restartedForHealth(t.def.Containers[i]) || o != nil && (o.state.Containers[i].Ended || o.state.Containers[i].RestartAt.IsZero()) {
+		if p == nil || c.running || p.Ignores(c.code) && !restartedForHealth(t.def.Containers[i]) || o != nil && (o.state.Containers[i].Ended || o.state.Containers[i].RestartAt.IsZero()) {
 			w.broken("%s is started again after %d, not as its restart policy says", f.Container, c.code)
 		}
 		return

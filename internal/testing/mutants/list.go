@@ -118,7 +118,7 @@ var mutants = []mutant{
 	{"restarts follow the policy", "pkg/lifecycle endRun", always, "Goal whyNot", "", model},
 	{"a short run is not restarted", "pkg/lifecycle restartVerdict", always, "ran AttemptPeriod", "", model},
 	{"restarts have a maximum", "pkg/lifecycle restartVerdict", never, "restarts MaxCount", "", cases("restarts")},
-	{"ignored exit codes are not restarted", "pkg/lifecycle restartVerdict", never, "IgnoredExitCodes", "", model},
+	{"ignored exit codes are not restarted", "pkg/lifecycle restartVerdict", never, "Ignores", "", model},
 	{"failures in the start period do not count", "pkg/lifecycle countFailure", never, "grace", "", rules},
 	{"unhealthy after the configured failures", "pkg/lifecycle countFailure", value, "failures", "check.failures + 1", rules},
 	{"an unhealthy container that is to be restarted is stopped", "pkg/lifecycle nextUp", never, "toRestart", "", cases("unhealthy")},

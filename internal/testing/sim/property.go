@@ -174,7 +174,7 @@ func whyNoRestart(w *World, i int) string {
 	switch {
 	case p == nil:
 		return "there is no policy"
-	case slices.Contains(p.IgnoredExitCodes, t.code) && !t.unhealthy:
+	case p.Ignores(t.code) && (p.RulesOnly || !t.unhealthy):
 		return "its exit code is ignored"
 	case t.finished-t.started < p.AttemptPeriod && p.BackOff == 0:
 		return "it did not run for long enough"
