@@ -29,6 +29,8 @@ type Volume struct {
 	// Empty: a VolumeTask that all users of a container can write to and that does not
 	// begin with what the image holds, as an emptyDir of Kubernetes.
 	Empty bool `json:"empty,omitempty"`
+	// SetGroup: new files in an Empty volume belong to the group of its directory, which DriverOpts sets.
+	SetGroup bool `json:"setGroup,omitempty"`
 	// Below is set for a VolumeBind that is a directory of a path of the host: that path.
 	// HostPath then is made where it is missing, and must not lead out of it.
 	Below string `json:"below,omitempty"`

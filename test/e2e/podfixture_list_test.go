@@ -126,7 +126,7 @@ var podFixtures = []podFixture{
 				volumeMounts: [{name: plain, mountPath: /plain}, {name: dir, mountPath: /made/dir}, {name: file, mountPath: /made/file}]}],
 			volumes: [{name: plain, emptyDir: {sizeLimit: 500Mi}}, {name: memory, emptyDir: {medium: Memory, sizeLimit: 8Mi}},
 				{name: dir, emptyDir: {}}, {name: file, hostPath: {path: "@DIR/file", type: FileOrCreate}}]}}`,
-		log: []string{"/files mode=0777 uid=0 gid=0", "/cache tmpfs rw", "/cache 8388608", "/cache mode=0777", "/plain: b new", "cannot put"},
+		log: []string{"/files mode=0777 uid=0 gid=0", "/cache tmpfs rw", "/cache 8388608", "/cache mode=1777", "/plain: b new", "cannot put"},
 		err: []string{"sizeLimit is not enforced"},
 		check: func(t *testing.T, b *box, _ kubePod) {
 			if info, err := os.Stat(filepath.Join(b.dir, "file")); err != nil || info.Size() != 0 {
@@ -242,10 +242,10 @@ var podFixtures = []podFixture{
 			securityContext: {runAsUser: 1000, runAsGroup: 3000, fsGroup: 2000, supplementalGroups: [4000]},
 			initContainers: [{name: default-caps, image: "@IMAGE", securityContext: {runAsUser: 0, runAsGroup: 0}, args: [status, CapEff, --, status, NoNewPrivs]},
 				{name: more-caps, image: "@IMAGE", securityContext: {runAsUser: 0, runAsGroup: 0, capabilities: {add: [NET_ADMIN, CAP_SYS_TIME], drop: [ALL]}}, args: [status, CapEff]}],
-			containers: [{name: demo, image: "@IMAGE", args: [where, --, status, Groups, --, stat, /data/demo, --, write, /data/demo/testfile, hello, --, status, NoNewPrivs, --, status, CapEff, --, stat, /etc/conf/key],
+			containers: [{name: demo, image: "@IMAGE", args: [where, --, status, Groups, --, stat, /data/demo, --, write, /data/demo/testfile, hello, --, stat, /data/demo/testfile, --, status, NoNewPrivs, --, status, CapEff, --, stat, /etc/conf/key],
 				volumeMounts: [{name: vol, mountPath: /data/demo}, {name: conf, mountPath: /etc/conf}], securityContext: {allowPrivilegeEscalation: false}}],
 			volumes: [{name: vol, emptyDir: {}}, {name: conf, downwardAPI: {items: [{path: key, fieldRef: {fieldPath: metadata.name}}]}}]}}`,
-		log: []string{"CapEff=00000000a80425fb", "NoNewPrivs=0", "CapEff=0000000002001000", "uid=1000 gid=3000", "Groups=2000 3000 4000", "/data/demo mode=0777 uid=0 gid=2000", "NoNewPrivs=1", "CapEff=0000000000000000", "/etc/conf/key mode=0644 uid=0 gid=2000"},
+		log: []string{"CapEff=00000000a80425fb", "NoNewPrivs=0", "CapEff=0000000002001000", "uid=1000 gid=3000", "Groups=2000 3000 4000", "/data/demo mode=2777 uid=0 gid=2000", "/data/demo/testfile mode=0644 uid=1000 gid=2000", "NoNewPrivs=1", "CapEff=0000000000000000", "/etc/conf/key mode=0644 uid=0 gid=2000"},
 	},
 	{
 		page: "tasks/configure-pod-container/security-context#set-the-security-context-for-a-container",

@@ -122,7 +122,7 @@ var rules = []rule{
 	{"PodDNSConfigOption.value", honored, "", nil},
 
 	{"PodSecurityContext.appArmorProfile", honored, "", nil},
-	{"PodSecurityContext.fsGroup", honored, "a group of all containers, of the files of configMap, secret, projected and downwardAPI volumes, and of an emptyDir, in which new files have the group of their process", nil},
+	{"PodSecurityContext.fsGroup", honored, "a group of all containers, of the files of configMap, secret, projected and downwardAPI volumes, and of an emptyDir with its new files", nil},
 	{"PodSecurityContext.fsGroupChangePolicy", ignored, "no volume of the host is changed", nil},
 	{"PodSecurityContext.runAsGroup", honored, "", nil},
 	{"PodSecurityContext.runAsNonRoot", honored, "without `runAsUser` the user of the image counts: the container waits with `CreateContainerConfigError` where that is root or a name, and the Pod fails", nil},

@@ -306,3 +306,19 @@ func TestRestartRulesThatAreWrong(t *testing.T) {
 		t.Errorf("%v, %v", err, report.Warnings)
 	}
 }
+
+func TestFilesOfAnEmptyDirHaveTheGroupOfThePod(t *testing.T) {
+	t.Parallel()
+	const spec = "containers: [{name: c, image: x, volumeMounts: [{name: d, mountPath: /d, subPath: a}, {name: m, mountPath: /m}]}], volumes: [{name: d, emptyDir: {}}, {name: m, emptyDir: {medium: Memory}}]"
+	for group, want := range map[string][]string{"": {"gid=0,uid=0", "gid=0,mode=1777"}, "securityContext: {fsGroup: 7}, ": {"gid=7,uid=0", "gid=7,mode=3777"}} {
+		r, _, err := parsed(t, "{"+group+spec+"}", Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range r.Task.Volumes {
+			if v.DriverOpts["o"] != want[i] || v.SetGroup != (group != "") {
+				t.Errorf("%s: %s: %v, keeps the group: %v", group, v.Name, v.DriverOpts, v.SetGroup)
+			}
+		}
+	}
+}

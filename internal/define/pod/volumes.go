@@ -93,8 +93,9 @@ func (b *reader) volume(v value, name string) volume {
 // emptyDir is a volume that is made and removed with the task.
 func (b *reader) emptyDir(v, in value, name string) volume {
 	t := &taskdef.Volume{Name: name, Kind: taskdef.VolumeTask, Empty: true, DriverOpts: make(map[string]string)}
-	group := b.spec.at("securityContext").at("fsGroup").integer(0, maxID, 0)
-	options := []string{"gid=" + strconv.FormatInt(group, 10)}
+	fsGroup := b.spec.at("securityContext").at("fsGroup")
+	options := []string{"gid=" + strconv.FormatInt(fsGroup.integer(0, maxID, 0), 10)}
+	t.SetGroup = fsGroup.present()
 	size := in.at("sizeLimit")
 	bytes := quantityOf(size).times(1)
 	switch medium := in.at("medium"); medium.str() {
@@ -105,7 +106,11 @@ func (b *reader) emptyDir(v, in value, name string) volume {
 		options = append(options, "uid=0")
 	case "Memory":
 		t.DriverOpts["type"], t.DriverOpts["device"] = "tmpfs", "tmpfs"
-		options = append(options, "mode=0777")
+		mode := "1777" // that of a tmpfs
+		if t.SetGroup {
+			mode = "3777"
+		}
+		options = append(options, "mode="+mode)
 		if bytes > 0 {
 			options = append(options, "size="+strconv.FormatInt(bytes, 10))
 		}

@@ -23,6 +23,11 @@ func (r *Interpreter) ensureVolumes(ctx context.Context, podman Volumes, s lifec
 			errs = append(errs, fmt.Errorf("volume %s: %w", v.Name, err))
 			continue
 		}
+		if v.SetGroup && !inMemory(v) { // else an option of the mount says so
+			if err := podman.KeepGroup(ctx, taskspec.VolumeName(s, i)); err != nil {
+				r.Log.Warn("new files in the volume have the group of their process", "task", s.ID, "volume", v.Name, "error", err)
+			}
+		}
 		if inMemory(v) {
 			if err := podman.HoldVolume(ctx, taskspec.VolumeName(s, i)); err != nil {
 				r.Log.Warn("the volume loses its content whenever no container has it", "task", s.ID, "volume", v.Name, "error", err)

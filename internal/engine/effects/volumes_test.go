@@ -13,11 +13,11 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// volumeStub notes which volumes are held.
+// volumeStub notes which volumes are held, and which keep their group.
 type volumeStub struct {
 	Volumes
-	held []string
-	err  error
+	held, grouped []string
+	err           error
 }
 
 func (v *volumeStub) EnsureVolume(context.Context, libpod.VolumeSpec) error { return nil }
@@ -25,6 +25,34 @@ func (v *volumeStub) EnsureVolume(context.Context, libpod.VolumeSpec) error { re
 func (v *volumeStub) HoldVolume(_ context.Context, name string) error {
 	v.held = append(v.held, name)
 	return v.err
+}
+
+func (v *volumeStub) KeepGroup(_ context.Context, name string) error {
+	v.grouped = append(v.grouped, name)
+	return v.err
+}
+
+// Of an emptyDir with an fsGroup new files have that group. In memory an option of the mount says so.
+func TestEmptyDirsKeepTheirGroup(t *testing.T) {
+	t.Parallel()
+	s := lifecycle.State{ID: "0123456789abcdef0123456789abcdef", Task: taskdef.Task{Family: "f", Volumes: []taskdef.Volume{
+		{Name: "disk", Kind: taskdef.VolumeTask, Empty: true, SetGroup: true, DriverOpts: map[string]string{"o": "uid=0,gid=5"}},
+		{Name: "memory", Kind: taskdef.VolumeTask, Empty: true, SetGroup: true, DriverOpts: map[string]string{"type": "tmpfs"}},
+		{Name: "plain", Kind: taskdef.VolumeTask, Empty: true},
+	}}}
+	for _, failure := range []error{nil, errors.New("no podman")} {
+		var log bytes.Buffer
+		r, podman := &Interpreter{Log: slog.New(slog.NewTextHandler(&log, nil))}, &volumeStub{err: failure}
+		if err := r.ensureVolumes(t.Context(), podman, s); err != nil {
+			t.Error(err)
+		}
+		if len(podman.grouped) != 1 || !strings.HasSuffix(podman.grouped[0], "-0-disk") {
+			t.Errorf("volumes that keep their group are %v", podman.grouped)
+		}
+		if said := strings.Contains(log.String(), "volume=disk"); said != (failure != nil) {
+			t.Errorf("%v: the log is %q", failure, log.String())
+		}
+	}
 }
 
 // TestEmptyDirsInMemoryAreHeld: they keep their content while none of their containers runs. A task

@@ -64,6 +64,21 @@ func (c *Client) EnsureVolume(ctx context.Context, v VolumeSpec) error {
 	return fail(ctx, "create volume", v.Name, os.Chmod(found.Mountpoint, v.Mode))
 }
 
+// KeepGroup has new files in a volume on the disk belong to the group of its directory (setgid). Without root the kernel only
+// lets a process in the user namespace do so, so this runs the command podman of this host.
+//
+// Classes to expect: NotFound, Unavailable.
+func (c *Client) KeepGroup(ctx context.Context, name string) error {
+	found, err := c.volume(ctx, name)
+	if err != nil {
+		return err
+	}
+	if info, err := os.Stat(found.Mountpoint); err == nil && info.Mode()&fs.ModeSetgid != 0 {
+		return nil
+	}
+	return c.command(ctx, "set the group of volume", name, os.Getuid() != 0, "chmod", "g+s", found.Mountpoint)
+}
+
 // HoldVolume keeps a volume mounted until it is removed or the host restarts. Podman unmounts a
 // volume when the last container with it stops, and a tmpfs then loses its content. Podman's API
 // cannot mount a volume, so this runs the command podman of this host.
@@ -75,11 +90,16 @@ func (c *Client) HoldVolume(ctx context.Context, name string) error {
 	if err != nil || found.MountCount > 0 {
 		return err
 	}
-	args := []string{c.service.podman, "volume", "mount", name}
-	if os.Getuid() != 0 { // mounts of rootless Podman are in a namespace of its own
+	// Mounts of rootless Podman are in a namespace of its own.
+	return c.command(ctx, op, name, os.Getuid() != 0, c.service.podman, "volume", "mount", name)
+}
+
+// command runs a program of this host for an object of Podman, in the namespaces of rootless Podman if unshare is set.
+func (c *Client) command(ctx context.Context, op, object string, unshare bool, args ...string) error {
+	if unshare {
 		args = append([]string{c.service.podman, "unshare"}, args...)
 	}
-	return c.mutate(ctx, op, name, func(ctx context.Context) error {
+	return c.mutate(ctx, op, object, func(ctx context.Context) error {
 		cmd := exec.CommandContext(ctx, args[0], args[1:]...)
 		cmd.Env, cmd.Dir = serviceEnv(os.Environ()), "/"
 		if out, err := cmd.CombinedOutput(); err != nil {

@@ -106,6 +106,17 @@ func (f *Fake) HoldVolume(ctx context.Context, name string) error {
 	return err
 }
 
+// KeepGroup implements Podman.
+func (f *Fake) KeepGroup(ctx context.Context, name string) error {
+	_, err := request(ctx, f, "set the group of volume", name, func() (struct{}, error) {
+		if f.volumes[name] == nil {
+			return struct{}{}, refusal(libpod.NotFound, "no such volume")
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
 // unmount drops the content of the volumes in memory that nothing has mounted any more, after a
 // container has ended.
 func (f *Fake) unmount(ended *container) {

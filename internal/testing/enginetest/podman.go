@@ -65,6 +65,7 @@ type Storage interface {
 type Volumes interface {
 	EnsureVolume(ctx context.Context, v libpod.VolumeSpec) error
 	HoldVolume(ctx context.Context, name string) error
+	KeepGroup(ctx context.Context, name string) error
 	HasVolume(ctx context.Context, name string) (bool, error)
 	RemoveVolumes(ctx context.Context, taskID string) error
 }

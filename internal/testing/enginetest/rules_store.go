@@ -90,6 +90,13 @@ var storeRules = []rule{
 		k.wantVolume(fmt.Sprintf("pt-mem-%s-%t", k.id, true), false)
 		k.wantClass(k.HoldVolume(k.ctx(), "pt-mem-none"), libpod.NotFound)
 	}},
+	{"new files in a volume belong to its group", func(k *task) {
+		name := fmt.Sprintf("pt-group-%s", k.id)
+		k.must(k.EnsureVolume(k.ctx(), libpod.VolumeSpec{Name: name, TaskID: k.id, Options: map[string]string{"o": "uid=0,gid=0"}, Mode: 0o777}))
+		k.t.Cleanup(func() { k.clean(func(ctx context.Context) error { return k.RemoveVolumes(ctx, k.id) }) })
+		k.must(k.KeepGroup(k.ctx(), name), k.KeepGroup(k.ctx(), name))
+		k.wantClass(k.KeepGroup(k.ctx(), "pt-group-none"), libpod.NotFound)
+	}},
 	{"a container that takes the volumes of another has those of its image too", func(k *task) {
 		name := k.volume()
 		k.up()
