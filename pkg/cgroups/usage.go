@@ -305,7 +305,15 @@ func containerOf(scope string) (id string, ok bool) {
 func ScopeName(containerID string) string { return "libpod-" + containerID + ".scope" }
 
 // Process returns a process of a cgroup or of those below it; 0 if there is none.
-func Process(root fs.FS, group string) (pid int) {
+func Process(root fs.FS, group string) int {
+	if all := Processes(root, group); len(all) > 0 {
+		return all[0]
+	}
+	return 0
+}
+
+// Processes returns the processes of a cgroup and of those below it.
+func Processes(root fs.FS, group string) (all []int) {
 	_ = fs.WalkDir(root, path.Join("sys/fs/cgroup", group), func(name string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return fs.SkipDir
@@ -314,12 +322,12 @@ func Process(root fs.FS, group string) (pid int) {
 			return nil
 		}
 		text, _ := fs.ReadFile(root, name)
-		if fields := strings.Fields(string(text)); len(fields) > 0 {
-			if pid, err = strconv.Atoi(fields[0]); err == nil {
-				return fs.SkipAll
+		for _, field := range strings.Fields(string(text)) {
+			if pid, err := strconv.Atoi(field); err == nil && pid > 0 { // 0: of another PID namespace
+				all = append(all, pid)
 			}
 		}
 		return nil
 	})
-	return pid
+	return all
 }

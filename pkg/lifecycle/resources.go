@@ -31,13 +31,14 @@ type ContainerResources struct {
 	CPULimit          float64
 	Memory            int64
 	MemoryReservation int64
+	OOMScoreAdj       int
 }
 
 // ResourcesOf returns those of a definition.
 func ResourcesOf(t taskdef.Task) Resources {
 	r := Resources{CPU: t.CPU, Memory: t.Memory, Requests: t.Extensions.Requests, Pod: t.Extensions.Pod}
 	for _, c := range t.Containers {
-		r.Containers = append(r.Containers, ContainerResources{c.CPU, c.Extensions.CPULimit, c.Memory, c.MemoryReservation})
+		r.Containers = append(r.Containers, ContainerResources{c.CPU, c.Extensions.CPULimit, c.Memory, c.MemoryReservation, c.Extensions.Kube.OOMScoreAdj})
 	}
 	return r
 }
@@ -62,6 +63,7 @@ func (r Resources) Apply(t taskdef.Task) taskdef.Task {
 	for i, c := range r.Containers {
 		to := &t.Containers[i]
 		to.CPU, to.Extensions.CPULimit, to.Memory, to.MemoryReservation = c.CPU, c.CPULimit, c.Memory, c.MemoryReservation
+		to.Extensions.Kube.OOMScoreAdj = c.OOMScoreAdj
 	}
 	return t
 }

@@ -33,6 +33,9 @@ type Kube struct {
 	MessagePath string `json:"messagePath,omitempty"`
 	// HostsFile: the container has the /etc/hosts that a node of Kubernetes gives.
 	HostsFile bool `json:"hostsFile,omitempty"`
+	// OOMScoreAdj is the oom_score_adj of the processes, -997 to 1000, as a kubelet sets it by the class of the Pod. A user
+	// without root has only values above that of his session. 0 leaves it to Podman.
+	OOMScoreAdj int `json:"oomScoreAdj,omitempty"`
 	// MessageFromLog: after a failure without a message the end of the log is the message.
 	MessageFromLog bool `json:"messageFromLog,omitempty"`
 }

@@ -211,11 +211,11 @@ spec:
 }
 
 // TestRestartRulesOfAPod: a container whose exit code a rule names is started again, whatever its policy says; after
-// another one the policy decides.
+// another one the policy decides. The kernel is to end the processes of a Pod without requests first.
 func TestRestartRulesOfAPod(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	b.want(5, "run", "--name", b.family, manifest(b, `
+	r := b.want(5, "run", "--name", b.family, manifest(b, `
 apiVersion: v1
 kind: Pod
 metadata: {name: NAME}
@@ -231,12 +231,15 @@ spec:
   containers:
     - name: app
       image: IMAGE
-      args: [tally, /shared/app, "2", --, exit, "5"]
+      args: [cat, /proc/self/oom_score_adj, --, tally, /shared/app, "2", --, exit, "5"]
       restartPolicy: Never
       restartPolicyRules: [{action: Restart, exitCodes: {operator: NotIn, values: [0, 5]}}]
       volumeMounts: [{name: shared, mountPath: /shared}]
   volumes: [{name: shared, emptyDir: {}}]
 `))
+	if !strings.Contains(r.out, "1000\n") {
+		t.Errorf("the oom_score_adj is not 1000:\n%s", r.out)
+	}
 	got := podOf(b, b.family).Status
 	first, app := got.InitContainerStatuses[0], got.ContainerStatuses[0]
 	if first.RestartCount != 1 || first.State.Terminated == nil || first.State.Terminated.ExitCode != 0 {

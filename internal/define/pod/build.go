@@ -50,6 +50,8 @@ type Pod struct {
 	// RestartPolicy is RestartAlways, RestartOnFailure or RestartNever.
 	RestartPolicy string   `json:"restartPolicy"`
 	QOSClass      QOSClass `json:"qosClass"`
+	// HostMemory is what the host had when the Pod came, in bytes; 0 means unknown.
+	HostMemory int64 `json:"hostMemory,omitempty"`
 	// Init and Sidecars are names of init containers, those that end and those that run
 	// beside the containers.
 	Init     []string `json:"init,omitempty"`

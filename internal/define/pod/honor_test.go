@@ -307,6 +307,38 @@ func TestRestartRulesThatAreWrong(t *testing.T) {
 	}
 }
 
+// The values are those of the tests of a kubelet, of a node with 2 GiB.
+func TestOOMScoresFollowTheClass(t *testing.T) {
+	t.Parallel()
+	one := func(resources string) string { return "{name: c, image: x, resources: {" + resources + "}}" }
+	for _, tt := range []struct {
+		name, spec string
+		want       []int
+	}{
+		{"best effort", "containers: [" + one("") + "]", []int{1000}},
+		{"guaranteed", "containers: [" + one("limits: {cpu: 1, memory: 1Gi}") + "]", []int{-997}},
+		{"critical", "priorityClassName: system-node-critical, containers: [" + one("") + "]", []int{-997}},
+		{"burstable", "containers: [" + one("requests: {memory: 512Mi}") + "]", []int{750}},
+		{"burstable without a request of memory", "containers: [" + one("requests: {cpu: 1}") + "]", []int{999}},
+		{"burstable with all of the memory", "containers: [" + one("requests: {memory: 8Gi}") + "]", []int{3}},
+		{"a sidecar", "initContainers: [{name: s, image: x, restartPolicy: Always}], containers: [" + one("requests: {memory: 512Mi}") + "]", []int{750, 750}},
+		{"requests of the Pod", "resources: {requests: {memory: 1Gi}}, containers: [" + one("requests: {memory: 512Mi}") + ", {name: d, image: x}]", []int{625, 875}},
+	} {
+		r, _, err := parsed(t, "{"+tt.spec+"}", Options{Memory: 2 << 30})
+		if err != nil {
+			t.Errorf("%s: %v", tt.name, err)
+			continue
+		}
+		var got []int
+		for _, c := range r.Task.Containers {
+			got = append(got, c.Extensions.Kube.OOMScoreAdj)
+		}
+		if !slices.Equal(got, tt.want) {
+			t.Errorf("%s: %v, want %v", tt.name, got, tt.want)
+		}
+	}
+}
+
 func TestFilesOfAnEmptyDirHaveTheGroupOfThePod(t *testing.T) {
 	t.Parallel()
 	const spec = "containers: [{name: c, image: x, volumeMounts: [{name: d, mountPath: /d, subPath: a}, {name: m, mountPath: /m}]}], volumes: [{name: d, emptyDir: {}}, {name: m, emptyDir: {medium: Memory}}]"

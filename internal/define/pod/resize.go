@@ -32,7 +32,7 @@ func Resize(t taskdef.Task, containers map[string]json.RawMessage, whole json.Ra
 		return lifecycle.Resources{}, err
 	}
 	doc := value{rep, nodes[0], "", nodes[0].Line, nodes[0].Col}
-	b := &reader{manifest: &manifest{report: rep, owner: doc, meta: doc.at("metadata"), spec: doc.at("spec")}}
+	b := &reader{manifest: &manifest{report: rep, owner: doc, meta: doc.at("metadata"), spec: doc.at("spec")}, options: Options{Memory: p.HostMemory}}
 	b.result.Task, b.result.Pod = lifecycle.Resources{Containers: make([]lifecycle.ContainerResources, len(t.Containers))}.Apply(t), p
 	checker{rep, false}.check(b.spec.at("resources"), "ResourceRequirements")
 	for _, member := range []string{"initContainers", "containers"} {

@@ -136,6 +136,7 @@ func (b *reader) resources() {
 	t, whole := &b.result.Task, b.spec.at("resources")
 	checkResources(whole)
 	b.result.Pod.QOSClass = b.qosClass()
+	b.oomScores()
 	if len(b.report.problems) > 0 {
 		return
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/conn"
 	"github.com/podtask/podtask/internal/engine/taskspec"
+	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -179,6 +180,7 @@ func (c *Slices) ApplyResources(ctx context.Context, s lifecycle.State, i int, i
 	if !found {
 		return nil
 	}
+	c.setOOMScore(s, i, scope)
 	user, err := c.User.Get(ctx)
 	if err != nil {
 		return err
@@ -196,6 +198,23 @@ func (c *Slices) ApplyResources(ctx context.Context, s lifecycle.State, i int, i
 		return nil
 	}
 	return err
+}
+
+// setOOMScore gives the processes of a container the oom_score_adj that goes with its changed resources. That is as far as this user
+// may: not below the value of his session, and not for processes of other users of the container.
+func (c *Slices) setOOMScore(s lifecycle.State, i int, scope string) {
+	want := s.Task.Containers[i].Extensions.Kube.OOMScoreAdj
+	if want == 0 {
+		return
+	}
+	if own, known := libpod.OOMScoreAdj(os.Getpid()); known {
+		want = max(want, own)
+	}
+	for _, pid := range cgroups.Processes(c.Root, scope) {
+		if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(strconv.Itoa(want)), 0); err != nil {
+			c.Log.Debug("a process keeps its oom_score_adj", "task", s.ID, "process", pid, "error", err)
+		}
+	}
 }
 
 // applyAll is ApplyResources for all containers that run, each of which is read back.

@@ -144,7 +144,7 @@ func askedByPod(spec *libpod.ContainerSpec, s lifecycle.State, k taskdef.Kube) {
 	if k.Group != nil {
 		spec.Group = strconv.FormatInt(*k.Group, 10)
 	}
-	spec.StopSignal = k.StopSignal
+	spec.StopSignal, spec.OOMScoreAdj = k.StopSignal, k.OOMScoreAdj
 	spec.NonRoot, spec.SeccompUnconfined, spec.Unmasked = k.NonRoot, k.SeccompUnconfined, k.Unmasked
 	for _, m := range k.Images {
 		spec.Images = append(spec.Images, libpod.ImageMount{Image: m.Image, Path: m.Path, SubPath: m.SubPath})

@@ -238,6 +238,7 @@ func (c *Client) CreateContainer(ctx context.Context, s ContainerSpec) (Observed
 	if err != nil {
 		return Observed{}, fail(ctx, "create container", s.Name, err)
 	}
+	spec.OOMScoreAdj = c.oomScoreAdj(ctx, s)
 	shield(spec.Labels, image.reserved)
 	if s.Own != nil && spec.NetNS.NSMode == specgen.Bridge {
 		if err := c.place(ctx, spec, *s.Own); err != nil {

@@ -148,6 +148,9 @@ type ContainerSpec struct {
 	Unmasked          bool `json:",omitzero"`
 	// Images are read-only mounts of the file systems of images.
 	Images []ImageMount `json:",omitzero"`
+	// OOMScoreAdj is the oom_score_adj of the processes, -1000 to 1000, as far as this user may set it; 0 leaves it
+	// to Podman.
+	OOMScoreAdj int `json:",omitzero"`
 	// Log configures where the output goes.
 	Log Log `json:",omitzero"`
 	// Reference is the image as the user wrote it, which podman auto-update looks up at
