@@ -120,18 +120,18 @@ func TestPictureFits(t *testing.T) {
 	t.Parallel()
 	chart := shop()
 	chart.Lanes = append(chart.Lanes, lane(strings.Repeat("long-", 30), "", timeline.Change{State: "restart", At: at(30)}))
-	picture := chart.SVG()
-	if file := os.Getenv("TIMELINE_SVG"); file != "" { // to look at it
-		if err := os.WriteFile(file, []byte(picture), 0o600); err != nil {
-			t.Fatal(err)
-		}
+	for name, picture := range map[string]string{"wide": chart.SVG(), "narrow": chart.NarrowSVG()} {
+		t.Run(name, func(t *testing.T) { t.Parallel(); fits(t, name, picture) })
 	}
-	var canvas box
-	var rects, texts []box
+}
+
+// shapes returns the canvas, the rectangles and the places of the texts of a picture.
+func shapes(t *testing.T, picture string) (canvas box, rects, texts []box) {
+	t.Helper()
 	for d := xml.NewDecoder(strings.NewReader(picture)); ; {
 		token, err := d.Token()
 		if errors.Is(err, io.EOF) {
-			break
+			return canvas, rects, texts
 		}
 		if err != nil {
 			t.Fatal(err)
@@ -162,6 +162,16 @@ func TestPictureFits(t *testing.T) {
 			texts = append(texts, b)
 		}
 	}
+}
+
+func fits(t *testing.T, name, picture string) {
+	t.Helper()
+	if file := os.Getenv("TIMELINE_SVG"); file != "" { // to look at it
+		if err := os.WriteFile(strings.TrimSuffix(file, ".svg")+"-"+name+".svg", []byte(picture), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	canvas, rects, texts := shapes(t, picture)
 	if len(rects) < 20 || len(texts) < 15 {
 		t.Fatalf("only %d rectangles and %d texts", len(rects), len(texts))
 	}

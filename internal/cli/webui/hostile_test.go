@@ -50,7 +50,7 @@ func TestHostileTextIsTextInPages(t *testing.T) {
 	t.Parallel()
 	b := &browser{t: t, server: New(8800, &hostileSource{}, &fake{}, func() time.Time { return noon })}
 	b.cookie = b.send("GET", strings.TrimPrefix(b.server.Link(), "http://"+b.server.host), nil, nil).Result().Cookies()[0]
-	for _, path := range []string{"/", "/?show=all&q=%3Cscript%3E", "/task/" + web().ID, "/task/" + web().ID + "/timeline.svg", "/service/shop"} {
+	for _, path := range []string{"/", "/?show=all&q=%3Cscript%3E", "/task/" + web().ID, "/task/" + web().ID + "/timeline.svg", "/task/" + web().ID + "/timeline-narrow.svg", "/service/shop"} {
 		w := b.send("GET", path, nil, nil)
 		text := w.Body.String()
 		if w.Code != 200 || !strings.Contains(text, "alert(1)") {

@@ -14,6 +14,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/cli/timeline"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
@@ -323,16 +324,30 @@ func (v serviceView) Questions() (list []question) {
 	return append(list, question{"rollback", "Roll " + name + " back?", "All copies are replaced by copies of the previous revision.", "Roll back", path + "rollback", v.Token, true})
 }
 
-// timeline serves the timeline of a task. The policy allows the styles that are in the picture.
-func (s *Server) timeline(w http.ResponseWriter, r *http.Request) {
+// timeline serves the timeline of a task as a picture. The policy allows the styles that are in it.
+func (s *Server) timeline(draw func(timeline.Chart) string) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		d, err := s.source.Explain(r.Context(), r.PathValue("id"))
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
+		w.Header().Set("Content-Type", "image/svg+xml")
+		_, _ = w.Write([]byte(draw(d.Chart))) // the browser may have closed the connection
+	}
+}
+
+// inspect serves what `podtask inspect` prints of a task.
+func (s *Server) inspect(w http.ResponseWriter, r *http.Request) {
 	d, err := s.source.Explain(r.Context(), r.PathValue("id"))
 	if err != nil {
 		s.fail(w, r, err)
 		return
 	}
-	w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
-	w.Header().Set("Content-Type", "image/svg+xml")
-	_, _ = w.Write([]byte(d.Chart.SVG())) // the browser may have closed the connection
+	w.Header().Set("Content-Security-Policy", "default-src 'none'")
+	w.Header().Set("Content-Type", "application/json")
+	_ = console.WriteJSON(w, []api.Task{d.Task}) // the browser may have closed the connection
 }
 
 // find returns a service.

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/timeline"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
@@ -107,7 +108,9 @@ func New(port int, source Source, actions Actions, now func() time.Time) *Server
 	}
 	s.mux.HandleFunc("GET /{$}", s.list)
 	s.mux.HandleFunc("GET /task/{id}", s.task)
-	s.mux.HandleFunc("GET /task/{id}/timeline.svg", s.timeline)
+	s.mux.HandleFunc("GET /task/{id}/timeline.svg", s.timeline(timeline.Chart.SVG))
+	s.mux.HandleFunc("GET /task/{id}/timeline-narrow.svg", s.timeline(timeline.Chart.NarrowSVG))
+	s.mux.HandleFunc("GET /task/{id}/inspect.json", s.inspect)
 	s.mux.HandleFunc("GET /task/{id}/log", s.follow)
 	s.mux.HandleFunc("GET /task/{id}/log.txt", s.download)
 	s.mux.HandleFunc("POST /task/{id}/{action}", s.actOnTask)

@@ -2,6 +2,7 @@ package webui
 
 import (
 	"context"
+	"encoding/json"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -202,11 +203,17 @@ func TestPagesShowTasksAndServices(t *testing.T) {
 	if strings.Count(b.send("GET", "/?show=running", nil, nil).Body.String(), "/task/") != 0 {
 		t.Error("an unhealthy task is among those that run as they should")
 	}
-	w := b.send("GET", "/task/"+web().ID+"/timeline.svg", nil, nil)
-	if w.Header().Get("Content-Type") != "image/svg+xml" || !strings.HasPrefix(w.Body.String(), "<svg") || strings.Contains(w.Body.String(), "<script>") {
-		t.Errorf("the timeline is %s", w.Body)
+	for _, picture := range []string{"timeline", "timeline-narrow"} {
+		w := b.send("GET", "/task/"+web().ID+"/"+picture+".svg", nil, nil)
+		if w.Header().Get("Content-Type") != "image/svg+xml" || !strings.HasPrefix(w.Body.String(), "<svg") || strings.Contains(w.Body.String(), "<script>") {
+			t.Errorf("the %s is %s", picture, w.Body)
+		}
 	}
-	for _, path := range []string{"/task/" + strings.Repeat("c", 32), "/service/other", "/other"} {
+	var tasks []api.Task
+	if w := b.send("GET", "/task/"+web().ID+"/inspect.json", nil, nil); w.Header().Get("Content-Type") != "application/json" || json.Unmarshal(w.Body.Bytes(), &tasks) != nil || len(tasks) != 1 || tasks[0].ID != web().ID {
+		t.Errorf("as JSON the task is %s", w.Body)
+	}
+	for _, path := range []string{"/task/" + strings.Repeat("c", 32), "/task/" + strings.Repeat("c", 32) + "/inspect.json", "/service/other", "/other"} {
 		if w := b.send("GET", path, nil, nil); w.Code != http.StatusNotFound {
 			t.Errorf("%s answers %d", path, w.Code)
 		}

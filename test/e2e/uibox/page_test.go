@@ -174,6 +174,8 @@ func TestLogIsFollowedAndSearched(t *testing.T) {
 	b.press("REFUSED")
 	b.await(`document.getElementById("logstate").textContent === "3 of 61 lines fit" && document.querySelectorAll("#lines mark").length === 3`)
 	b.picture("search")
+	value[bool](b, `(() => { const f = document.getElementById("find"); f.value = "/^<b>|REFUS[a-z]+/"; f.dispatchEvent(new Event("input", { bubbles: true })); return true })()`)
+	b.await(`document.getElementById("logstate").textContent === "4 of 61 lines fit" && [...document.querySelectorAll("#lines mark")].some(m => m.textContent === "<b>")`)
 	value[bool](b, `(() => { const f = document.getElementById("find"); f.value = ""; f.dispatchEvent(new Event("input", { bubbles: true })); const s = document.getElementById("of"); s.value = "db"; s.dispatchEvent(new Event("change")); return true })()`)
 	b.await(`document.getElementById("logstate").textContent === "30 of 61 lines fit" && ![...document.querySelectorAll("#lines b")].some(e => e.textContent !== "db")`)
 	if got := value[int](b, `document.querySelectorAll("#lines time").length`); got != 30 {
@@ -260,6 +262,10 @@ func TestPagesFitNarrowScreensAndBothSchemes(t *testing.T) {
 				do(b, chromedp.Navigate(root+path))
 				if width := value[int](b, `document.scrollingElement.scrollWidth`); width > 360 {
 					t.Errorf("%s is %d wide", path, width)
+				}
+				b.await(`[...document.images].every(i => i.complete)`)
+				if over := value[int](b, `Math.max(0, ...[...document.querySelectorAll(".frame")].map(f => f.scrollWidth - f.clientWidth))`); over > 0 {
+					t.Errorf("the timeline of %s is %d pixels wider than its frame", path, over)
 				}
 				b.picture(name + "-narrow-" + scheme)
 				do(b, chromedp.EmulateViewport(1280, 900))

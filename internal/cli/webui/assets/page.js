@@ -110,6 +110,7 @@ async function reload(force) {
 		const page = new DOMParser().parseFromString(text, "text/html");
 		const main = page.getElementById("main");
 		for (const image of main.querySelectorAll("img")) image.src += "?" + Date.now();
+		for (const source of main.querySelectorAll("picture > source")) source.srcset += "?" + Date.now();
 		const before = states($("main"));
 		become($("main"), main);
 		tell(before, states($("main")));
@@ -174,9 +175,24 @@ const most = 5000;
 let stream, all = [], coming = [], drawing = 0, over = false;
 const color = name => "c" + Math.max(0, [...$("of").options].findIndex(o => o.value === name) - 1) % 8;
 
+// wanted is what the search looks for, in letters of both cases: a text, or between slashes a regular expression. Null: all.
+let patternOf = "", pattern = null;
+function wanted() {
+	const text = $("find").value;
+	if (text === patternOf) return pattern;
+	patternOf = text;
+	const literal = new RegExp(text.replace(/[.*+?^${}()|[\]\\/]/g, "\\$&"), "gi"), inner = /^\/(.+)\/$/.exec(text);
+	try {
+		pattern = !text ? null : inner ? new RegExp(inner[1], "gi") : literal;
+	} catch {
+		pattern = literal; // it is not complete yet
+	}
+	return pattern;
+}
+
 function fits(line) {
-	const find = $("find").value.toLowerCase(), of = $("of").value;
-	return (!of || line.container === of) && (!find || line.text.toLowerCase().includes(find));
+	const find = wanted(), of = $("of").value;
+	return (!of || line.container === of) && (!find || line.text.search(find) >= 0);
 }
 
 // element draws a line, with what was searched for marked in it.
@@ -192,12 +208,13 @@ function element(line) {
 	}
 	name.className = color(line.container);
 	name.textContent = line.container;
-	const find = $("find").value.toLowerCase(), lower = line.text.toLowerCase();
+	const find = wanted();
 	let at = 0;
-	for (let i; find && (i = lower.indexOf(find, at)) >= 0; at = i + find.length) {
+	for (const m of find ? line.text.matchAll(find) : []) {
 		const mark = document.createElement("mark");
-		mark.textContent = line.text.slice(i, i + find.length);
-		text.append(line.text.slice(at, i), mark);
+		mark.textContent = m[0];
+		text.append(line.text.slice(at, m.index), mark);
+		at = m.index + m[0].length;
 	}
 	text.append(line.text.slice(at));
 	e.append(time, name, text);
