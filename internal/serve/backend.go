@@ -61,7 +61,7 @@ func (b AgentBackend) Task(_ context.Context, ref string) (api.Task, error) {
 	if err != nil {
 		return api.Task{}, ownerapi.Failure(err)
 	}
-	return ownerapi.WithOutage(b.withNames(ownerapi.WithLogs(b.wire(s), b.Engine.Delivery, s, time.Now()), s), b.Engine.Podman), nil
+	return ownerapi.WithOutage(b.withNames(ownerapi.WithPulls(ownerapi.WithLogs(b.wire(s), b.Engine.Delivery, s, time.Now()), b.Engine.Pulls, s), s), b.Engine.Podman), nil
 }
 
 // Stop implements api.Backend.
@@ -310,7 +310,7 @@ var taskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 func NewAgentBackend(h ownerapi.Host, settings *config.Settings, fleet *fleet.Fleet, services *services.Services) AgentBackend {
 	return AgentBackend{
 		Host: h, fleet: fleet,
-		History: ownerapi.NewHistory(h.Engine), ServiceBackend: ServiceBackend{Controller: services, stateDir: h.StateDir, reader: define.Reader{Settings: settings}, secrets: h.Engine.Secrets},
+		History: ownerapi.NewHistory(h.Engine), ServiceBackend: ServiceBackend{Controller: services, stateDir: h.StateDir, reader: define.Reader{Settings: settings}, secrets: h.Engine.Secrets, images: h.Engine.Images},
 	}
 }
 

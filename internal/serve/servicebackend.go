@@ -10,6 +10,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/services"
 	"github.com/podtask/podtask/internal/engine/tasksecrets"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 
 	svc "github.com/podtask/podtask/pkg/service"
@@ -23,6 +24,12 @@ type ServiceBackend struct {
 	stateDir string
 	reader   define.Reader
 	secrets  *tasksecrets.Store
+	images   localImages
+}
+
+// localImages refuses the images of a task that only local storage can have, and does not.
+type localImages interface {
+	CheckLocal(ctx context.Context, t taskdef.Task, o lifecycle.Options) error
 }
 
 // Services implements api.ServiceBackend.
@@ -54,7 +61,7 @@ func (k ServiceBackend) Service(_ context.Context, name string) (api.Service, er
 
 // CreateService implements api.ServiceBackend.
 func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (api.Service, error) {
-	spec, err := k.Spec(ctx, n.TaskDefinition, n.ServiceSettings)
+	spec, err := k.startable(ctx, n.TaskDefinition, n.ServiceSettings)
 	if err != nil {
 		return api.Service{}, err
 	}
@@ -76,7 +83,7 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 	}
 	c := services.Change{DesiredCount: u.DesiredCount, Force: u.ForceNewDeployment}
 	if u.TaskDefinition != "" {
-		spec, err := k.Spec(ctx, u.TaskDefinition, u.ServiceSettings)
+		spec, err := k.startable(ctx, u.TaskDefinition, u.ServiceSettings)
 		if err != nil {
 			return api.Service{}, err
 		}
@@ -114,6 +121,23 @@ func (k ServiceBackend) WatchService(ctx context.Context, name string, fn func(a
 
 // Reader reads documents as the configuration of the agent says.
 func (k ServiceBackend) Reader() define.Reader { return k.reader }
+
+// startable is Spec for a request of a user, who learns at once that an image is not there: a copy could only fail. A
+// request to the API of ECS is accepted, as ECS does, and its deployment fails.
+func (k ServiceBackend) startable(ctx context.Context, definition string, s api.ServiceSettings) (svc.Spec, error) {
+	spec, err := k.Spec(ctx, definition, s)
+	if err != nil {
+		return spec, err
+	}
+	options, err := k.Controller.OptionsOf(spec)
+	if err != nil {
+		return spec, api.Failed(api.BadRequest, "%v", err)
+	}
+	if err := k.images.CheckLocal(ctx, spec.Task, options); err != nil {
+		return spec, api.Failed(api.Conflict, "%v", err)
+	}
+	return spec, nil
+}
 
 // Spec makes what copies of a service have in common of a registered definition. Errors about it are those of the API.
 func (k ServiceBackend) Spec(ctx context.Context, definition string, s api.ServiceSettings) (svc.Spec, error) {

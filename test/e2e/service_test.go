@@ -105,6 +105,32 @@ func TestServiceReplacesCopies(t *testing.T) {
 	b.removeService()
 }
 
+// What no registry can have is an error of create and update too: nothing is deployed.
+func TestMissingLocalImageIsAnErrorOfAService(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.agent()
+	missing := "localhost/" + b.family + ":1"
+	refused := func(args ...string) {
+		t.Helper()
+		if r := b.want(125, append([]string{"service"}, args...)...); !strings.Contains(r.err, "Error: container app: there is no image "+missing+" on this host: build it with `podman build -t "+missing+" .`") {
+			t.Errorf("%v says %q", args, r.err)
+		}
+	}
+	refused("create", b.family, b.hello(missing))
+	if got := b.want(0, "service", "ls", "-q").out; got != "" {
+		t.Errorf("there are the services %q", got)
+	}
+	b.want(0, "service", "create", "--wait", b.family, b.define(ctr{Name: "app", Command: words("sleep forever")}))
+	refused("update", b.family, b.hello(missing))
+	refused("update", b.family, "--image", missing)
+	var all []api.Service
+	if err := json.Unmarshal([]byte(b.want(0, "service", "inspect", b.family).out), &all); err != nil || len(all) != 1 || len(all[0].History) != 1 {
+		t.Errorf("%v: after the refusals the history is %+v", err, all)
+	}
+	b.removeService()
+}
+
 func TestServiceRollsForwardAndBack(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)

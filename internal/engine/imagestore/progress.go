@@ -13,7 +13,44 @@ import (
 type ProgressHub struct {
 	mu       sync.Mutex
 	current  map[string]Progress // the latest step of each, by image
+	layers   map[string]layers   // those that it has told of so far, by image
 	watchers map[*pullWatcher]bool
+}
+
+// layers are the bytes of the layers of an image: those that have come, and all.
+type layers map[string][2]int64
+
+// add takes in a step. A layer that was there already does not count.
+func (l layers) add(step libpod.Progress) {
+	if step.Layer == "" || step.Existed {
+		return
+	}
+	bytes := l[step.Layer]
+	bytes[0], bytes[1] = max(bytes[0], step.Current), max(bytes[1], step.Total)
+	if step.Done {
+		bytes[0] = bytes[1]
+	}
+	l[step.Layer] = bytes
+}
+
+// Standing is how far a pull in progress is.
+type Standing struct {
+	Phase Phase
+	// Bytes have come of Total, of the layers that are known so far. Both are 0 where Podman does not say it (before 4.8).
+	Bytes, Total int64
+}
+
+// Standing returns how far the pull of an image is; ok is false if this process does not pull it.
+func (h *ProgressHub) Standing(image string) (s Standing, ok bool) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	p, ok := h.current[image]
+	s.Phase = p.Phase
+	for _, bytes := range h.layers[image] {
+		s.Bytes += bytes[0]
+		s.Total += bytes[1]
+	}
+	return s, ok
 }
 
 // progressReporter reports the progress of one image. A pull that was reported as begun is
@@ -61,12 +98,17 @@ func (h *ProgressHub) post(p Progress) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.current == nil {
-		h.current = map[string]Progress{}
+		h.current, h.layers = map[string]Progress{}, map[string]layers{}
 	}
 	if p.Phase == Done || p.Phase == Failed {
 		delete(h.current, p.Image)
+		delete(h.layers, p.Image)
 	} else {
 		h.current[p.Image] = p
+		if h.layers[p.Image] == nil {
+			h.layers[p.Image] = layers{}
+		}
+		h.layers[p.Image].add(p.Step)
 	}
 	for w := range h.watchers {
 		if len(w.queue) >= maxPullQueue && p.Phase == Pulling && p.Step.Layer != "" && !p.Step.Done {

@@ -65,7 +65,7 @@ func (l *runner) startHookTask(ctx context.Context, s service.State, r service.H
 		return err
 	}
 	l.all.provide(spec)
-	options, err := l.all.optionsOf(spec)
+	options, err := l.all.OptionsOf(spec)
 	if err != nil {
 		return err
 	}

@@ -228,7 +228,7 @@ func (l *runner) start(ctx context.Context, s service.State, id string) error {
 	i := slices.IndexFunc(s.Tasks, func(t service.Task) bool { return t.ID == id })
 	d, _ := s.Deployment(s.Tasks[i].Deployment)
 	l.all.provide(d.Spec)
-	options, err := l.all.optionsOf(d.Spec)
+	options, err := l.all.OptionsOf(d.Spec)
 	if err != nil {
 		return err
 	}

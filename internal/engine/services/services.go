@@ -271,7 +271,7 @@ func (a *Services) check(ctx context.Context, name string, spec service.Spec, co
 
 // preflight finds out whether a task of a service can run here.
 func (c Config) preflight(ctx context.Context, spec service.Spec) error {
-	options, err := c.optionsOf(spec)
+	options, err := c.OptionsOf(spec)
 	if err != nil {
 		return err
 	}
@@ -285,8 +285,8 @@ func (c Config) provide(spec service.Spec) {
 	}
 }
 
-// optionsOf are the options of the tasks of a deployment.
-func (c Config) optionsOf(spec service.Spec) (lifecycle.Options, error) {
+// OptionsOf returns the options of the tasks of a deployment. The error is about an option that cannot be read.
+func (c Config) OptionsOf(spec service.Spec) (lifecycle.Options, error) {
 	if len(spec.Options) == 0 {
 		return c.Options, nil
 	}

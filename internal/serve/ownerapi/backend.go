@@ -109,7 +109,7 @@ func (b Backend) Task(_ context.Context, ref string) (api.Task, error) {
 	if ref == "" || !strings.HasPrefix(s.ID, ref) && s.Name != ref {
 		return api.Task{}, api.Failed(api.NotFound, "no task %q here: this process owns %s only", ref, s.ID)
 	}
-	return WithOutage(WithLogs(OwnedBy(b.Pid, b.Owner, s), b.from.Delivery, s, time.Now()), b.from.Podman), nil
+	return WithOutage(WithPulls(WithLogs(OwnedBy(b.Pid, b.Owner, s), b.from.Delivery, s, time.Now()), b.from.Pulls, s), b.from.Podman), nil
 }
 
 // Stop implements api.Backend.
