@@ -105,7 +105,7 @@ func (u *tutorial) special() map[string]func(line string) {
 			u.t.Cleanup(func() {
 				if u.podtask("unit", "ls", "--quiet").out != "" { // the page has not come so far
 					u.systemctl("stop", "site-task.service")
-					u.want(0, "unit", "rm", "site")
+					u.want(0, "unit", "rm", "--purge", "site")
 				}
 			})
 		},

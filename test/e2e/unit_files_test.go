@@ -4,7 +4,9 @@ package e2e
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -169,7 +171,9 @@ func TestUnitsAreInstalledListedPrintedAndRemoved(t *testing.T) {
 	if r := u.want(125, "unit", "rm", u.name("web")); !strings.Contains(r.err, "--force") {
 		t.Errorf("rm of a service that runs says %s", r.err)
 	}
-	u.want(0, "unit", "rm", "--force", u.name("web"))
+	if r := u.want(0, "unit", "rm", "--force", u.name("web")); !strings.Contains(r.err, filepath.Join(u.dir, definition)+" stays") || !strings.Contains(r.err, filepath.Join(u.dir, variables)+" stays") {
+		t.Errorf("rm does not name what stays: %s", r.err)
+	}
 	if got := u.show(service, "LoadState"); got != "not-found" {
 		t.Errorf("after rm the service is %s", got)
 	}
@@ -179,7 +183,14 @@ func TestUnitsAreInstalledListedPrintedAndRemoved(t *testing.T) {
 	if r := u.want(0, "unit", "ls"); strings.Contains(r.out, unit) {
 		t.Errorf("after rm ls says %s", r.out)
 	}
-	u.made = nil
+	u.want(0, "unit", "install", path)
+	u.want(0, "unit", "rm", "--purge", u.name("web"))
+	for _, file := range u.files {
+		if _, err := os.Lstat(file); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("after rm --purge there is %s (%v)", file, err)
+		}
+	}
+	u.made, u.files = nil, nil
 }
 
 // unitLine is a unit as `podtask unit ls` tells of it.

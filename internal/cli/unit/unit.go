@@ -67,17 +67,25 @@ Examples:
 				Description: "Examples:\n  podtask unit print web",
 				Action:      withNames(func(_ *cli.Context, names []string) error { return u.print(names) }),
 			},
-			{
-				Name:        "rm",
-				Usage:       "remove units; their definitions and drop-ins stay",
-				ArgsUsage:   "UNIT ...",
-				Description: "Examples:\n  podtask unit rm --force web",
-				Flags:       []cli.Flag{&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "stop the service first if it runs"}},
-				Action: withNames(func(c *cli.Context, names []string) error {
-					return u.remove(c.Context, names, c.Bool("force"))
-				}),
-			},
+			u.removeCommand(),
 		},
+	}
+}
+
+// removeCommand is `podtask unit rm`.
+func (u units) removeCommand() *cli.Command {
+	return &cli.Command{
+		Name:        "rm",
+		Usage:       "remove units; their definitions and drop-ins stay without --purge",
+		ArgsUsage:   "UNIT ...",
+		Description: "Examples:\n  podtask unit rm --force web\n  podtask unit rm --purge web",
+		Flags: []cli.Flag{
+			&cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: "stop the service first if it runs"},
+			&cli.BoolFlag{Name: "purge", Usage: "remove the definition, the files of variables and the drop-ins beside the unit too, unless another unit names them"},
+		},
+		Action: withNames(func(c *cli.Context, names []string) error {
+			return u.remove(c.Context, names, c.Bool("force"), c.Bool("purge"))
+		}),
 	}
 }
 
@@ -277,8 +285,8 @@ func (u units) print(names []string) error {
 	return nil
 }
 
-// remove removes units from the directory of the user.
-func (u units) remove(ctx context.Context, names []string, force bool) error {
+// remove removes units from the directory of the user, and with purge the files that only they have.
+func (u units) remove(ctx context.Context, names []string, force, purge bool) error {
 	set, err := u.load()
 	if err != nil {
 		return err
@@ -310,7 +318,51 @@ func (u units) remove(ctx context.Context, names []string, force bool) error {
 		}
 		fmt.Fprintln(u.out, s.Name)
 	}
+	for _, file := range set.companions(sources, home) {
+		if !purge {
+			fmt.Fprintf(u.errOut, "%s stays; --purge removes it too\n", file)
+			continue
+		}
+		if err := os.Remove(file); err != nil {
+			return err
+		}
+		if dir := filepath.Dir(file); strings.HasSuffix(dir, taskunit.Extension+".d") {
+			_ = os.Remove(dir) // it has other files
+		}
+	}
 	return u.reload(ctx)
+}
+
+// companions returns the files in the directory home that units name or that are their drop-ins, and no other unit names.
+func (u unitSet) companions(units []taskunit.Source, home string) (files []string) {
+	of := func(s taskunit.Source) (all []string) {
+		for _, name := range s.Companions() {
+			all = append(all, filepath.Join(filepath.Dir(s.File.Path), name))
+		}
+		for _, d := range s.DropIns {
+			if filepath.Dir(d.Path) == s.File.Path+".d" {
+				all = append(all, d.Path)
+			}
+		}
+		return all
+	}
+	named := map[string]bool{} // by units that stay, or already found
+	for _, s := range u.sources {
+		if !slices.ContainsFunc(units, func(gone taskunit.Source) bool { return gone.File.Path == s.File.Path }) {
+			for _, file := range of(s) {
+				named[file] = true
+			}
+		}
+	}
+	for _, s := range units {
+		for _, file := range of(s) {
+			if _, err := os.Lstat(file); err == nil && !named[file] && strings.HasPrefix(file, home+"/") {
+				files = append(files, file)
+			}
+			named[file] = true
+		}
+	}
+	return files
 }
 
 // stopService stops the service of a unit that is removed. Without force it is an error if it runs.
