@@ -68,7 +68,7 @@ func Check(s State) error {
 	for _, t := range s.Tasks {
 		_, known := s.Deployment(t.Deployment)
 		switch {
-		case ids[t.ID] || t.ID != s.taskID(t.Number) || t.Number > s.LastTask:
+		case ids[t.ID] || t.ID != s.TaskID(t.Number) || t.Number > s.LastTask:
 			return fmt.Errorf("task %d has the id %s of another", t.Number, t.ID)
 		case t.present() && !known:
 			return fmt.Errorf("task %d is of deployment %s, which is not there", t.Number, t.Deployment)

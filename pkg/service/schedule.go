@@ -66,10 +66,18 @@ func (s *State) hasFailed() bool { return s.Deployments[0].Rollout == Failed }
 
 // schedule says which tasks are to stop and which are to be made.
 func (s *State) schedule(at time.Time) {
-	var stopped []string
+	var stopped, pending []string
+	finishing := 0
 	stop := func(t *Task, cause string) {
 		t.Phase, t.Cause, t.notUntil = Stopping, cause, time.Time{}
+		if !t.Seen.Running {
+			pending = append(pending, s.TaskName(*t))
+			return
+		}
 		stopped = append(stopped, s.TaskName(*t))
+		if drains(*s, *t) {
+			finishing++
+		}
 	}
 	switch {
 	case s.Status == Draining:
@@ -81,8 +89,14 @@ func (s *State) schedule(at time.Time) {
 	case !s.hasFailed():
 		s.stopTasks(at, stop)
 	}
+	if finishing > 0 {
+		s.say(at, "has begun draining connections on %d tasks.", finishing)
+	}
 	if len(stopped) > 0 {
 		s.say(at, "has stopped %d tasks: (task %s).", len(stopped), strings.Join(stopped, ") (task "))
+	}
+	if len(pending) > 0 {
+		s.say(at, "stopped %d pending tasks: (task %s).", len(pending), strings.Join(pending, ") (task "))
 	}
 	if s.Status == Active && !s.hasFailed() {
 		s.wantTasks(at)
@@ -165,7 +179,7 @@ func (s *State) wantTasks(at time.Time) {
 		var names []string
 		for range n {
 			s.LastTask++
-			t := Task{ID: s.taskID(s.LastTask), Number: s.LastTask, Deployment: d.ID, Phase: Wanted, WantedAt: at}
+			t := Task{ID: s.TaskID(s.LastTask), Number: s.LastTask, Deployment: d.ID, Phase: Wanted, WantedAt: at}
 			s.Tasks = append(s.Tasks, t)
 			names = append(names, s.TaskName(t))
 		}

@@ -584,6 +584,7 @@ func TestACopyIsDrainedBeforeItStops(t *testing.T) {
 	if now := w.state.Rotation(); len(now) != 1 || now[0] == old[0] || w.tasks[old[0]].stopping {
 		t.Errorf("while %v is drained, %v are in rotation", old, now)
 	}
+	w.mustSay(t, "has begun draining connections on 1 tasks.")
 	w.crash(func(Effect) bool { return false })
 	if len(w.asked) != 1 || w.asked[0] != Effect(DrainTask{ID: old[0]}) {
 		t.Errorf("after a crash %v is asked for", w.asked)

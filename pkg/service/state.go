@@ -409,8 +409,8 @@ func collides(s State) bool {
 	return false
 }
 
-// taskID is the id of a task of the service, the same each time.
-func (s State) taskID(number int) string {
+// TaskID is the id of the task of the service with a number, the same each time.
+func (s State) TaskID(number int) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s/%d", s.ID, number))
 	return hex.EncodeToString(sum[:16])
 }

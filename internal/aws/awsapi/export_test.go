@@ -2,3 +2,6 @@ package awsapi
 
 // ECSMembers are the members of a task definition in answers.
 var ECSMembers = ecsMembers
+
+// EventMessage is a message in the words of ECS.
+var EventMessage = eventMessage

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -182,9 +183,41 @@ func graceOf(c service.Config, kept fields) *int {
 func events(s service.State) []eventDoc {
 	all := []eventDoc{}
 	for _, e := range slices.Backward(s.Events) {
-		all = append(all, eventDoc{ID: s.ID + "-" + strconv.Itoa(e.ID), CreatedAt: moment(e.CreatedAt), Message: e.Message})
+		all = append(all, eventDoc{ID: s.ID + "-" + strconv.Itoa(e.ID), CreatedAt: moment(e.CreatedAt), Message: eventMessage(s, e.Message)})
 	}
 	return all
+}
+
+// Clients look in messages for the ids that DescribeTasks and DescribeServices have, and for sentences of ECS.
+var (
+	taskInMessage       = regexp.MustCompile(`\(task ([^()]*)-([0-9]+)\)`)
+	deploymentInMessage = regexp.MustCompile(`\(deployment ([^()]*/[0-9]+)\)`)
+	backInMessage       = regexp.MustCompile(`^(\([^()]*\)) rolling back to \(deployment (.*)\)\.$`)
+	stoppedInMessage    = regexp.MustCompile(`^(\([^()]*\) has stopped [0-9]+) tasks:`)
+	pendingInMessage    = regexp.MustCompile(`^(\([^()]*\) stopped [0-9]+ pending tasks): .*$`)
+	unhealthyInMessage  = regexp.MustCompile(`^(\([^()]*\) \(task [^()]*\)) failed: it (failed container health checks\.)$`)
+)
+
+// eventMessage returns the message of an event in the words of ECS, as its documentation of service event messages and
+// services on it have them.
+func eventMessage(s service.State, message string) string {
+	message = unhealthyInMessage.ReplaceAllString(message, "$1 $2")
+	message = stoppedInMessage.ReplaceAllString(message, "$1 running tasks:")
+	message = pendingInMessage.ReplaceAllString(message, "$1.")
+	message = backInMessage.ReplaceAllStringFunc(message, func(text string) string {
+		m := backInMessage.FindStringSubmatch(text)
+		return m[1] + " rolling back to deployment " + deploymentID(m[2]) + "."
+	})
+	message = deploymentInMessage.ReplaceAllStringFunc(message, func(text string) string {
+		return "(deployment " + deploymentID(deploymentInMessage.FindStringSubmatch(text)[1]) + ")"
+	})
+	return taskInMessage.ReplaceAllStringFunc(message, func(text string) string {
+		m := taskInMessage.FindStringSubmatch(text)
+		if number, err := strconv.Atoi(m[2]); err == nil && m[1] == s.Name {
+			return "(task " + s.TaskID(number) + ")"
+		}
+		return text
+	})
 }
 
 // deploymentOf describes a deployment. Its id has the form of ECS'.

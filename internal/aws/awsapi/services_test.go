@@ -14,6 +14,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/google/go-cmp/cmp/cmpopts"
 	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/engine/arn"
 	"github.com/podtask/podtask/pkg/service"
 )
 
@@ -61,6 +62,32 @@ func TestServiceComesBackAsItWasSent(t *testing.T) {
 	}
 	if w.keeper.all[0].Config.Bounds != nil {
 		t.Error("bounds that were not sent are set")
+	}
+}
+
+// Clients look for tasks and deployments by the ids that other answers have, and for the sentences of ECS.
+func TestEventsAreInTheWordsOfECS(t *testing.T) {
+	t.Parallel()
+	s := service.State{ID: "0123", Name: "web"}
+	first, second := s.TaskID(1), s.TaskID(12)
+	for message, want := range map[string]string{
+		"(service web) has started 2 tasks: (task web-1) (task web-12).":                           "(service web) has started 2 tasks: (task " + first + ") (task " + second + ").",
+		"(service web) has stopped 1 tasks: (task web-1).":                                         "(service web) has stopped 1 running tasks: (task " + first + ").",
+		"(service web) stopped 2 pending tasks: (task web-1) (task web-12).":                       "(service web) stopped 2 pending tasks.",
+		"(service web) has begun draining connections on 1 tasks.":                                 "(service web) has begun draining connections on 1 tasks.",
+		"(service web) (task web-1) failed: it failed container health checks.":                    "(service web) (task " + first + ") failed container health checks.",
+		"(service web) (task web-1) failed: Essential container in task exited.":                   "(service web) (task " + first + ") failed: Essential container in task exited.",
+		"(service web) (deployment web/2) deployment completed.":                                   "(service web) (deployment ecs-svc/" + arn.RevisionID("web/2") + ") deployment completed.",
+		"(service web) rolling back to (deployment web/1).":                                        "(service web) rolling back to deployment ecs-svc/" + arn.RevisionID("web/1") + ".",
+		"(service web) has reached a steady state.":                                                "(service web) has reached a steady state.",
+		"(service web) was unable to place a task because it waits for 1 vCPU (task web-12).":      "(service web) was unable to place a task because it waits for 1 vCPU (task " + second + ").",
+		"(service web) has a problem: it is like that of (task other-1), and of (task web-none).":  "(service web) has a problem: it is like that of (task other-1), and of (task web-none).",
+		"(service web) is unable to consistently start tasks successfully; the next is due in 2s.": "(service web) is unable to consistently start tasks successfully; the next is due in 2s.",
+		"(service web) (deployment web/2) is rolled back to (deployment web/1) as asked.":          "(service web) (deployment ecs-svc/" + arn.RevisionID("web/2") + ") is rolled back to (deployment ecs-svc/" + arn.RevisionID("web/1") + ") as asked.",
+	} {
+		if got := awsapi.EventMessage(s, message); got != want {
+			t.Errorf("%s\nis    %s\nwant %s", message, got, want)
+		}
 	}
 }
 
