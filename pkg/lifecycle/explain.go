@@ -92,7 +92,7 @@ func (s State) Explain() []Reason {
 	if len(all) == 0 { // not a state that Step returned
 		all = []Reason{{Code: WhyOperation, Text: "it is about to stop", Since: s.Stop.At}}
 	}
-	all[0].Text += " (" + s.Stop.Reason + ")"
+	all[0].Text = s.Stop.Reason + "; " + all[0].Text
 	return append(all, explainFaults(s)...)
 }
 
@@ -110,7 +110,11 @@ func explainEnd(s State) Reason {
 		if f := c.Fatal(); f != "" && !strings.Contains(r.Text, f) {
 			r.Text += fmt.Sprintf("; %s: %s", name, f)
 		}
-		if c.HasExit && !c.StartedAt.IsZero() && name != s.Stop.Container {
+		switch grace := graceOf(&s, i); {
+		case !c.HasExit || c.StartedAt.IsZero() || name == s.Stop.Container:
+		case c.ExitCode == exitKilled && c.Fatal() == "" && grace > 0 && !c.FinishedAt.Before(s.Stop.At.Add(grace)):
+			r.Text += fmt.Sprintf("; %s did not exit within %s of its stop signal and was killed (code %d)", name, grace, exitKilled)
+		default:
 			r.Text += fmt.Sprintf("; %s exited with code %d%s", name, c.ExitCode, signalOf(c.ExitCode))
 		}
 	}

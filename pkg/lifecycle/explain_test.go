@@ -101,39 +101,39 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 		{"an inspection that fails", one, func(d *driver) { d.upTo(Stop); d.do(Hinted{}); d.fail(Inspect, 0, Temporary) },
 			WhyRetry, "inspecting web failed once, error: fault", "podtask tries again"},
 		{"stopping", one, func(d *driver) { d.upTo(Stop); d.do(StopRequested{By: "podtask stop"}) },
-			WhyOperation, "web got its stop signal and has 10s to exit (stopped by podtask stop)", "podtask kills it"},
+			WhyOperation, "stopped by podtask stop; web got its stop signal and has 10s to exit", "podtask kills it"},
 		{"killing", one, func(d *driver) { d.upTo(Stop); d.do(StopRequested{By: "you", Force: true}) },
-			WhyOperation, "podtask is killing web (stopped by you)", ""},
+			WhyOperation, "stopped by you; podtask is killing web", ""},
 		{"stopping again", one, func(d *driver) {
 			d.upTo(Stop)
 			d.do(StopRequested{By: "you"})
 			d.fail(Stop, 0, Timeout)
 			d.wake()
 			d.fail(Inspect, 0, Temporary)
-		}, WhyRetry, "stopping web failed 2 times, last error: fault (stopped by you)", "podtask tries again"},
+		}, WhyRetry, "stopped by you; stopping web failed 2 times, last error: fault", "podtask tries again"},
 		{"stopping the pod", one, func(d *driver) { d.upTo(Stop); d.end(0, 3) },
-			WhyOperation, "podtask is stopping its pod (essential container web exited with code 3)", ""},
+			WhyOperation, "essential container web exited with code 3; podtask is stopping its pod", ""},
 		{"stopping the pod again", one, func(d *driver) { d.upTo(Stop); d.end(0, 3); d.fail(Halt, -1, Temporary) },
-			WhyRetry, "stopping its pod failed once, error: fault (essential container web exited with code 3)", "podtask tries again"},
+			WhyRetry, "essential container web exited with code 3; stopping its pod failed once, error: fault", "podtask tries again"},
 		{"removing", one, func(d *driver) { d.upTo(Stop); d.do(RemoveRequested{By: "you"}); d.see(Stop, 0, Exited, 143) },
-			WhyOperation, "podtask is removing it (stopped by you)", ""},
+			WhyOperation, "stopped by you; podtask is removing it", ""},
 		{"removing again", one, func(d *driver) {
 			d.upTo(Stop)
 			d.do(RemoveRequested{By: "you"})
 			d.see(Stop, 0, Exited, 143)
 			d.fail(Remove, -1, Temporary)
-		}, WhyRetry, "removing it failed once, error: fault (stopped by you)", "podtask tries again"},
+		}, WhyRetry, "stopped by you; removing it failed once, error: fault", "podtask tries again"},
 		{"leaving the queue", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "room"}})
 			d.do(StopRequested{By: "you"})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
-		}, WhyOperation, "podtask is releasing its CPU, memory and ports (stopped by you; it was queued and waited for room)", ""},
+		}, WhyOperation, "stopped by you; it was queued and waited for room; podtask is releasing its CPU, memory and ports", ""},
 		{"giving back fails", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{}, Result{Queue: Queue{For: "room"}})
 			d.do(StopRequested{By: "you"})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
 			d.fail(Release, -1, Temporary)
-		}, WhyRetry, "releasing its CPU, memory and ports failed once, error: fault (stopped by you; it was queued and waited for room)", "podtask tries again"},
+		}, WhyRetry, "stopped by you; it was queued and waited for room; releasing its CPU, memory and ports failed once, error: fault", "podtask tries again"},
 		{"refused a share", []taskdef.Container{container("web", hungry)}, func(d *driver) {
 			d.answer(Admit, -1, Failure{Class: Permanent, Message: "asks for 9 vCPU, there are 2"}, Result{})
 			d.answer(Resolve, 0, Failure{Class: Canceled}, Result{})
@@ -147,6 +147,19 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 			d.see(Stop, 0, Exited, 143)
 			d.answer(Halt, -1, Failure{}, Result{})
 		}, WhyEnded, "stopped by podtask stop; web exited with code 143 (SIGTERM)", ""},
+		{"it did not exit in time", one, func(d *driver) {
+			d.upTo(Stop)
+			d.do(StopRequested{By: "podtask stop"})
+			d.at = d.at.Add(10 * time.Second)
+			d.see(Stop, 0, Exited, 137)
+			d.answer(Halt, -1, Failure{}, Result{})
+		}, WhyEnded, "stopped by podtask stop; web did not exit within 10s of its stop signal and was killed (code 137)", ""},
+		{"a user killed it", one, func(d *driver) {
+			d.upTo(Stop)
+			d.do(StopRequested{By: "podtask stop", Force: true})
+			d.see(Stop, 0, Exited, 137)
+			d.answer(Halt, -1, Failure{}, Result{})
+		}, WhyEnded, "stopped by podtask stop; web exited with code 137 (SIGKILL)", ""},
 		{"it could not start", one, func(d *driver) {
 			d.upTo(Create)
 			d.fail(Create, 0, Permanent)
@@ -194,7 +207,7 @@ func TestExplainListsWhatElseWaits(t *testing.T) {
 		got = append(got, r.Code+": "+r.Text)
 	}
 	wantLines(t, got, []string{
-		"operation: web got its stop signal and has 10s to exit (stopped by you)",
+		"operation: stopped by you; web got its stop signal and has 10s to exit",
 		"stop-order: db stops after the containers that depend on it",
 	})
 }

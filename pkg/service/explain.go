@@ -183,6 +183,8 @@ func (u Unheard) explain() Reason {
 	switch {
 	case u.Served:
 		return Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is served, but has a problem: %s", u.Address, u.Problem)}
+	case u.Pending:
+		return Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is not served yet: %s", u.Address, u.Problem)}
 	case strings.Contains(u.Address, "://"):
 		return Reason{Code: WhyIngress, Text: fmt.Sprintf("%s is not served: %s", u.Address, u.Problem)}
 	}

@@ -35,6 +35,8 @@ type Unheard struct {
 	Problem string `json:"problem"`
 	// Certificate: a certificate of the address could not be obtained, renewed or used. Events tell that.
 	Certificate bool `json:"certificate,omitempty"`
+	// Pending: nothing is wrong, and it is served soon.
+	Pending bool `json:"pending,omitempty"`
 	// Served: the address is served all the same, by a certificate that has not ended.
 	Served bool `json:"served,omitempty"`
 }

@@ -206,6 +206,8 @@ func advice(t api.Task, r api.Reason) string {
 		switch {
 		case strings.Contains(r.Text, lifecycle.ErrOutOfMemory):
 			return ". Give it more `memory` in its definition, or with `podtask run --memory`"
+		case strings.Contains(r.Text, "of its stop signal and was killed"):
+			return ". Have the program exit on its stop signal, or raise its `stopTimeout`"
 		case t.Goal == lifecycle.Gone.String():
 		case slices.ContainsFunc(t.Containers, ran):
 			return fmt.Sprintf(". See `podtask logs %s`", ref)

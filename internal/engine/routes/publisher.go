@@ -267,8 +267,12 @@ func (p *Publisher) Problems(addresses []taskdef.Ingress) (all []service.Unheard
 			all = append(all, service.Unheard{Address: i.URL, Problem: "the ingress proxy cannot read its routes: " + status.Problem})
 		case a.Secure:
 			for _, c := range status.Certificates {
-				if c.Name == a.Host && c.Problem != "" {
-					all = append(all, service.Unheard{Address: i.URL, Problem: "certificate: " + c.Problem, Certificate: !c.Pending, Served: c.Usable})
+				switch {
+				case c.Name != a.Host || c.Problem == "":
+				case c.Pending:
+					all = append(all, service.Unheard{Address: i.URL, Problem: "its certificate is being issued, which usually takes some seconds", Pending: true})
+				default:
+					all = append(all, service.Unheard{Address: i.URL, Problem: "certificate: " + c.Problem, Certificate: true, Served: c.Usable})
 				}
 			}
 		}
