@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/engine/schedule"
+	"github.com/podtask/podtask/internal/host/doctor"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -183,7 +184,7 @@ func (o options) warnOfLogout() {
 	if user == "" {
 		return
 	}
-	if _, err := os.Stat("/var/lib/systemd/linger/" + user); err != nil {
-		o.warn("schedules are woken only while %s is logged in: `loginctl enable-linger %s`, as root, changes that", user, user)
+	if _, err := os.Stat(doctor.LingerFile(user)); err != nil {
+		o.warn("schedules are woken only while %s is logged in: `loginctl enable-linger %s`, as root, changes that", user, doctor.LingerUser(user, os.Getuid()))
 	}
 }

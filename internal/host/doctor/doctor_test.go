@@ -237,6 +237,13 @@ func TestBrokenHosts(t *testing.T) {
 		{"a disk that is nearly full", func(p *patient) { p.bytes = 1 << 30 }, []string{"warn disk: 1024 MiB"}},
 		{"a server without logins", func(p *patient) { delete(p.files, "var/lib/systemd/linger/ann"); p.online = "inactive" },
 			[]string{"warn linger: loginctl enable-linger", "warn network-online: 90 seconds"}},
+		{"a user of a domain", func(p *patient) {
+			p.User = `CORP\ann`
+			p.set("etc/subuid", "CORP\\ann:100000:65536\n")
+			p.set(`var/lib/systemd/linger/CORP\\ann`, "") // as systemd-logind 257 writes it
+		}, nil},
+		{"a user of a domain without logins", func(p *patient) { p.User, p.env = `CORP\ann`, nil; p.set("etc/subuid", "1000:100000:65536\n") },
+			[]string{"fail runtime-dir: enable-linger 1000", "warn delegation: enable-linger 1000", "warn linger: loginctl enable-linger"}},
 		{"cgroupfs", func(p *patient) { p.Podman.CgroupManager = "cgroupfs" }, []string{"warn cgroups: cgroup_manager"}},
 		{"root's Podman", func(p *patient) { p.Podman.Rootless = false }, []string{"warn socket: ordinary user"}},
 		{"an open runtime directory", func(p *patient) { p.files["run/user/1000"].Mode = fs.ModeDir | 0o755 }, []string{"warn runtime-dir: chmod 700"}},

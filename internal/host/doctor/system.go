@@ -23,7 +23,7 @@ func checkCgroups(_ context.Context, h Host) Finding {
 func checkUserManager(_ context.Context, h Host) Finding {
 	if h.ManagerError != nil {
 		why, _, _ := strings.Cut(h.ManagerError.Error(), "; ") // the rest repeats the fix
-		return warn("log in with ssh or 'machinectl shell', or as root run 'loginctl enable-linger "+h.User+"'",
+		return warn("log in with ssh or 'machinectl shell', or as root run 'loginctl enable-linger "+LingerUser(h.User, h.UID)+"'",
 			"limits are off, and detached tasks run as plain processes: %s", why)
 	}
 	return ok("the systemd user manager answers")

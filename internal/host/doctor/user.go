@@ -8,6 +8,7 @@ import (
 	"path"
 	"strconv"
 	"strings"
+	"unicode"
 )
 
 func isObject(text string) bool {
@@ -19,7 +20,7 @@ const session = "log in with ssh or 'machinectl shell' rather than su or sudo, o
 
 func checkRuntimeDir(_ context.Context, h Host) Finding {
 	dir := h.Getenv("XDG_RUNTIME_DIR")
-	fix := fmt.Sprintf(session, h.User, h.UID)
+	fix := fmt.Sprintf(session, LingerUser(h.User, h.UID), h.UID)
 	switch {
 	case dir == "" && h.Getenv("CONTAINER_HOST") != "":
 		return warn(fix, "XDG_RUNTIME_DIR is not set: sockets are in the state directory")
@@ -112,8 +113,25 @@ func checkIDMap(_ context.Context, h Host) Finding {
 	return ok("newuidmap and newgidmap are installed")
 }
 
+// LingerFile is the file that exists while systemd keeps the manager of a user without a login.
+// systemd-logind escapes the name, which has a backslash in it for users of a domain, as DOMAIN\ann.
+func LingerFile(user string) string {
+	return "/var/lib/systemd/linger/" + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `'`, `\'`).Replace(user)
+}
+
+// LingerUser is how loginctl is told of a user on a command line: the name, or the number of one whose name a shell
+// would take apart.
+func LingerUser(user string, uid int) string {
+	if strings.ContainsFunc(user, func(r rune) bool {
+		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-@", r)
+	}) {
+		return strconv.Itoa(uid)
+	}
+	return user
+}
+
 func checkLinger(_ context.Context, h Host) Finding {
-	if h.exists("/var/lib/systemd/linger/" + h.User) {
+	if h.exists(LingerFile(h.User)) {
 		return ok("tasks keep running after logout and can start at boot")
 	}
 	return warn("loginctl enable-linger", "tasks end when %s logs out, and no task starts at boot", h.User)
