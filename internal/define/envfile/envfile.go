@@ -125,6 +125,9 @@ func Lines(r io.Reader, parse func(line string) error) error {
 	for lines.Scan() {
 		n++
 		line := strings.TrimSuffix(lines.Text(), "\r")
+		if n == 1 {
+			line = strings.TrimPrefix(line, "\ufeff") // as Windows begins a file in UTF-8
+		}
 		if text := strings.TrimSpace(line); text == "" || text[0] == '#' {
 			continue
 		}

@@ -27,14 +27,15 @@ func TestEnvironmentFilesComeBelowTheDefinitionAndEarlierOnesFirst(t *testing.T)
 		Secrets:     []taskdef.Secret{{Name: "TOKEN"}},
 		EnvironmentFiles: []taskdef.EnvironmentFile{
 			file("a.env", "# comment\n\nSET=a\nBOTH=first\nTOKEN=a\nQUOTED=\"x\" \r\n"),
-			file("b.env", "BOTH=second\nLAST=b=c"),
+			file("b.env", "\ufeffBOTH=second\nLAST=b=c"),
+			file("c.env", "\ufeffMARKED=1\r\n"),
 		},
 	}}}
 	got, err := Read(t.Context(), nil, task)
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := []taskdef.EnvVar{{Name: "SET", Value: "definition"}, {Name: "BOTH", Value: "first"}, {Name: "QUOTED", Value: `"x" `}, {Name: "LAST", Value: "b=c"}}
+	want := []taskdef.EnvVar{{Name: "SET", Value: "definition"}, {Name: "BOTH", Value: "first"}, {Name: "QUOTED", Value: `"x" `}, {Name: "LAST", Value: "b=c"}, {Name: "MARKED", Value: "1"}}
 	if diff := cmp.Diff(got.Containers[0].Environment, want); diff != "" {
 		t.Errorf("-got +want:\n%s", diff)
 	}
