@@ -322,7 +322,7 @@ func checkDependencies(r rules, t Task, i int) {
 			in.in("condition").require(!on.Essential, fmt.Sprintf(`set "essential": false for %s, or wait for START or HEALTHY`, quote(on.Name)),
 				"container %s is essential, so the task stops when it ends and %s can never be used", quote(on.Name), d.Condition)
 		case Healthy:
-			in.in("condition").require(on.HasHealth(), "give it a healthCheck, or wait for START",
+			in.in("condition").require(on.HasHealth() || on.Extensions.ImageHealthCheck, "give it a healthCheck, or wait for START",
 				"container %s has no healthCheck, so it never becomes HEALTHY", quote(on.Name))
 		}
 	}

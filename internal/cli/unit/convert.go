@@ -1,21 +1,21 @@
 package unit
 
 import (
-	"bytes"
 	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/user"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
 
-	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/podtask/podtask/internal/atomicfile"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/connect/sshhost"
@@ -49,8 +49,9 @@ or nothing is written. For a service or a schedule the command that makes it is 
 Where a file has several services, --service chooses one. Values that the file does not
 have are asked for: --param NAME=VALUE gives them.
 
-Variables of a Compose file come from the environment and from the file .env beside it.
-The files that it includes or extends are read too.
+Variables of a Compose file come from the environment and from the file .env beside it,
+COMPOSE_PROJECT_NAME and COMPOSE_PROFILES too. The files that it includes or extends are
+read, and with compose.yaml the compose.override.yaml beside it.
 Services with profiles are left out unless --profile chooses one of theirs.
 
 With --host the task is one of that host; the files are written here.
@@ -105,9 +106,9 @@ type importRequest struct {
 	profiles []string // of a Compose file
 }
 
-func parseImport(c *cli.Context, from string) (importRequest, error) {
+func (i importer) parse(c *cli.Context, from string) (importRequest, error) {
 	r := importRequest{
-		from: from, name: outputName(c, from), dir: cmp.Or(c.String("output"), "."),
+		from: from, name: i.outputName(c, from), dir: cmp.Or(c.String("output"), "."),
 		dryRun: c.Bool("dry-run"), replace: c.Bool("replace"), profiles: c.StringSlice("profile"),
 	}
 	if !serve.ValidTaskName(r.name) {
@@ -124,12 +125,16 @@ func newImporter(p *command.Program) importer {
 }
 
 // outputName returns the name of the task and the unit that a file is converted to.
-func outputName(c *cli.Context, from string) string {
+func (i importer) outputName(c *cli.Context, from string) string {
 	if name := c.String("name"); name != "" {
 		return name
 	}
 	name := strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
 	if stem := strings.TrimPrefix(name, "docker-"); c.Command.Name == "import" && (stem == "compose" || stem == "podman-compose") {
+		vars, _ := i.composeVariables(filepath.Dir(from)) // convert reports the error
+		if project := vars["COMPOSE_PROJECT_NAME"]; serve.ValidTaskName(project) {
+			return project
+		}
 		if project := composeName(from); project != "" {
 			return project
 		}
@@ -193,7 +198,7 @@ func (i importer) run(c *cli.Context, from string) error {
 			return command.Usagef(command.Path(c), "--%s: %s is not a file that has any (docs/importing.md)", flag, from)
 		}
 	}
-	req, err := parseImport(c, from)
+	req, err := i.parse(c, from)
 	if err != nil {
 		return err
 	}
@@ -311,15 +316,27 @@ func (i importer) convert(c *cli.Context, req importRequest) (conversion, error)
 		if err != nil {
 			return conversion{}, err
 		}
-		return jsonConversion("a Compose file")(i.compose(c.Context, convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: req.profiles, Output: output}))
+		r := convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: req.profiles, Output: output}
+		if vars["COMPOSE_FILE"] == "" {
+			r.Override = convert.ComposeOverride(path)
+		}
+		return jsonConversion("a Compose file")(i.compose(c.Context, r))
 	case ext == ".container":
-		return jsonConversion("a Quadlet file")(convert.Quadlet(name, withVolumes(taskunit.Read(path, string(src))), i.manager()))
+		f, err := withDropIns(taskunit.Read(path, string(src)))
+		if err != nil {
+			return conversion{}, err
+		}
+		return jsonConversion("a Quadlet file")(convert.Quadlet(name, withNamed(f), i.manager()))
 	case ext == ".pod":
 		files, err := membersOf(path)
 		if err != nil {
 			return conversion{}, err
 		}
-		return jsonConversion("a Quadlet file")(convert.Quadlet(name, withVolumes(append(files, taskunit.Read(path, string(src)))...), i.manager()))
+		f, err := withDropIns(taskunit.Read(path, string(src)))
+		if err != nil {
+			return conversion{}, err
+		}
+		return jsonConversion("a Quadlet file")(convert.Quadlet(name, withNamed(append(files, f)...), i.manager()))
 	}
 	return conversion{}, command.Usagef(command.Path(c), "%s: it is a Compose file or a Pod (.yaml), a .pod, a .container or a task", from)
 }
@@ -360,20 +377,37 @@ func (i importer) pod(path, name string, src []byte) (conversion, error) {
 // composeVariables returns the variables of the environment and of the file .env in a directory. The
 // environment wins.
 func (i importer) composeVariables(dir string) (map[string]string, error) {
-	vars := map[string]string{}
-	text, err := command.ReadSmall(filepath.Join(dir, ".env"))
-	if err == nil {
-		vars, err = dotenv.ParseWithLookup(bytes.NewReader(text), nil)
-	}
-	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf("read the variables of the Compose file in %s: its syntax is NAME=VALUE, a line each", filepath.Join(dir, ".env")) // the error may hold a value
-	}
+	given := map[string]string{}
 	for _, v := range i.environ() {
 		if name, value, ok := strings.Cut(v, "="); ok {
-			vars[name] = value
+			given[name] = value
 		}
 	}
+	name := filepath.Join(dir, ".env")
+	if info, err := os.Stat(name); err == nil && info.IsDir() { // an environment of Python, which Compose passes by
+		return given, nil
+	}
+	text, err := readBeside(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return given, nil
+	case err != nil:
+		return nil, fmt.Errorf("read the variables of the Compose file: %w", err)
+	}
+	vars, err := convert.DotEnv(text, given)
+	if err != nil {
+		return nil, fmt.Errorf("read the variables of the Compose file in %s: %w", name, err)
+	}
+	maps.Copy(vars, given)
 	return vars, nil
+}
+
+// readBeside reads a file that lies beside the one that is imported. Nobody has named it, so a pipe is not waited for.
+func readBeside(name string) ([]byte, error) {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	return command.ReadSmall(name)
 }
 
 // manager is what this user's systemd has for the specifiers of a unit.
@@ -401,11 +435,14 @@ func membersOf(pod string) ([]taskunit.File, error) {
 	}
 	var out []taskunit.File
 	for _, path := range paths {
-		text, err := command.ReadSmall(path)
+		text, err := readBeside(path)
 		if err != nil {
 			return nil, err
 		}
-		f := taskunit.Read(path, string(text))
+		f, err := withDropIns(taskunit.Read(path, string(text)))
+		if err != nil {
+			return nil, err
+		}
 		for _, a := range f.Assignments() {
 			if a.Section == "Container" && a.Key == "Pod" && a.Value == filepath.Base(pod) {
 				out = append(out, f)
@@ -416,21 +453,50 @@ func membersOf(pod string) ([]taskunit.File, error) {
 	return out, nil
 }
 
-// withVolumes adds the .volume files beside the files that name them. Quadlet reports those that do
+// withDropIns merges the drop-ins beside a file, as Quadlet does: those of web.container are the *.conf of
+// web.container.d and container.d.
+func withDropIns(f taskunit.File) (taskunit.File, error) {
+	paths := map[string]string{}
+	for _, sub := range taskunit.DropInDirs(filepath.Base(f.Path)) {
+		dir := filepath.Join(filepath.Dir(f.Path), sub)
+		found, err := os.ReadDir(dir)
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return f, fmt.Errorf("read the drop-ins of %s: %w", filepath.Base(f.Path), err)
+		}
+		for _, e := range found {
+			if name := e.Name(); filepath.Ext(name) == ".conf" && paths[name] == "" {
+				paths[name] = filepath.Join(dir, name)
+			}
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(paths)) {
+		text, err := readBeside(paths[name])
+		if err != nil {
+			return f, fmt.Errorf("read a drop-in of %s: %w", filepath.Base(f.Path), err)
+		}
+		f = f.With(taskunit.Read(paths[name], string(text)))
+	}
+	return f, nil
+}
+
+// withNamed adds the .volume and .image files beside the files that name them. Quadlet reports those that do
 // not exist.
-func withVolumes(files ...taskunit.File) []taskunit.File {
+func withNamed(files ...taskunit.File) []taskunit.File {
+	extensions := map[string]string{"Volume": ".volume", "Image": ".image"}
 	read := map[string]bool{}
 	out := files
 	for _, f := range files {
 		for _, a := range f.Assignments() {
-			source, _, _ := strings.Cut(a.Value, ":")
-			path := filepath.Join(filepath.Dir(f.Path), source)
-			if a.Key != "Volume" || filepath.Ext(source) != ".volume" || read[path] {
+			name, _, _ := strings.Cut(a.Value, ":")
+			path := filepath.Join(filepath.Dir(f.Path), name)
+			if extension := extensions[a.Key]; extension == "" || filepath.Ext(name) != extension || read[path] {
 				continue
 			}
 			read[path] = true
-			if text, err := command.ReadSmall(path); err == nil {
-				out = append(out, taskunit.Read(path, string(text)))
+			if text, err := readBeside(path); err == nil {
+				if f, err := withDropIns(taskunit.Read(path, string(text))); err == nil {
+					out = append(out, f)
+				}
 			}
 		}
 	}

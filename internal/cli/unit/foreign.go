@@ -128,7 +128,7 @@ func (i importer) importForeign(c *cli.Context, f foreignFile) error {
 
 // writeForeign checks what came of a file, and writes it.
 func (i importer) writeForeign(c *cli.Context, from string, r foreign.Result) error {
-	req, err := parseImport(c, r.Name)
+	req, err := i.parse(c, r.Name)
 	if err != nil {
 		return err
 	}

@@ -32,7 +32,7 @@ func namesTask(from string) bool {
 // importThere writes the definition of a task of another host here. podtask there makes it of the record. All else, also the unit,
 // is made here: a host must not choose what systemd runs on this machine.
 func (i importer) importThere(c *cli.Context, host command.ChosenHost, from string) error {
-	req, err := parseImport(c, from)
+	req, err := i.parse(c, from)
 	if err != nil {
 		return err
 	}

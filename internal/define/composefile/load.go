@@ -4,6 +4,7 @@
 package composefile
 
 import (
+	"cmp"
 	"context"
 	"path/filepath"
 
@@ -12,13 +13,13 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// Load reads a Compose file; it is a convert.ComposeLoader.
-func Load(file string, src []byte, profiles []string, substitute func(text string, file template.Mapping) (string, error)) (*types.Project, error) {
-	dir := filepath.Dir(file)
+// Load reads Compose files that are one project; it is a convert.ComposeLoader.
+func Load(files []types.ConfigFile, name string, profiles []string, substitute func(text string, file template.Mapping) (string, error)) (*types.Project, error) {
+	dir := filepath.Dir(files[0].Filename)
 	return loader.LoadWithContext(context.Background(), types.ConfigDetails{
-		WorkingDir: dir, ConfigFiles: []types.ConfigFile{{Filename: file, Content: src}},
+		WorkingDir: dir, ConfigFiles: files,
 	}, func(l *loader.Options) {
-		l.SetProjectName(projectName(dir), false)
+		l.SetProjectName(cmp.Or(name, projectName(dir)), name != "")
 		l.Profiles = profiles
 		l.SkipResolveEnvironment, l.SkipResolveLabels = true, true
 		l.Interpolate.Substitute = substitute

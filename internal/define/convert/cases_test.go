@@ -22,7 +22,7 @@ import (
 func TestCasesOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/cases/*.txtar")
-	if err != nil || len(files) < 13 {
+	if err != nil || len(files) < 20 {
 		t.Fatalf("%d cases, %v", len(files), err)
 	}
 	for _, file := range files {
@@ -76,7 +76,7 @@ func readCase(t *testing.T, file string) (Result, error) {
 			t.Fatal(err)
 		}
 	}
-	return Compose(file, "x", src, ComposeOptions{Load: composefile.Load, Lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }})
+	return Compose(file, "x", src, ComposeOptions{Load: composefile.Load, Override: ComposeOverride(file), Lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }})
 }
 
 func checkCase(t *testing.T, r Result, err error, want map[string]string) {

@@ -18,19 +18,23 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
-// ComposeLoader reads a Compose file as Compose does, with the files that it includes and extends,
-// and the services without a profile or with one of the profiles. It calls substitute to fill variables in.
+// ComposeLoader reads files that are one project as Compose does, the later ones merged over the first, with the files
+// that they include and extend, and the services without a profile or with one of the profiles. name is the name of the
+// project; empty means that of the files, else of the directory of the first. It calls substitute to fill variables in.
 // It leaves files of variables to the start of the task.
-type ComposeLoader func(file string, src []byte, profiles []string, substitute func(text string, file template.Mapping) (string, error)) (*types.Project, error)
+type ComposeLoader func(files []types.ConfigFile, name string, profiles []string, substitute func(text string, file template.Mapping) (string, error)) (*types.Project, error)
 
 // ComposeOptions are what a Compose file is read with.
 type ComposeOptions struct {
 	// Load is composefile.Load.
 	Load ComposeLoader
-	// Lookup returns the variables for ${NAME}; nil has none.
+	// Lookup returns the variables for ${NAME}; nil has none. Those that Compose itself reads have the same meaning
+	// here: COMPOSE_PROJECT_NAME, COMPOSE_PROFILES. COMPOSE_FILE is listed as lost.
 	Lookup func(name string) (value string, ok bool)
-	// Profiles are those whose services are converted besides services without one.
+	// Profiles are those whose services are converted besides services without one; none means COMPOSE_PROFILES.
 	Profiles []string
+	// Override is the path of a file that is merged over the Compose file; empty for none. See ComposeOverride.
+	Override string
 	// Output is the directory, absolute, in which the result is written; empty means that of the file.
 	Output string
 }
@@ -363,8 +367,12 @@ func (c *compose) notCarried() {
 		c.lose(line, "networks: the containers of a task share one")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.project.Networks)) {
-		if n := c.project.Networks[name]; bool(n.External) {
+		n := c.project.Networks[name]
+		if bool(n.External) {
 			c.sharedNetwork(name, cmp.Or(n.Name, name))
+		}
+		if n.Internal {
+			c.lose(c.lines.at("networks", name, "internal"), "networks.%s.internal: the containers of a task reach other hosts", name)
 		}
 	}
 	c.left(*c.project, c.lines.path(), "name", "services", "networks", "volumes", "secrets", "configs")

@@ -3,6 +3,7 @@ package convert
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -96,10 +97,7 @@ func (c *serviceConversion) envReadings() []envReading {
 		}
 		known.own = maps.Clone(ecs)
 		if f.Format != rawEnvFile {
-			known.own, known.operated = map[string]string{}, map[string]bool{}
-			for _, m := range operatedVariable.FindAllSubmatch(text, -1) {
-				known.operated[string(m[1])] = true
-			}
+			known.own, known.operated = map[string]string{}, operated(text)
 			if dotenv.ParseWithFormat(bytes.NewReader(text), f.Path, known.own, known.lookup(c.from.Environment), "") != nil {
 				continue
 			}
@@ -108,6 +106,35 @@ func (c *serviceConversion) envReadings() []envReading {
 		maps.Copy(known.before, known.own)
 	}
 	return readings
+}
+
+// DotEnv reads the variables of a file .env as Compose does: a value may name variables of the environment and earlier
+// ones of the file. Errors hold no values, which may be secrets.
+func DotEnv(text []byte, environment map[string]string) (map[string]string, error) {
+	operators := operated(text)
+	for _, m := range bareName.FindAllSubmatch(text, -1) { // it is not set, if the environment does not set it
+		operators[string(m[1])] = true
+	}
+	vars := filled{own: map[string]string{}, operated: operators, given: func(name string) (string, bool) { v, ok := environment[name]; return v, ok }}
+	if dotenv.ParseWithFormat(bytes.NewReader(text), ".env", vars.own, vars.lookup(nil), "") != nil {
+		return nil, errors.New("its syntax is NAME=VALUE, a line each")
+	}
+	if vars.size > maxText {
+		return nil, fmt.Errorf("its values have more than %d bytes with the variables in them", maxText)
+	}
+	return vars.own, nil
+}
+
+// bareName is a line that takes a variable from the environment.
+var bareName = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t\r]*$`)
+
+// operated returns the variables that a text has with an operator.
+func operated(text []byte) map[string]bool {
+	names := map[string]bool{}
+	for _, m := range operatedVariable.FindAllSubmatch(text, -1) {
+		names[string(m[1])] = true
+	}
+	return names
 }
 
 // filled are the variables for ${NAME} in a file of variables.

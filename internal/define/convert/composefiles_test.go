@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -380,5 +381,25 @@ func TestComposeRefusesANetworkThatSomeShare(t *testing.T) {
 	_, err := Compose(filepath.Join(dir, "compose.yaml"), "x", []byte(src), ComposeOptions{Load: composefile.Load})
 	if err == nil || !strings.Contains(err.Error(), "compose.yaml:3: app.network_mode: app would share the network of vpn alone") {
 		t.Errorf("%v", err)
+	}
+}
+
+func TestDotEnv(t *testing.T) {
+	t.Parallel()
+	environment := map[string]string{"HOME": "/srv/ann", "GIVEN": "shell"}
+	got, err := DotEnv([]byte("# places\nDATA=${HOME}/data\nGIVEN=file\nBOTH=$DATA:$GIVEN\nELSE=${NONE:-else} ${NONE}\nHOME\nUNSET\n"), environment)
+	want := map[string]string{"DATA": "/srv/ann/data", "GIVEN": "file", "BOTH": "/srv/ann/data:shell", "ELSE": "else ", "HOME": "/srv/ann"}
+	if diff := cmp.Diff(want, got); diff != "" || err != nil {
+		t.Error(diff, err)
+	}
+	if _, err := DotEnv([]byte("NAME=secret\n'"), nil); err == nil || strings.Contains(err.Error(), "secret") {
+		t.Errorf("a quote that does not end: %v", err)
+	}
+	doubles := "A0=" + strings.Repeat("x", 100) + "\n"
+	for i := range 40 {
+		doubles += fmt.Sprintf("A%d=$A%d$A%d\n", i+1, i, i)
+	}
+	if _, err := DotEnv([]byte(doubles), nil); err == nil {
+		t.Error("values that double forty times are read")
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/template"
@@ -18,11 +19,29 @@ import (
 // load reads the file as Compose does. Variables of services and their files are left to
 // the start of the task.
 func (c *compose) load(file string, src []byte, o ComposeOptions) error {
-	vars := variables{given: c.given, unset: map[string]bool{}}
-	if err := vars.bounded(filepath.Dir(file), src, map[string]bool{}); err != nil {
+	vars, seen := variables{given: c.given, unset: map[string]bool{}}, map[string]bool{}
+	if err := vars.bounded(filepath.Dir(file), src, seen); err != nil {
 		return fmt.Errorf("%s: %w", c.name, err)
 	}
-	project, err := o.Load(file, withoutVersion(src), o.Profiles, vars.substitute)
+	files := []types.ConfigFile{{Filename: file, Content: withoutVersion(src)}}
+	if o.Override != "" {
+		over, err := readOrdinary(o.Override)
+		if err == nil {
+			err = vars.bounded(filepath.Dir(o.Override), over, seen)
+		}
+		if err != nil {
+			return fmt.Errorf("%s, which Compose merges over %s: %w", path.Base(o.Override), c.name, err)
+		}
+		files = append(files, types.ConfigFile{Filename: o.Override, Content: withoutVersion(over)})
+	}
+	name := c.own("PROJECT_NAME")
+	if all := c.own("PROFILES"); len(o.Profiles) == 0 && all != "" {
+		o.Profiles = strings.FieldsFunc(all, func(r rune) bool { return r == ',' || r == ' ' })
+	}
+	if list := c.own("FILE"); list != "" && path.Base(list) != c.name {
+		c.lose(0, "COMPOSE_FILE: of its files only %s is read; `docker compose config` merges all of them", c.name)
+	}
+	project, err := o.Load(files, name, o.Profiles, vars.substitute)
 	if err != nil {
 		return c.located(err)
 	}
@@ -31,6 +50,45 @@ func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 		c.lose(lineOf(src, name), "variable %s is not set here: it is empty", name)
 	}
 	return nil
+}
+
+// own returns a variable that Compose itself reads; empty if it is not set.
+func (c *compose) own(name string) string {
+	if value, set := c.given("COMPOSE_" + name); set {
+		return value
+	}
+	return ""
+}
+
+// ComposeOverride is the file that Compose merges over a Compose file of one of its own names where it is told of
+// no file; empty if there is none.
+func ComposeOverride(file string) string {
+	if !slices.Contains([]string{"compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"}, filepath.Base(file)) {
+		return ""
+	}
+	for _, name := range []string{"compose.override.yml", "compose.override.yaml", "docker-compose.override.yml", "docker-compose.override.yaml"} {
+		over := filepath.Join(filepath.Dir(file), name)
+		if _, err := os.Stat(over); err == nil {
+			return over
+		}
+	}
+	return ""
+}
+
+// readOrdinary reads an ordinary file of a limited size.
+func readOrdinary(name string) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, fmt.Errorf("it reads a file that cannot be read: %w", err)
+	}
+	if !info.Mode().IsRegular() || info.Size() > maxText {
+		return nil, fmt.Errorf("it reads %s, which is no file of at most %d bytes", name, maxText)
+	}
+	src, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("it reads a file that cannot be read: %w", err)
+	}
+	return src, nil
 }
 
 // version is a member that has no meaning anymore; the library prints a warning about it.
@@ -173,18 +231,9 @@ func (v variables) bounded(dir string, src []byte, seen map[string]bool) error {
 		if seen[name] = true; len(seen) > maxFiles {
 			return fmt.Errorf("it reads more than %d files", maxFiles)
 		}
-		info, err := os.Stat(name)
-		switch {
-		case err != nil:
-			return fmt.Errorf("it reads a file that cannot be read: %w", err)
-		case !info.Mode().IsRegular() || info.Size() > maxText:
-			return fmt.Errorf("it reads %s, which is no file of at most %d bytes", name, maxText)
-		case !compose:
-			return nil
-		}
-		src, err := os.ReadFile(name)
-		if err != nil {
-			return fmt.Errorf("it reads a file that cannot be read: %w", err)
+		src, err := readOrdinary(name)
+		if err != nil || !compose {
+			return err
 		}
 		return v.bounded(filepath.Dir(name), src, seen)
 	}

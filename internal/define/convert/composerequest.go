@@ -14,8 +14,10 @@ type ComposeRequest struct {
 	Source []byte
 	// Variables are the values for ${NAME}; they may be secrets.
 	Variables map[string]string
-	// Profiles are those whose services are converted besides services without one.
+	// Profiles are those whose services are converted besides services without one; none means COMPOSE_PROFILES.
 	Profiles []string
+	// Override is the path of a file that is merged over it; empty for none.
+	Override string
 	// Output is the directory in which the result is written.
 	Output string
 }
@@ -28,7 +30,7 @@ func ServeCompose(in io.Reader, out io.Writer, load ComposeLoader) error {
 		return fmt.Errorf("read what is to be converted: %w", err)
 	}
 	result, err := Compose(r.File, r.Task, r.Source, ComposeOptions{
-		Load: load, Profiles: r.Profiles, Output: r.Output,
+		Load: load, Profiles: r.Profiles, Override: r.Override, Output: r.Output,
 		Lookup: func(name string) (string, bool) { v, ok := r.Variables[name]; return v, ok },
 	})
 	if err != nil {

@@ -15,7 +15,7 @@ import (
 // a task.
 var serviceMembers = []string{
 	"attach", "cap_add", "cap_drop", "command", "configs", "container_name", "cpu_shares", "cpus", "depends_on", "deploy", "devices", "dns", "dns_search", "entrypoint",
-	"env_file", "environment", "expose", "extends", "extra_hosts", "healthcheck", "hostname", "image", "init", "labels", "links", "logging", "mem_limit",
+	"env_file", "environment", "expose", "extends", "extra_hosts", "gpus", "healthcheck", "hostname", "image", "init", "labels", "links", "logging", "mem_limit",
 	"mem_reservation", "memswap_limit", "name", "network_mode", "networks", "ports", "privileged", "profiles", "read_only", "restart", "scale",
 	"secrets", "security_opt", "shm_size", "stdin_open", "stop_grace_period", "stop_signal", "sysctls", "tmpfs", "tty", "ulimits", "user", "volumes", "volumes_from",
 	"working_dir",
@@ -48,6 +48,7 @@ func (c *compose) service(s types.ServiceConfig) container {
 	one.ctr.HealthCheck = one.health()
 	one.restart(s.Restart, c.lines.at("services", s.Name, "restart"))
 	one.deploy()
+	one.gpus(s.Gpus, "gpus")
 	one.logging()
 	c.named(s)
 	c.left(s, c.lines.path("services", s.Name), serviceMembers...)
@@ -215,6 +216,11 @@ func (c *serviceConversion) reachable() {
 			c.extraHost(&c.ctr, host{name, strings.Trim(address, "[]")}, c.lines.at("services", c.from.Name, "extra_hosts", name), c.from.Name+".extra_hosts "+name)
 		}
 	}
+	for _, name := range slices.Sorted(maps.Keys(c.from.Networks)) {
+		if n := c.from.Networks[name]; n != nil {
+			c.left(n, c.lines.path("services", c.from.Name, "networks", name), "aliases")
+		}
+	}
 	for name := range c.from.Networks {
 		if name != "default" {
 			c.lose(c.lines.at("services", c.from.Name, "networks"), "%s.networks: the containers of a task share one", c.from.Name)
@@ -223,9 +229,30 @@ func (c *serviceConversion) reachable() {
 	}
 }
 
+// waitedFor reports whether another service waits for a condition of this one.
+func (c *serviceConversion) waitedFor(condition string) bool {
+	for _, s := range c.project.Services {
+		if d, waits := s.DependsOn[c.from.Name]; waits && d.Condition == condition {
+			return true
+		}
+	}
+	return false
+}
+
+// health converts a health check. Where the file leaves the check to the image and something depends on it, the
+// definition asks for that of the image.
 func (c *serviceConversion) health() *healthCheck {
 	check := c.from.HealthCheck
-	if check == nil || check.Disable || len(check.Test) == 0 || check.Test[0] == "NONE" {
+	switch {
+	case check != nil && (check.Disable || len(check.Test) > 0 && check.Test[0] == "NONE"):
+		return nil
+	case check == nil && c.waitedFor(types.ServiceConditionHealthy), check != nil && len(check.Test) == 0:
+		c.ctr.extensions().ImageHealthCheck = true
+		if check != nil {
+			c.left(check, c.lines.path("services", c.from.Name, "healthcheck"), "disable") // the image says how often, too
+		}
+		return nil
+	case check == nil:
 		return nil
 	}
 	h := &healthCheck{Command: check.Test, Interval: seconds(check.Interval), Timeout: seconds(check.Timeout), StartPeriod: seconds(check.StartPeriod)}
@@ -295,7 +322,24 @@ func (c *serviceConversion) deploy() {
 		if r.MemoryBytes > 0 {
 			c.ctr.Reservation = mebibytes(r.MemoryBytes)
 		}
-		c.left(r, path+"\x00resources\x00reservations", "cpus", "memory")
+		c.gpus(r.Devices, "deploy", "resources", "reservations", "devices")
+		c.left(r, path+"\x00resources\x00reservations", "cpus", "memory", "devices")
+	}
+}
+
+// gpus converts requests for devices, which are at a member of the service. A definition names a number of GPUs.
+func (c *serviceConversion) gpus(requests []types.DeviceRequest, member ...string) {
+	line := c.lines.at(append([]string{"services", c.from.Name}, member...)...)
+	what := c.from.Name + "." + strings.Join(member, ".")
+	for _, d := range requests {
+		switch {
+		case len(member) > 1 && !slices.Contains(d.Capabilities, "gpu"):
+			c.lose(line, "%s: %s", what, strings.Join(d.Capabilities, ", "))
+		case d.Count <= 0 || len(d.IDs) > 0 || len(c.ctr.Resources) > 0:
+			c.lose(line, "%s: write how many GPUs it needs: a definition has a number, resourceRequirements of the type GPU", what)
+		default:
+			c.ctr.Resources = append(c.ctr.Resources, resource{"GPU", strconv.FormatInt(int64(d.Count), 10)})
+		}
 	}
 }
 

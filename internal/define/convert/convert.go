@@ -89,14 +89,16 @@ type container struct {
 	SystemControls   []systemControl   `json:"systemControls,omitempty"`
 	SecurityOptions  []string          `json:"dockerSecurityOptions,omitempty"`
 	Logging          *logConfiguration `json:"logConfiguration,omitempty"`
+	Resources        []resource        `json:"resourceRequirements,omitempty"`
 
 	Extensions *containerExtensions `json:"x-podtask,omitempty"`
 }
 
 // containerExtensions are what a container asks for beyond the ECS model.
 type containerExtensions struct {
-	CPULimit    float64      `json:"cpuLimit,omitempty"`
-	SecretFiles []secretFile `json:"secretFiles,omitempty"`
+	CPULimit         float64      `json:"cpuLimit,omitempty"`
+	ImageHealthCheck bool         `json:"imageHealthCheck,omitempty"`
+	SecretFiles      []secretFile `json:"secretFiles,omitempty"`
 }
 
 type secretFile struct {
@@ -105,6 +107,11 @@ type secretFile struct {
 	Mode      string `json:"mode,omitempty"`
 	UID       int    `json:"uid,omitempty"`
 	GID       int    `json:"gid,omitempty"`
+}
+
+type resource struct {
+	Type  string `json:"type"`
+	Value string `json:"value"`
 }
 
 type ulimit struct {

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -27,13 +28,15 @@ import (
 // one publishes the task publishes. Specifiers, $$ and variables of the service are
 // replaced by what the user's systemd would put in their place.
 func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
-	q := quadlet{containers: map[string]int{}, ready: map[string]string{}, volumes: map[string]string{}, user: user}
+	q := quadlet{containers: map[string]int{}, ready: map[string]string{}, volumes: map[string]string{}, images: map[string]string{}, user: user}
 	for _, f := range files {
 		switch path.Ext(f.Path) {
 		case ".container":
 			q.announce(f)
 		case ".volume":
 			q.declare(f)
+		case ".image":
+			q.declareImage(f)
 		}
 	}
 	for _, f := range files {
@@ -54,10 +57,13 @@ func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
 			q.container(f)
 		case ".pod":
 			q.pod(f)
-		case ".volume": // declared
+		case ".volume", ".image": // declared
 		default:
-			q.lose(1, "the file: only .pod, .container and .volume files are converted")
+			q.lose(1, "the file: only .pod, .container, .volume and .image files are converted")
 		}
+	}
+	if err := errors.Join(q.refused...); err != nil {
+		return Result{}, err
 	}
 	q.share()
 	if len(q.unit.Install) == 0 {
@@ -102,8 +108,10 @@ type quadlet struct {
 	// that systemd's word "active" amounts to.
 	containers map[string]int
 	ready      map[string]string
-	// volumes are the names, in Podman, of the volumes of files.
-	volumes map[string]string
+	// volumes are the names, in Podman, of the volumes of files, and images those of the images.
+	volumes, images map[string]string
+	// refused are what cannot be converted, each with its place.
+	refused []error
 }
 
 // announce makes the container of a file, so that others can name it.
@@ -126,10 +134,14 @@ func (q *quadlet) announce(f taskunit.File) {
 	q.def.Containers = append(q.def.Containers, ctr)
 }
 
+// podmanCheckTimeout is the time, in seconds, that Podman gives a health check of which the file says none; the model has 5.
+const podmanCheckTimeout = 30
+
 func (q *quadlet) container(f taskunit.File) {
 	ctr := &q.def.Containers[q.containers[path.Base(f.Path)]]
-	check := &healthCheck{}
+	check := &healthCheck{Timeout: podmanCheckTimeout}
 	for _, a := range effective(f.Assignments()) {
+		q.name = placeName(f, a)
 		switch a.Section {
 		case "Container":
 			if !q.plain(ctr, a) && !q.kernel(ctr, a) && !q.reachable(ctr, a) && !q.managed(ctr, a) && !q.checked(check, a) {
@@ -145,10 +157,25 @@ func (q *quadlet) container(f taskunit.File) {
 			q.lose(a.Line, "[%s] %s=", a.Section, a.Key)
 		}
 	}
-	if len(check.Command) > 0 {
+	q.name = path.Base(f.Path)
+	switch {
+	case len(check.Command) > 0:
 		check.clamp(func(what string) { q.lose(1, "health check: %s", what) })
 		ctr.HealthCheck = check
+	case check.Interval+check.Retries+check.StartPeriod > 0 || check.Timeout != podmanCheckTimeout:
+		q.lose(1, "health check: without HealthCmd= the check is the image's, with its own times")
+		fallthrough
+	case q.ready[path.Base(f.Path)] == "HEALTHY":
+		ctr.extensions().ImageHealthCheck = true
 	}
+}
+
+// placeName is how messages call the file that an assignment of a unit is in: a drop-in with its directory.
+func placeName(f taskunit.File, a taskunit.Assignment) string {
+	if a.Path == f.Path {
+		return path.Base(f.Path)
+	}
+	return path.Join(path.Base(path.Dir(a.Path)), path.Base(a.Path))
 }
 
 // effective leaves out assignments that a later empty one takes back, and that one.
@@ -167,6 +194,7 @@ func effective(all []taskunit.Assignment) []taskunit.Assignment {
 func (q *quadlet) pod(f taskunit.File) {
 	first := &q.def.Containers[0]
 	for _, a := range effective(f.Assignments()) {
+		q.name = placeName(f, a)
 		switch {
 		case a.Section == "Pod" && a.Key == "PublishPort":
 			q.publish(first, a)
@@ -184,8 +212,8 @@ func (q *quadlet) pod(f taskunit.File) {
 			q.network(a)
 		case a.Section == "Pod":
 			q.noCounterpart(a)
-		case a.Section == "Unit" && a.Key == "Description":
-			q.assign(&q.unit.Unit, a.Line, "Description", q.unitText(a.Value))
+		case a.Section == "Unit":
+			q.assign(&q.unit.Unit, a.Line, a.Key, q.unitText(a.Value))
 		case a.Section == "Service":
 			q.service(a)
 		case a.Section == "Install":
@@ -200,10 +228,7 @@ func (q *quadlet) pod(f taskunit.File) {
 func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 	switch a.Key {
 	case "Image":
-		if strings.HasSuffix(a.Value, ".image") || strings.HasSuffix(a.Value, ".build") {
-			q.lose(a.Line, "Image=%s: name the image itself", a.Value)
-		}
-		ctr.Image = q.text(a)
+		ctr.Image = q.image(a)
 	case "Exec":
 		ctr.Command = q.words(a)
 	case "Entrypoint":
@@ -241,11 +266,42 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 		}
 	case "Label":
 		ctr.addLabels(q.words(a))
-	case "ContainerName", "Pod", "Notify": // dealt with
+	case "Notify":
+		if isTrue(a.Value) {
+			q.lose(a.Line, "Notify=%s: podtask does not pass sd_notify to containers: give the container a health check, with which others wait for it", a.Value)
+		}
+	case "ContainerName", "Pod": // dealt with
 	default:
 		return false
 	}
 	return true
+}
+
+// image is the name of an image, which may be that of a file: Quadlet pulls the image of a .image file.
+func (q *quadlet) image(a taskunit.Assignment) string {
+	text := q.text(a)
+	named := q.images[text]
+	switch {
+	case strings.HasSuffix(text, ".build"):
+		q.refused = append(q.refused, fmt.Errorf("%s:%d: Image=%s: podtask builds no images: build it with `podman build -t NAME`, and write Image=NAME", q.name, a.Line, text))
+	case strings.HasSuffix(text, ".image") && named == "":
+		q.refused = append(q.refused, fmt.Errorf("%s:%d: Image=%s: there is no such file beside it with Image=: write the name of the image", q.name, a.Line, text))
+	}
+	return cmp.Or(named, text)
+}
+
+// declareImage notes the image that a .image file pulls.
+func (q *quadlet) declareImage(f taskunit.File) {
+	q.name, q.dir, q.systemd = path.Base(f.Path), path.Dir(f.Path), newExpansion(q.user, f)
+	for _, a := range effective(f.Assignments()) {
+		switch {
+		case a.Section != "Image":
+		case a.Key == "Image":
+			q.images[q.name] = q.text(a)
+		default:
+			q.lose(a.Line, "[Image] %s=%s", a.Key, a.Value)
+		}
+	}
 }
 
 // entrypoint reads Entrypoint= as podman run reads --entrypoint: a list in JSON, else one word.
@@ -314,12 +370,16 @@ func healthCommand(text string) []string {
 // dependency converts what [Unit] says of other containers of the task; the rest
 // stays a matter of the unit.
 func (q *quadlet) dependency(ctr *container, a taskunit.Assignment) {
-	switch a.Key {
-	case "Description":
-		return // of one container among several
-	case "After", "Requires", "BindsTo", "Wants", "PartOf":
+	alone := len(q.def.Containers) == 1
+	switch {
+	case slices.Contains([]string{"After", "Requires", "BindsTo", "Wants", "PartOf"}, a.Key):
+	case alone: // the unit is that of the container
+		q.assign(&q.unit.Unit, a.Line, a.Key, q.unitText(a.Value))
+		return
+	case a.Key == "Description": // of one container among several
+		return
 	default:
-		q.lose(a.Line, "[Unit] %s=", a.Key)
+		q.lose(a.Line, "[Unit] %s=: it would be for all containers", a.Key)
 		return
 	}
 	for _, name := range strings.Fields(a.Value) {
@@ -364,12 +424,12 @@ func unitPath(dir, p string) string {
 }
 
 func (q *quadlet) publish(ctr *container, a taskunit.Assignment) {
-	p, ok := parsePort(q.text(a))
+	ports, ok := parsePorts(q.text(a))
 	if !ok {
-		q.lose(a.Line, "PublishPort=%s", a.Value)
+		q.lose(a.Line, "PublishPort=%s: it is [[IP:]HOST:]CONTAINER, and ranges have the same number of ports, at most %d", a.Value, maxPublished)
 		return
 	}
-	ctr.PortMappings = append(ctr.PortMappings, p)
+	ctr.PortMappings = append(ctr.PortMappings, ports...)
 }
 
 func (q *quadlet) number(a taskunit.Assignment) int {
@@ -475,18 +535,44 @@ func (q *quadlet) volume(ctr *container, a taskunit.Assignment) {
 	ctr.MountPoints = append(ctr.MountPoints, point)
 }
 
-// parsePort reads [[IP:]HOST:]CONTAINER[/PROTOCOL] without ranges.
-func parsePort(text string) (p port, ok bool) {
+// parsePorts reads [[IP:]HOST:]CONTAINER[/PROTOCOL]. HOST and CONTAINER may be ranges of the same number of ports.
+func parsePorts(text string) (ports []port, ok bool) {
 	rest, protocol, _ := strings.Cut(text, "/")
-	p.Protocol = protocol
 	parts := strings.Split(rest, ":")
-	var err1, err2 error
-	p.ContainerPort, err1 = strconv.Atoi(parts[len(parts)-1])
-	if len(parts) > 1 && parts[len(parts)-2] != "" {
-		p.HostPort, err2 = strconv.Atoi(parts[len(parts)-2])
+	inside, many, ok := portRange(parts[len(parts)-1])
+	outside := 0
+	if len(parts) > 1 && parts[len(parts)-2] != "" && ok {
+		var n int
+		outside, n, ok = portRange(parts[len(parts)-2])
+		ok = ok && n == many
 	}
+	var extra *portExtra
 	if len(parts) > 2 {
-		p.Extra = &portExtra{HostIP: strings.Trim(strings.Join(parts[:len(parts)-2], ":"), "[]")}
+		extra = &portExtra{HostIP: strings.Trim(strings.Join(parts[:len(parts)-2], ":"), "[]")}
 	}
-	return p, err1 == nil && err2 == nil
+	if !ok {
+		return nil, false
+	}
+	for i := range many {
+		p := port{ContainerPort: inside + i, Protocol: protocol, Extra: extra}
+		if outside > 0 {
+			p.HostPort = outside + i
+		}
+		ports = append(ports, p)
+	}
+	return ports, true
+}
+
+// maxPublished is how many ports of a range are published one by one.
+const maxPublished = 100
+
+// portRange reads PORT or FIRST-LAST. n is how many ports it has.
+func portRange(text string) (first, n int, ok bool) {
+	from, to, isRange := strings.Cut(text, "-")
+	first, err := strconv.Atoi(from)
+	if err != nil || !isRange {
+		return first, 1, err == nil
+	}
+	last, err := strconv.Atoi(to)
+	return first, last - first + 1, err == nil && last >= first && last-first < maxPublished
 }

@@ -105,3 +105,19 @@ func TestHealthCheckOfAnImageCountsWhereItIsAskedFor(t *testing.T) {
 		t.Errorf("ignored: %+v", check)
 	}
 }
+
+// A container that waits for a health check that no image has would wait for ever.
+func TestHealthCheckThatTheImageDoesNotHave(t *testing.T) {
+	t.Parallel()
+	host := enginehost.New(t)
+	e := host.Open()
+	db := enginehost.Fields{"name": "db", "command": "sleep 1h", "x-podtask": enginehost.Fields{"imageHealthCheck": true}}
+	web := enginehost.Fields{"name": "web", "command": "exit 0", "dependsOn": []any{enginehost.Fields{"containerName": "db", "condition": "HEALTHY"}}}
+	s, err := e.Creator.Create(t.Context(), host.Task(nil, db, web), "", enginehost.Unlimited)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := enginehost.Finish(t, e, s.ID); !strings.Contains(got.Stop.Reason, "the image has no HEALTHCHECK, and container web waits") {
+		t.Errorf("stopped because %s", got.Stop.Reason)
+	}
+}

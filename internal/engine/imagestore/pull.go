@@ -303,9 +303,21 @@ func (p *Puller) Pull(ctx context.Context, s lifecycle.State, e lifecycle.PullIm
 	}
 	r, err := p.pull(ctx, podman, s, e)
 	if def := s.Task.Containers[e.Index]; err == nil && def.Extensions.ImageHealthCheck && !def.HasHealth() {
-		r.HealthCheck, err = imageCheck(ctx, podman, r.ImageID)
+		if r.HealthCheck, err = imageCheck(ctx, podman, r.ImageID); err == nil && r.HealthCheck == nil {
+			err = needsCheck(s.Task, e.Index)
+		}
 	}
 	return r, err
+}
+
+// needsCheck returns an error if another container waits until container i is HEALTHY, which it never is without a check.
+func needsCheck(t taskdef.Task, i int) error {
+	for _, c := range t.Containers {
+		if slices.Contains(c.DependsOn, taskdef.Dependency{Container: i, Condition: taskdef.Healthy}) {
+			return fmt.Errorf("the image has no HEALTHCHECK, and container %s waits until %s is HEALTHY: give %s a healthCheck, or let %s wait for START", c.Name, t.Containers[i].Name, t.Containers[i].Name, c.Name)
+		}
+	}
+	return nil
 }
 
 // Mounted returns the ID of an image whose file system a container of a task mounts, and

@@ -3,6 +3,7 @@ package taskunit
 import (
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -359,17 +360,27 @@ func (s Source) Companions() []string {
 	return out
 }
 
+// With returns the file with a drop-in behind it.
+func (f File) With(dropIn File) File {
+	f.entries = slices.Concat(f.entries, dropIn.entries)
+	f.sections = slices.Concat(f.sections, dropIn.sections)
+	f.problems = slices.Concat(f.problems, dropIn.problems)
+	return f
+}
+
 // Assignment is a line of a unit file as its reader sees it.
 type Assignment struct {
 	Section, Key, Value string
-	Line                int
+	// Path is the file that the line is in, which may be a drop-in.
+	Path string
+	Line int
 }
 
 // Assignments are those of the file in their order.
 func (f File) Assignments() []Assignment {
 	out := make([]Assignment, len(f.entries))
 	for i, e := range f.entries {
-		out[i] = Assignment{e.section, e.key, e.value, e.line}
+		out[i] = Assignment{e.section, e.key, e.value, e.path, e.line}
 	}
 	return out
 }
