@@ -56,13 +56,15 @@ func page(ctx context.Context, share string, rounds, tasks int, only []string) e
 	part("starts", func() { l.starts(rounds, "agent", map[int]float64{1: 0.85, 3: 0.65, 10: 0.55}, 1.15) })
 	part("removals", func() { l.removals(rounds, "agent", 1, 3, 10) })
 	part("commands", func() { l.commands(rounds, "agent") })
-	part("many", func() { l.many(min(rounds, 5)) })
-	part("hundreds", l.hundreds)
+	// Before many tasks, because an agent gives their memory back within minutes.
 	part("resting", func() {
 		l.resting(agent, tasks, stopService)
 		l.exits()
 		l.commands(rounds, fmt.Sprintf("agent with %d tasks", tasks))
+		l.clean()
 	})
+	part("many", func() { l.many(min(rounds, 5)) })
+	part("hundreds", l.hundreds)
 	if l.err != nil {
 		return l.err
 	}
