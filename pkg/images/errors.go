@@ -348,7 +348,7 @@ func limits(err error) string {
 	}
 	text := ""
 	if answer.after > 0 {
-		text = ", it asks clients to wait " + answer.after.String()
+		text = ", it asks clients to wait " + span(answer.after)
 	}
 	if answer.quota != "" {
 		text += ", " + answer.quota

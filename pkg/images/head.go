@@ -249,7 +249,7 @@ func quota(h http.Header) string {
 	if limit >= 0 {
 		text := fmt.Sprintf("limit %d", limit)
 		if seconds, err := strconv.ParseUint(strings.TrimPrefix(window, "w="), 10, 31); err == nil {
-			text += fmt.Sprintf(" in %v", time.Duration(seconds)*time.Second)
+			text += " in " + span(time.Duration(seconds)*time.Second)
 		}
 		parts = append(parts, text)
 	}
@@ -257,6 +257,18 @@ func quota(h http.Header) string {
 		parts = append(parts, fmt.Sprintf("%d left", left))
 	}
 	return strings.Join(parts, ", ")
+}
+
+// span formats a duration without minutes and seconds that are zero: 6h, 30s.
+func span(d time.Duration) string {
+	text := d.String()
+	if strings.HasSuffix(text, "m0s") {
+		text = strings.TrimSuffix(text, "0s")
+	}
+	if strings.HasSuffix(text, "h0m") {
+		text = strings.TrimSuffix(text, "0m")
+	}
+	return text
 }
 
 // cutNumber reads "100;w=21600" as 100 and "w=21600"; it returns -1 for invalid text.

@@ -238,7 +238,11 @@ func explainContainer(s State, i int) (r Reason, found bool) {
 	case next == Idle:
 		return r, false
 	case !c.Retry.NotUntil.IsZero():
-		return c.Retry.explain(name, moveOf(s, i, next)), true
+		again := c.Retry
+		if ref, rest, ok := strings.Cut(again.Last, ": "); ok && strings.HasPrefix(ref, "image ") && strings.HasSuffix(ref, s.Task.Containers[i].Image) {
+			again.Last = rest // the move has the image already
+		}
+		return again.explain(name, moveOf(s, i, next)), true
 	case c.Stale:
 		return Reason{Code: WhyInspect, Container: name, Text: "podtask is asking Podman for the state of " + name}, true
 	case c.awaitsRestart():

@@ -66,6 +66,11 @@ func TestExplainNamesEveryWaitAndEnd(t *testing.T) {
 			d.launched(epoch)
 			d.fail(Pull, 0, Temporary)
 		}, WhyRetry, "pulling example.com/web:1 for web failed once, error: fault", "podtask tries again"},
+		{"an error that names the image again", one, func(d *driver) {
+			d.answer(Resolve, 0, Failure{}, Result{Digest: "sha256:d"})
+			d.launched(epoch)
+			d.answer(Pull, 0, Failure{Class: Temporary, Message: "image example.com/web:1: registry example.com is busy"}, Result{})
+		}, WhyRetry, "pulling example.com/web:1 for web failed once, error: registry example.com is busy", "podtask tries again"},
 		{"creating", one, func(d *driver) { d.upTo(Create) }, WhyOperation, "Podman is creating web", ""},
 		{"a create in doubt", one, func(d *driver) { d.upTo(Create); d.fail(Create, 0, Timeout) }, WhyInspect, "podtask is asking Podman for the state of web", ""},
 		{"starting", one, func(d *driver) { d.upTo(Start) }, WhyOperation, "Podman is starting web", ""},

@@ -72,7 +72,7 @@ func TestImageThatCannotBeHad(t *testing.T) {
 		{name: "wrong password always", image: "app:1", pull: "always", password: "wrong-horse", want: []string{"CannotPullImageManifestError", "podman login"}},
 		{name: "denied", image: "app:1", pull: "once", fault: registrytest.Status(403, "DENIED", "not for you"), want: []string{"CannotPullImageManifestError", "app:1"}},
 		{name: "too many requests", image: "app:1", pull: "once", fault: registrytest.Answer(429, map[string]string{"Retry-After": "3600", "RateLimit-Limit": "100;w=21600", "RateLimit-Remaining": "0;w=21600"}),
-			want: []string{"CannotPullImageManifestError", "wait 1h0m0s", "limit 100 in 6h0m0s", "0 left", "podman login"}},
+			want: []string{"CannotPullImageManifestError", "wait 1h,", "limit 100 in 6h,", "0 left", "podman login"}},
 		{name: "no such registry", registry: "nowhere.invalid/", image: "app:1", pull: "always", want: []string{"CannotPullImageManifestError", "nowhere.invalid cannot be resolved", "spelling"}},
 		{name: "no registry there", registry: "127.0.0.1:9/", image: "app:1", pull: "always", want: []string{"CannotPullImageManifestError", "127.0.0.1:9 cannot be reached", "check that it is running"}},
 	} {

@@ -113,7 +113,7 @@ func TestMissingLocalImageIsAnErrorOfAService(t *testing.T) {
 	missing := "localhost/" + b.family + ":1"
 	refused := func(args ...string) {
 		t.Helper()
-		if r := b.want(125, append([]string{"service"}, args...)...); !strings.Contains(r.err, "Error: container app: there is no image "+missing+" on this host: build it with `podman build -t "+missing+" .`") {
+		if r := b.want(125, append([]string{"service"}, args...)...); !strings.Contains(r.err, ": container app: there is no image "+missing+" on this host: build it with `podman build -t "+missing+" .`") {
 			t.Errorf("%v says %q", args, r.err)
 		}
 	}
