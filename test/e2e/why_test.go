@@ -62,7 +62,7 @@ func TestWhySaysHowMuchOfAnImageHasCome(t *testing.T) {
 	}
 	ref, _ := b.push("large:1", image)
 	release := make(chan struct{})
-	b.fault("GET", "large", "blobs/", 0, registrytest.Halfway(time.Second, release))
+	b.fault("GET", "large", "blobs/"+firstLayer(t, image).String(), 0, registrytest.Halfway(4*time.Second, release))
 	b.detach("--name", b.family, b.hello(ref))
 	b.says(b.family, `podtask is pulling .*large:1 for app, [0-9.]+[kM]?B of [0-9.]+MB have come`)
 	close(release)
