@@ -22,7 +22,7 @@ import (
 func TestCasesOfOtherPrograms(t *testing.T) {
 	t.Parallel()
 	files, err := filepath.Glob("testdata/cases/*.txtar")
-	if err != nil || len(files) < 20 {
+	if err != nil || len(files) < 23 {
 		t.Fatalf("%d cases, %v", len(files), err)
 	}
 	for _, file := range files {

@@ -97,7 +97,7 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	}
 	r.Copies, r.Listen, r.Files = copies, listen, c.files
 	if _, _, err := taskdef.Parse(task+".json", r.Definition); err != nil {
-		return Result{}, fmt.Errorf("%s gives a definition that is not valid: %w", name, err)
+		return Result{}, c.invalid(name, err)
 	}
 	return r, nil
 }
@@ -230,7 +230,7 @@ func (c *compose) alias(of, alias string, line int) {
 	c.def.Containers[host].Links = append(c.def.Containers[host].Links, link)
 }
 
-// startsAfter returns the containers that a container waits for, directly or not.
+// startsAfter returns the containers that a container waits for, directly or not, by dependsOn or links.
 func (c *compose) startsAfter(name string) map[string]bool {
 	seen := map[string]bool{}
 	var visit func(string)
@@ -239,10 +239,18 @@ func (c *compose) startsAfter(name string) map[string]bool {
 			if ctr.Name != name {
 				continue
 			}
+			before := make([]string, 0, len(ctr.DependsOn)+len(ctr.Links))
 			for _, d := range ctr.DependsOn {
-				if !seen[d.Container] {
-					seen[d.Container] = true
-					visit(d.Container)
+				before = append(before, d.Container)
+			}
+			for _, link := range ctr.Links {
+				of, _, _ := strings.Cut(link, ":")
+				before = append(before, of)
+			}
+			for _, other := range before {
+				if !seen[other] {
+					seen[other] = true
+					visit(other)
 				}
 			}
 		}

@@ -42,13 +42,13 @@ func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 		c.lose(0, "COMPOSE_FILE: of its files only %s is read; `docker compose config` merges all of them", c.name)
 	}
 	project, err := o.Load(files, name, o.Profiles, vars.substitute)
+	for name := range vars.unset {
+		c.loseValue(lineOf(src, name), "variable %s is not set here: it is empty", name)
+	}
 	if err != nil {
-		return c.located(err)
+		return errors.Join(append([]error{c.located(err)}, c.emptied()...)...)
 	}
 	c.project = project
-	for name := range vars.unset {
-		c.lose(lineOf(src, name), "variable %s is not set here: it is empty", name)
-	}
 	return nil
 }
 

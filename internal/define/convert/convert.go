@@ -2,6 +2,7 @@ package convert
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path"
 	"slices"
@@ -301,6 +302,8 @@ type builder struct {
 type loss struct {
 	line int
 	text string
+	// empty: it is a value, which is empty in the result.
+	empty bool
 }
 
 // unit are the parts of a .task file besides its definition.
@@ -314,7 +317,28 @@ func (b *builder) lose(line int, format string, args ...any) {
 	if line > 0 {
 		where += fmt.Sprintf(":%d", line)
 	}
-	b.lost = append(b.lost, loss{line, where + ": " + fmt.Sprintf(format, args...)})
+	b.lost = append(b.lost, loss{line: line, text: where + ": " + fmt.Sprintf(format, args...)})
+}
+
+// loseValue is lose for a value that is empty in the result.
+func (b *builder) loseValue(line int, format string, args ...any) {
+	b.lose(line, format, args...)
+	b.lost[len(b.lost)-1].empty = true
+}
+
+// emptied are the losses that left a value empty, which may be why the result is wrong.
+func (b *builder) emptied() (errs []error) {
+	for _, l := range b.lost {
+		if l.empty {
+			errs = append(errs, errors.New(l.text))
+		}
+	}
+	return errs
+}
+
+// invalid is the error for a file of whose definition err says what is wrong.
+func (b *builder) invalid(file string, err error) error {
+	return errors.Join(append([]error{fmt.Errorf("%s gives a definition that is not valid: %w", file, err)}, b.emptied()...)...)
 }
 
 // share lets containers share one network namespace, as those of a pod do, and reach

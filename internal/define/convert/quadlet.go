@@ -74,7 +74,7 @@ func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
 		return Result{}, err
 	}
 	if _, _, err := taskdef.Parse(task+".json", r.Definition); err != nil {
-		return Result{}, fmt.Errorf("%s gives a definition that is not valid: %w", path.Base(files[len(files)-1].Path), err)
+		return Result{}, q.invalid(path.Base(files[len(files)-1].Path), err)
 	}
 	return r, nil
 }

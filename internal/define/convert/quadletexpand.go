@@ -149,7 +149,7 @@ func (q *quadlet) expand(a taskunit.Assignment, words ...string) []string {
 			out = append(out, w)
 		}
 		if len(names) > 0 {
-			q.lose(a.Line, "%s=: %s is a variable of the service, and no Environment= of [Service] sets it: it is empty; write $$ for a dollar sign", a.Key, strings.Join(names, ", "))
+			q.loseValue(a.Line, "%s=: %s is a variable of the service, and no Environment= of [Service] sets it: it is empty; write $$ for a dollar sign", a.Key, strings.Join(names, ", "))
 		}
 	}
 	return out
