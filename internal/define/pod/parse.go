@@ -215,11 +215,16 @@ func (m *manifest) addOther(doc value, name string) {
 	for _, k := range kinds {
 		known = append(known, k.name)
 	}
-	if fix := didYouMean(name, known); fix != "" {
+	if fix := didYouMean(name, known); fix != "" && m.knows(doc.at("apiVersion").str()) {
 		doc.at("kind").wrong("unknown kind "+doctree.Quote(name), fix)
 		return
 	}
 	doc.at("kind").warn("the "+printable(name)+" has no effect: podtask runs the Pod of the file only", "")
+}
+
+// knows reports whether an apiVersion is that of kinds that are read here; others have kinds of their own, such as APIService.
+func (m *manifest) knows(apiVersion string) bool {
+	return slices.Contains([]string{"", "v1", "networking.k8s.io/v1"}, apiVersion) || slices.ContainsFunc(kinds, func(k kind) bool { return k.apiVersion == apiVersion })
 }
 
 // printable is a name of the document as part of a sentence.

@@ -260,3 +260,15 @@ func TestNonsenseCostsLittle(t *testing.T) {
 		nonsense.Check(t, head, func(text string) { _, _, _ = Parse("f.yaml", []byte(text), Options{}) })
 	}
 }
+
+// A kind of another API is no slip of the pen, however much its name is like one that is read.
+func TestKindsOfOtherAPIs(t *testing.T) {
+	t.Parallel()
+	const pod = "---\n{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: a, image: i}]}}\n"
+	if _, _, err := Parse("f", []byte(pod+"---\n{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}}\n"), Options{}); err != nil {
+		t.Errorf("a file with an APIService: %v", err)
+	}
+	if _, _, err := Parse("f", []byte(pod+"---\n{apiVersion: v1, kind: Servise, metadata: {name: a}}\n"), Options{}); err == nil || !strings.Contains(err.Error(), "Service") {
+		t.Errorf("a slip of the pen: %v", err)
+	}
+}
