@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
@@ -17,6 +18,7 @@ import (
 // Main runs the command line of this process and returns its exit code. Version is the version of
 // the program; if it is empty, that of the main module.
 func Main(ctx context.Context, args []string, version string) int {
+	completeLogin()
 	p := &command.Program{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ, Executable: os.Executable,
@@ -24,6 +26,19 @@ func Main(ctx context.Context, args []string, version string) int {
 		Patience: 3 * time.Second,
 	}
 	return runLine(ctx, p, args)
+}
+
+// completeLogin sets the variables of a login that a process of cron, su or sudo lacks, so that it finds the agent and
+// Podman. Podman takes the same directory.
+func completeLogin() {
+	if _, set := os.LookupEnv("XDG_RUNTIME_DIR"); set {
+		return
+	}
+	environ := os.Environ()
+	for _, e := range sessionEnviron(environ)[len(environ):] {
+		name, value, _ := strings.Cut(e, "=")
+		_ = os.Setenv(name, value) // it cannot fail for these names
+	}
 }
 
 // buildVersion returns the version that the linker set, else that of the main module.

@@ -98,7 +98,11 @@ func sessionEnviron(environ []string) []string {
 		return slices.ContainsFunc(environ, func(e string) bool { return strings.HasPrefix(e, name+"=") && len(e) > len(name)+1 })
 	}
 	dir := fmt.Sprintf("/run/user/%d", os.Getuid())
-	if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+	info, err := os.Stat(dir)
+	if err != nil || !info.IsDir() {
+		return environ
+	}
+	if owner, ok := info.Sys().(*syscall.Stat_t); !ok || int(owner.Uid) != os.Getuid() {
 		return environ
 	}
 	environ = slices.Clone(environ)
