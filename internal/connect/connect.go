@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/engine/effects"
 	"github.com/podtask/podtask/internal/engine/owner"
 	"github.com/podtask/podtask/internal/engine/record"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
@@ -162,6 +163,9 @@ func (s *Connector) Connect(ctx context.Context, id string) (*Task, error) {
 		}
 		o, err := s.Engine.Owners.Own(id)
 		if err == nil {
+			if err := s.Engine.Runtime.CheckStorage(ctx, o.State()); errors.As(err, new(*effects.ElsewhereError)) {
+				return nil, errors.Join(err, o.Close())
+			}
 			return Local(s, o), nil
 		}
 		if !errors.Is(err, state.ErrLocked) {

@@ -170,7 +170,7 @@ func (s *Launcher) ownerCommandLine(id string) ([]string, error) {
 // OwnerEnvironment returns the variables that a unit of the user manager gets: those that
 // change where podtask, Podman and registries are found and what they trust.
 func OwnerEnvironment(environ []string) []string {
-	wanted := []string{"PATH", "HOME", "TMPDIR", "REGISTRY_AUTH_FILE", "DOCKER_CONFIG", "SSL_CERT_FILE", "SSL_CERT_DIR", "DBUS_SESSION_BUS_ADDRESS"}
+	wanted := []string{"PATH", "HOME", "TMPDIR", "STORAGE_DRIVER", "STORAGE_OPTS", "REGISTRY_AUTH_FILE", "DOCKER_CONFIG", "SSL_CERT_FILE", "SSL_CERT_DIR", "DBUS_SESSION_BUS_ADDRESS"}
 	prefixes := []string{"XDG_", "CONTAINER_", "CONTAINERS_", "PODTASK_"}
 	var env []string
 	for _, e := range environ {

@@ -233,7 +233,7 @@ func (a *Engine) assemble(records imagestore.Records) {
 	a.Prober = &prober.Prober{NetnsHelper: cfg.NetnsHelper, Podman: conn.As[prober.Podman](a.Podman)}
 	a.assembleNames()
 	a.Runtime = &effects.Interpreter{
-		Log: a.log, StateDir: cfg.StateDir, Settings: cfg.Settings, Fail: a.fail, Podman: conn.As[effects.Podman](a.Podman),
+		Log: a.log, StateDir: cfg.StateDir, Settings: cfg.Settings, Fail: a.fail, Podman: conn.As[effects.Podman](a.Podman), Storage: a.Facts.Storage,
 		Images: a.Images, Puller: a.Puller, Queue: a.Queue, Ports: a.Ports, Slices: a.Slices, Secrets: a.Secrets, Metadata: a.Metadata, Prober: a.Prober,
 	}
 	a.Preflight = &preflight.Checker{
@@ -260,7 +260,7 @@ func (a *Engine) assemble(records imagestore.Records) {
 	a.Exec = &observe.Exec{Podman: conn.As[observe.Execer](a.Podman), Containers: conn.As[observe.ContainerReader](a.Podman)}
 	a.Pauser = &observe.Pauser{Podman: conn.As[observe.Freezer](a.Podman)}
 	a.Hooks = hooks.New(cfg.Getenv)
-	a.Unowned = &observe.Unowned{Podman: conn.As[observe.Lister](a.Podman)}
+	a.Unowned = &observe.Unowned{Podman: conn.As[observe.Lister](a.Podman), Here: a.Runtime.CheckStorage}
 }
 
 // assembleNames makes what gives tasks names in their network namespaces.

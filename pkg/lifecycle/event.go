@@ -86,6 +86,7 @@ type Result struct {
 	ImageID string         // Pull
 	Source  string         // Pull: SourceRegistry or SourceCache
 	PodID   string         // Prepare
+	Storage string         // Prepare; empty where it is not known
 	Slice   string         // Prepare; empty where there is none
 	Ports   []taskdef.Port // Launch
 	// HealthCheck is the image's own, where the definition asks for that: Pull.

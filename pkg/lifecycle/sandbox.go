@@ -35,6 +35,9 @@ type Sandbox struct {
 	// while its infra container starts.
 	Made  bool   `json:"made,omitempty"`
 	PodID string `json:"podId,omitempty"`
+	// Storage is the directory in which the Podman that has the pod keeps containers; empty for not known, as in
+	// records of versions before 0.2. Another Podman knows nothing of the task.
+	Storage string `json:"storage,omitempty"`
 	// InfraStartedAt is when the infra container started, by Podman's clock; zero if it
 	// does not run, or was not inspected yet.
 	InfraStartedAt time.Time `json:"run,omitzero"`
@@ -85,7 +88,7 @@ func foldSandbox(s *State, at time.Time, op Op, ev OpFinished) {
 	b.Stale = b.Stale && (op.Kind == Admit || op.Kind == Release || op.Kind == Prepare) // those say nothing of the infra container
 	switch op.Kind {
 	case Prepare:
-		b.Made, b.PodID, b.Slice, b.Metadata = true, ev.Result.PodID, ev.Result.Slice, ev.Result.Metadata
+		b.Made, b.PodID, b.Storage, b.Slice, b.Metadata = true, ev.Result.PodID, ev.Result.Storage, ev.Result.Slice, ev.Result.Metadata
 		b.tolerate(at, ev.Result.Tolerated)
 		if b.NoInfra {
 			b.Phase, b.Stale, b.Retry = SandboxReady, false, Retry{}

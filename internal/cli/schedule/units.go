@@ -77,7 +77,7 @@ func quote(word string, variables bool) (string, error) {
 
 // unitVariables are the variables that a service file has: those that say where podtask and Podman are. The file
 // lies on disk, so proxies and what else may contain a password is not among them.
-var unitVariables = []string{"PATH", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "CONTAINER_HOST", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "CONTAINERS_REGISTRIES_CONF", "REGISTRY_AUTH_FILE", "DOCKER_CONFIG", "SSL_CERT_FILE", "SSL_CERT_DIR"}
+var unitVariables = []string{"PATH", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "CONTAINER_HOST", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "STORAGE_DRIVER", "STORAGE_OPTS", "CONTAINERS_REGISTRIES_CONF", "REGISTRY_AUTH_FILE", "DOCKER_CONFIG", "SSL_CERT_FILE", "SSL_CERT_DIR"}
 
 func unitEnvironment(environ []string) (env []string) {
 	for _, e := range environ {

@@ -5,7 +5,10 @@ import (
 	"encoding/json"
 	"os"
 	"sync"
+	"sync/atomic"
 	"time"
+
+	"golang.org/x/sync/singleflight"
 
 	"github.com/podtask/podtask/internal/atomicfile"
 	"github.com/podtask/podtask/internal/host/libpod"
@@ -17,9 +20,11 @@ type Facts struct {
 	// File is where the user's processes share the facts; "" means that they do not.
 	File string
 
-	mu    sync.Mutex // guards the fields below; one caller asks at a time
-	facts libpod.Host
-	at    time.Time
+	mu   sync.Mutex // guards told; one caller asks at a time
+	told sharedFacts
+
+	asking  singleflight.Group
+	storage atomic.Pointer[sharedFacts] // of which only the service and its GraphRoot count, however old they are
 }
 
 // factsAge is how long what Podman said about the machine is taken for true.
@@ -34,23 +39,64 @@ func (f *Facts) Get(ctx context.Context) (libpod.Host, error) {
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if time.Since(f.at) < factsAge {
-		return f.facts, nil
+	service := identity(podman)
+	if f.told.Service == service && f.told.fresh(time.Now()) {
+		return f.told.Facts, nil
 	}
-	service := ""
-	if of, ok := podman.(interface{ Identity() string }); ok {
-		service = of.Identity()
-	}
-	if shared, ok := f.read(service, time.Now()); ok {
-		f.facts, f.at = shared.Facts, shared.At
-		return f.facts, nil
+	if shared, ok := f.read(service); ok && shared.fresh(time.Now()) {
+		f.told = shared
+		return f.told.Facts, nil
 	}
 	facts, err := podman.Host(ctx)
 	if err == nil {
-		f.facts, f.at = facts, time.Now()
-		f.write(sharedFacts{Service: service, At: f.at, Facts: facts})
+		f.told = sharedFacts{Service: service, At: time.Now(), Facts: facts}
+		f.write(f.told)
 	}
 	return facts, err
+}
+
+// Storage returns the directory in which Podman keeps containers. It does not change while a service lives, so it is
+// asked once for each, by one caller for all.
+func (f *Facts) Storage(ctx context.Context) (string, error) {
+	podman, err := f.Podman(ctx)
+	if err != nil {
+		return "", err
+	}
+	service := identity(podman)
+	if known := f.storage.Load(); known != nil && service != "" && known.Service == service {
+		return known.Facts.GraphRoot, nil
+	}
+	answer := f.asking.DoChan(service, func() (any, error) {
+		if shared, ok := f.read(service); ok {
+			f.storage.Store(&shared)
+			return shared.Facts.GraphRoot, nil
+		}
+		ask, cancel := context.WithTimeout(context.WithoutCancel(ctx), storageLimit)
+		defer cancel()
+		facts, err := f.Get(ask)
+		if err == nil && identity(podman) == service {
+			f.storage.Store(&sharedFacts{Service: service, Facts: facts})
+		}
+		return facts.GraphRoot, err
+	})
+	select {
+	case got := <-answer:
+		storage, _ := got.Val.(string)
+		return storage, got.Err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
+}
+
+// storageLimit is how long Podman may take to answer.
+const storageLimit = 30 * time.Second
+
+// identity tells the services of Podman apart; empty where that is not known.
+func identity(podman HostReader) string {
+	if of, ok := podman.(interface{ Identity() string }); ok {
+		return of.Identity()
+	}
+	return ""
 }
 
 // sharedFacts is the content of the file.
@@ -60,8 +106,14 @@ type sharedFacts struct {
 	Facts   libpod.Host
 }
 
-// read returns what another process was told by the same service within the last minute.
-func (f *Facts) read(service string, now time.Time) (shared sharedFacts, ok bool) {
+// fresh reports whether what Podman said is less than a minute old.
+func (s sharedFacts) fresh(now time.Time) bool {
+	age := now.Sub(s.At)
+	return age >= 0 && age < factsAge
+}
+
+// read returns what another process was told by the same service.
+func (f *Facts) read(service string) (shared sharedFacts, ok bool) {
 	if f.File == "" || service == "" {
 		return shared, false
 	}
@@ -69,8 +121,7 @@ func (f *Facts) read(service string, now time.Time) (shared sharedFacts, ok bool
 	if err != nil || json.Unmarshal(data, &shared) != nil {
 		return shared, false
 	}
-	age := now.Sub(shared.At)
-	return shared, shared.Service == service && age >= 0 && age < factsAge
+	return shared, shared.Service == service
 }
 
 // write shares the facts. If it fails, the next process asks Podman itself.

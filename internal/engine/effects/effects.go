@@ -25,6 +25,8 @@ type Interpreter struct {
 	Settings *config.Settings
 	Fail     *failpoint.Point
 	Podman   func(context.Context) (Podman, error)
+	// Storage returns the directory in which Podman keeps containers.
+	Storage  func(context.Context) (string, error)
 	Images   *imagestore.Resolver
 	Puller   *imagestore.Puller
 	Queue    *admit.Queue
@@ -123,6 +125,9 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 	}
 	podman, err := r.Podman(ctx)
 	if err != nil {
+		return lifecycle.Result{}, err
+	}
+	if err := r.CheckStorage(ctx, s); err != nil {
 		return lifecycle.Result{}, err
 	}
 	switch e := e.(type) {

@@ -63,7 +63,11 @@ func (r *Interpreter) createSandbox(ctx context.Context, podman Podman, s lifecy
 	case err != nil:
 		return lifecycle.Result{}, r.Ports.Explain(err, s.ID, spec.Ports)
 	}
-	return lifecycle.Result{PodID: id, Slice: spec.CgroupParent}, nil
+	storage, err := r.Storage(ctx)
+	if err != nil {
+		r.Log.Debug("the record of the task does not say which Podman it is in", "task", s.ID, "error", err)
+	}
+	return lifecycle.Result{PodID: id, Storage: storage, Slice: spec.CgroupParent}, nil
 }
 
 // runSandbox starts the infra container.

@@ -17,6 +17,8 @@ type Lister interface {
 // Unowned says what has become of tasks without an owner: their records are old.
 type Unowned struct {
 	Podman func(context.Context) (Lister, error)
+	// Here returns an error for a task that is in another Podman; nil means that there is none.
+	Here func(context.Context, lifecycle.State) error
 }
 
 // Look returns the tasks as an owner would see them that took them over now. Nothing is
@@ -44,6 +46,10 @@ func (u *Unowned) Look(ctx context.Context, at time.Time, recorded []lifecycle.S
 	}
 	seen := make([]lifecycle.State, len(recorded))
 	for i, s := range recorded {
+		if u.Here != nil && u.Here(ctx, s) != nil {
+			seen[i] = s
+			continue
+		}
 		seen[i] = lookAt(s, at, found)
 	}
 	return seen, nil
