@@ -36,7 +36,7 @@ type Sandbox struct {
 	Made  bool   `json:"made,omitempty"`
 	PodID string `json:"podId,omitempty"`
 	// Storage is the directory in which the Podman that has the pod keeps containers; empty for not known, as in
-	// records of versions before 0.2. Another Podman knows nothing of the task.
+	// older records. Another Podman knows nothing of the task.
 	Storage string `json:"storage,omitempty"`
 	// InfraStartedAt is when the infra container started, by Podman's clock; zero if it
 	// does not run, or was not inspected yet.
