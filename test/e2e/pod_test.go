@@ -8,8 +8,11 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 )
 
 // kubePod is what the tests look at of a Pod.
@@ -247,6 +250,37 @@ spec:
 	}
 	if got.Phase != "Failed" || app.RestartCount != 1 || app.State.Terminated == nil || app.State.Terminated.ExitCode != 5 || app.LastState.Terminated == nil || app.LastState.Terminated.ExitCode != 1 {
 		t.Errorf("%+v", got)
+	}
+}
+
+// TestOOMScoresOfAPod: a burstable container has the oom_score_adj of a kubelet, and a guaranteed one, whose value no user
+// without root may set, starts with that of Podman.
+func TestOOMScoresOfAPod(t *testing.T) {
+	t.Parallel()
+	var info unix.Sysinfo_t
+	if err := unix.Sysinfo(&info); err != nil {
+		t.Fatal(err)
+	}
+	const request = 64 << 20
+	burstable := min(max(1000-int(1000*request/(info.Totalram*uint64(info.Unit))), 3), 999)
+	for resources, want := range map[string]string{
+		"requests: {memory: 64Mi}":          "app    | " + strconv.Itoa(burstable) + "\n",
+		"limits: {memory: 64Mi, cpu: 100m}": "\n", // any
+	} {
+		b := newBox(t)
+		r := b.want(0, "run", "--limits", "off", "--name", b.family, manifest(b, `
+apiVersion: v1
+kind: Pod
+metadata: {name: NAME}
+spec:
+  restartPolicy: Never
+  containers:
+    - {name: app, image: IMAGE, args: [cat, /proc/self/oom_score_adj], resources: {`+resources+`}}
+    - {name: beside, image: IMAGE, args: [exit, "0"], resources: {`+resources+`}}
+`))
+		if !strings.Contains(r.out, want) {
+			t.Errorf("with %s the value is not %s:\n%s", resources, want, r.out)
+		}
 	}
 }
 
