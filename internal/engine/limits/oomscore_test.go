@@ -32,7 +32,7 @@ func TestChangedResourcesChangeTheOOMScore(t *testing.T) {
 	before, _ := libpod.OOMScoreAdj(cmd.Process.Pid)
 	for _, step := range [][2]int{{0, before}, {1000, 1000}} {
 		s.Task.Containers[0].Extensions.Kube.OOMScoreAdj = step[0]
-		c.setOOMScore(s, 0, "a.scope")
+		c.setOOMScore(t.Context(), s, 0, "a.scope")
 		if got, _ := libpod.OOMScoreAdj(cmd.Process.Pid); got != step[1] {
 			t.Errorf("with %d the process has %d, want %d", step[0], got, step[1])
 		}

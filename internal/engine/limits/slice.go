@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"log/slog"
 	"os"
+	"os/exec"
 	"path"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/podtask/podtask/internal/engine/conn"
 	"github.com/podtask/podtask/internal/engine/taskspec"
@@ -180,7 +182,7 @@ func (c *Slices) ApplyResources(ctx context.Context, s lifecycle.State, i int, i
 	if !found {
 		return nil
 	}
-	c.setOOMScore(s, i, scope)
+	c.setOOMScore(ctx, s, i, scope)
 	user, err := c.User.Get(ctx)
 	if err != nil {
 		return err
@@ -200,9 +202,9 @@ func (c *Slices) ApplyResources(ctx context.Context, s lifecycle.State, i int, i
 	return err
 }
 
-// setOOMScore gives the processes of a container the oom_score_adj that goes with its changed resources. That is as far as this user
-// may: not below the value of his session, and not for processes of other users of the container.
-func (c *Slices) setOOMScore(s lifecycle.State, i int, scope string) {
+// setOOMScore gives the processes of a container the oom_score_adj that goes with its changed resources, as far as this user may: not
+// below the value of his session. Those of other users of the container are only reached from within Podman's user namespace.
+func (c *Slices) setOOMScore(ctx context.Context, s lifecycle.State, i int, scope string) {
 	want := s.Task.Containers[i].Extensions.Kube.OOMScoreAdj
 	if want == 0 {
 		return
@@ -210,10 +212,20 @@ func (c *Slices) setOOMScore(s lifecycle.State, i int, scope string) {
 	if own, known := libpod.OOMScoreAdj(os.Getpid()); known {
 		want = max(want, own)
 	}
+	var refused []string
 	for _, pid := range cgroups.Processes(c.Root, scope) {
-		if err := os.WriteFile(fmt.Sprintf("/proc/%d/oom_score_adj", pid), []byte(strconv.Itoa(want)), 0); err != nil {
-			c.Log.Debug("a process keeps its oom_score_adj", "task", s.ID, "process", pid, "error", err)
+		file := fmt.Sprintf("/proc/%d/oom_score_adj", pid)
+		if err := os.WriteFile(file, []byte(strconv.Itoa(want)), 0); errors.Is(err, fs.ErrPermission) {
+			refused = append(refused, file)
 		}
+	}
+	if len(refused) == 0 || os.Getuid() == 0 {
+		return
+	}
+	cmd := exec.CommandContext(ctx, "podman", append([]string{"unshare", "tee"}, refused...)...)
+	cmd.Stdin, cmd.Dir = strings.NewReader(strconv.Itoa(want)), "/"
+	if out, err := cmd.CombinedOutput(); err != nil {
+		c.Log.Info("processes keep the oom_score_adj that they had before their resources were changed", "task", s.ID, "container", s.Task.Containers[i].Name, "error", err, "output", string(out))
 	}
 }
 
