@@ -87,8 +87,11 @@ func (t target) tcp(ctx context.Context, a taskdef.TCPAction) error {
 	return c.Close()
 }
 
-// http follows redirects to the same host only. One to another host is a success, and so is
-// every status from 200 to 399.
+// redirected begins what is reported of an answer that leads to another host, as a kubelet says it.
+const redirected = "Probe terminated redirects, Response body: "
+
+// http follows redirects to the same host only. One to another host is a success that is reported, and so is
+// every status from 200 to 399 a success.
 func (t target) http(ctx context.Context, a taskdef.HTTPAction) (Result, error) {
 	req, err := t.request(ctx, a)
 	if err != nil {
@@ -99,9 +102,11 @@ func (t target) http(ctx context.Context, a taskdef.HTTPAction) (Result, error) 
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // as in Kubernetes: it is not about trust
 	}
 	defer transport.CloseIdleConnections()
+	elsewhere := false
 	client := &http.Client{Transport: transport, CheckRedirect: func(next *http.Request, via []*http.Request) error {
 		switch {
 		case next.URL.Hostname() != via[0].URL.Hostname():
+			elsewhere = true
 			return http.ErrUseLastResponse
 		case len(via) >= maxRedirects:
 			return fmt.Errorf("stopped after %d redirects", maxRedirects)
@@ -119,6 +124,8 @@ func (t target) http(ctx context.Context, a taskdef.HTTPAction) (Result, error) 
 	defer res.Body.Close()
 	body, err := io.ReadAll(io.LimitReader(res.Body, maxBody))
 	switch {
+	case err == nil && elsewhere && !t.hook:
+		return Result{Healthy: true, Output: brief(redirected + strings.TrimSpace(string(body)))}, nil
 	case t.hook || err == nil && 200 <= res.StatusCode && res.StatusCode < 400:
 		return Result{Healthy: true}, nil
 	case err != nil:

@@ -63,6 +63,10 @@ func TestHTTPFollowsTheStatus(t *testing.T) {
 	if got.Output != "HTTP status 503 Service Unavailable because" {
 		t.Errorf("%q", got.Output)
 	}
+	got, _ = to.do(t.Context(), taskdef.Action{HTTP: &taskdef.HTTPAction{Port: port, Path: "/there"}})
+	if got.Output != `Probe terminated redirects, Response body: <a href="http://192.0.2.1/">Found</a>.` {
+		t.Errorf("%q", got.Output)
+	}
 	to.hook = true
 	if got, err := to.do(t.Context(), taskdef.Action{HTTP: &taskdef.HTTPAction{Port: port, Path: "/503"}}); err != nil || !got.Healthy {
 		t.Errorf("a hook: %+v, %v", got, err)

@@ -22,6 +22,7 @@ const (
 	eventKilling   = "Killing"
 	eventBackOff   = "BackOff"
 	eventUnhealthy = "Unhealthy"
+	eventWarning   = "ProbeWarning"
 	eventFailed    = "Failed"
 )
 
@@ -44,6 +45,9 @@ const (
 	imageFromRegistry    = "registry"
 	goalUp               = "UP"
 )
+
+// redirected begins the output of a probe whose answer leads to another host, which is a success.
+const redirected = "Probe terminated redirects"
 
 // event is one that users see in kubectl describe.
 type event struct{ kind, reason, message string }
@@ -211,6 +215,9 @@ func (p progress) until(now progress) (out []event) {
 	}
 	if now.waiting != p.waiting || now.waiting != "" && now.attempts > p.attempts {
 		out = append(out, now.waits()...)
+	}
+	if now.failures == 0 && now.output != p.output && strings.HasPrefix(now.output, redirected) {
+		add(warning(eventWarning, "%s probe warning: %s", now.probe, now.output))
 	}
 	if now.failures > p.failures && now.probe != "" {
 		add(warning(eventUnhealthy, "%s probe failed: %s", now.probe, now.output))

@@ -26,6 +26,8 @@ func TestEventsOfContainers(t *testing.T) {
 		return api.Container{Name: "app", Image: "app:1", ImageID: "i", ImageSource: "registry", RuntimeID: "r", Status: "RUNNING", StartedAt: epoch,
 			Health: &api.Health{Status: health, Output: "HTTP 500", FailingStreak: streak}}
 	}
+	led := running("HEALTHY", 0)
+	led.Health.Output = "Probe terminated redirects, Response body: there"
 	type state struct {
 		container api.Container
 		why       []api.Reason
@@ -72,6 +74,12 @@ func TestEventsOfContainers(t *testing.T) {
 				"Warning Unhealthy Readiness probe failed: HTTP 500"}},
 			{container: running("UNHEALTHY", 2), want: []string{"Warning Unhealthy Readiness probe failed: HTTP 500"}},
 			{container: running("UNHEALTHY", 3), why: busy, want: []string{"Warning Unhealthy Liveness probe failed: HTTP 500", "Normal Killing Container app failed liveness probe, will be restarted"}},
+		},
+		"is led elsewhere by its answer": {
+			{container: led, want: []string{
+				`Normal Pulling Pulling image "app:1"`, `Normal Pulled Successfully pulled image "app:1"`, "Normal Created Created container: app", "Normal Started Started container app",
+				"Warning ProbeWarning Readiness probe warning: Probe terminated redirects, Response body: there"}},
+			{container: led},
 		},
 		"has a hook that fails": {
 			{container: api.Container{Errors: []api.Error{{Name: "FailedPostStartHook", Message: "exit code 3"}, {Name: "OutOfMemoryError"}}}, want: []string{"Warning FailedPostStartHook exit code 3"}},
