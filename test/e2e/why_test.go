@@ -64,7 +64,7 @@ func TestWhySaysHowMuchOfAnImageHasCome(t *testing.T) {
 	release := make(chan struct{})
 	b.fault("GET", "large", "blobs/"+firstLayer(t, image).String(), 0, registrytest.Halfway(4*time.Second, release))
 	b.detach("--name", b.family, b.hello(ref))
-	b.says(b.family, `podtask is pulling .*large:1 for app, [0-9.]+[kM]?B of [0-9.]+MB have come`)
+	b.says(b.family, `podtask is pulling .*large:1 for app, [0-9.]+ [kM]?B of [0-9.]+ MB have come`)
 	close(release)
 	b.want(0, "rm", "--force", b.family)
 }

@@ -42,8 +42,13 @@ func WithPulls(t api.Task, pulls Pulls, s lifecycle.State) api.Task {
 		case standing.Phase == imagestore.Waiting:
 			r.Text = fmt.Sprintf("the pull of %s for %s begins when another pull has ended", def.Image, def.Name)
 		case standing.Total > 0:
-			r.Text += fmt.Sprintf(", %s of %s have come", units.HumanSize(float64(standing.Bytes)), units.HumanSize(float64(standing.Total)))
+			r.Text += fmt.Sprintf(", %s of %s have come", size(standing.Bytes), size(standing.Total))
 		}
 	}
 	return t
+}
+
+// size formats a number of bytes as progress on a terminal does.
+func size(bytes int64) string {
+	return units.CustomSize("%.3g %s", float64(bytes), 1000, []string{"B", "kB", "MB", "GB", "TB"})
 }

@@ -46,7 +46,7 @@ func TestWhySaysHowMuchOfAnImageHasCome(t *testing.T) {
 		texts = append(texts, r.Text)
 	}
 	want := []string{
-		"podtask is working on known, 46MB of 70MB have come", "podtask is working on old", "the pull of next:1 for next begins when another pull has ended",
+		"podtask is working on known, 46 MB of 70 MB have come", "podtask is working on old", "the pull of next:1 for next begins when another pull has ended",
 		"podtask is working on other", "podtask is working on made",
 	}
 	if diff := cmp.Diff(want, texts); diff != "" {
