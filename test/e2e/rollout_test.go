@@ -131,7 +131,7 @@ func TestServiceCanaryIsRolledBackByAHook(t *testing.T) {
 		t.Errorf("the events are:\n%s", events)
 	}
 	wantGreeting(t, at, "one")
-	if table := b.want(0, "service", "history", b.family).out; !strings.Contains(table, "CANARY") || !strings.Contains(table, "ROLLBACK_SUCCESSFUL") {
+	if table := b.want(0, "service", "history", b.family, "--format", "wide").out; !strings.Contains(table, "CANARY") || !strings.Contains(table, "ROLLBACK_SUCCESSFUL") {
 		t.Errorf("the history is:\n%s", table)
 	}
 	b.removeService()

@@ -108,7 +108,7 @@ func (l Listing[T]) Print(w io.Writer, c *cli.Context) error {
 	return PrintItems(w, c, l.Items, func(wide bool) error {
 		if len(l.Items) == 0 && l.None != "" {
 			if !c.Bool("noheading") {
-				fmt.Fprintln(l.Hints, l.None)
+				fmt.Fprintln(l.Hints, OnTerminal(l.Hints, "", l.None))
 			}
 			return nil
 		}

@@ -565,7 +565,7 @@ func (k serviceCall) list(ctx context.Context, _ []string) error {
 	return command.Listing[api.Service]{Items: all, ID: name, Hints: k.errOut, None: "There are no services. Create one with `podtask service create NAME FILE`.", Columns: []command.Column[api.Service]{
 		{Head: "NAME", Cell: name},
 		{Head: "STATUS", Cell: func(s api.Service) string { return s.Status }},
-		{Head: "TASK DEFINITION", Cell: func(s api.Service) string { return s.TaskDefinition }},
+		{Head: "DEFINITION", Key: "task-definition", Cell: func(s api.Service) string { return s.TaskDefinition }},
 		count("DESIRED", func(s api.Service) int { return s.DesiredCount }),
 		count("RUNNING", func(s api.Service) int { return s.RunningCount }),
 		count("HEALTHY", func(s api.Service) int { return s.HealthyCount }),
@@ -609,10 +609,10 @@ func (k serviceCall) history(ctx context.Context, names []string) error {
 	return command.Listing[past]{Items: s.History, ID: func(d past) string { return strconv.Itoa(d.Number) }, Columns: []command.Column[past]{
 		{Head: "NUMBER", Cell: func(d past) string { return strconv.Itoa(d.Number) }, Order: func(a, b past) int { return a.Number - b.Number }},
 		{Head: "DEPLOYMENT", Cell: func(d past) string { return d.Deployment }},
-		{Head: "TASK DEFINITION", Cell: func(d past) string { return d.TaskDefinition }},
-		{Head: "STRATEGY", Cell: func(d past) string { return d.Strategy }},
+		{Head: "DEFINITION", Key: "task-definition", Cell: func(d past) string { return d.TaskDefinition }},
+		{Head: "STRATEGY", Wide: true, Cell: func(d past) string { return d.Strategy }},
 		{Head: "STATUS", Cell: func(d past) string { return d.Status }},
-		{Head: "STAGE", Cell: func(d past) string {
+		{Head: "STAGE", Wide: true, Cell: func(d past) string {
 			if d.Progress == nil {
 				return ""
 			}
