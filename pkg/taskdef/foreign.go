@@ -1,6 +1,11 @@
 package taskdef
 
-import "github.com/podtask/podtask/pkg/taskdef/doctree"
+import (
+	"path"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+)
 
 // foreign are documents of other kinds that people have beside task definitions, by
 // members that only they have. The first that fits counts.
@@ -32,11 +37,19 @@ func isForeign(c cursor) bool {
 	}
 	for _, f := range foreign {
 		if hasAll(c, f.members) {
-			c.wrong("this is "+f.what+", and not a task definition", f.fix)
+			c.wrong("this is "+f.what+", and not a task definition", c.named(f.fix))
 			return true
 		}
 	}
 	return false
+}
+
+// named has the file that is read in the place of FILE, if it is one.
+func (c cursor) named(fix string) string {
+	if path.Ext(c.p.name) == "" {
+		return fix
+	}
+	return strings.ReplaceAll(fix, "podtask import FILE", "podtask import "+c.p.name)
 }
 
 func hasAll(c cursor, members []string) bool {
@@ -54,5 +67,5 @@ func notAnObject(c cursor) {
 	if c.node.Kind == doctree.List && len(c.node.Items) > 0 && c.node.Items[0].Member("image") != nil {
 		fix = `write {"family": NAME, "containerDefinitions": ...} around these containers, as podtask import FILE does`
 	}
-	c.wrong("a task definition is an object, and this is "+c.node.Kind.String(), fix)
+	c.wrong("a task definition is an object, and this is "+c.node.Kind.String(), c.named(fix))
 }

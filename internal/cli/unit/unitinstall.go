@@ -79,7 +79,29 @@ func (o installOptions) run(c *cli.Context, files []string) error {
 	for _, s := range sources {
 		fmt.Fprintln(o.out, s.ServiceName())
 	}
+	if start := set.startable(sources); len(start) > 0 {
+		verb := "start"
+		if replace {
+			verb = "restart"
+		}
+		fmt.Fprintln(o.errOut, "Next: systemctl --user "+verb+" "+strings.Join(start, " "))
+	}
 	return nil
+}
+
+// startable returns what systemctl is to start for units: their services, or timers. A template needs the name of an instance.
+func (u unitSet) startable(units []taskunit.Source) (names []string) {
+	for _, s := range units {
+		name := strings.TrimSuffix(s.ServiceName(), ".service")
+		switch timer := name + ".timer"; {
+		case strings.HasSuffix(name, "@"):
+		case slices.ContainsFunc(u.services, func(g taskunit.Service) bool { return g.Name == timer }):
+			names = append(names, timer)
+		default:
+			names = append(names, name)
+		}
+	}
+	return names
 }
 
 // readUnit reads the unit that is to be installed, with its drop-ins.
