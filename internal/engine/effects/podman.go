@@ -21,7 +21,7 @@ type Podman interface {
 type Pods interface {
 	CreatePod(ctx context.Context, p libpod.PodSpec) (id string, err error)
 	StartPod(ctx context.Context, name, taskID string) (libpod.Pod, error)
-	StopPod(ctx context.Context, name, taskID string) error
+	StopPod(ctx context.Context, name, taskID string, grace time.Duration) error
 	RemovePod(ctx context.Context, name, taskID string) error
 }
 

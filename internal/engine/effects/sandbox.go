@@ -90,12 +90,19 @@ func (r *Interpreter) runSandbox(ctx context.Context, podman Podman, s lifecycle
 	return lifecycle.Result{Ports: taskspec.BoundPorts(pod.Ports), Seen: infra}, nil
 }
 
+// strayGrace is the stop timeout of a container that should no longer be running (Podman's default).
+const strayGrace = 10 * time.Second
+
 // stopSandbox stops what still runs in the pod and removes the task's secrets, because no
 // container starts after it.
 func (r *Interpreter) stopSandbox(ctx context.Context, podman Podman, s lifecycle.State) error {
 	r.Prober.Forget(s.ID)
 	r.Ports.Release(s.ID)
-	if err := podman.StopPod(ctx, taskspec.PodName(s), s.ID); err != nil {
+	grace := strayGrace
+	if s.Force {
+		grace = 0
+	}
+	if err := podman.StopPod(ctx, taskspec.PodName(s), s.ID, grace); err != nil {
 		return err
 	}
 	awaitRelease(ctx, s.Ports())

@@ -7,7 +7,10 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/podtask/podtask/internal/engine/admit"
+	"github.com/podtask/podtask/internal/engine/prober"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/transient"
 )
@@ -63,6 +66,23 @@ func TestAPodmanThatDoesNotAnswerDecidesNothing(t *testing.T) {
 type asked struct {
 	Podman
 	calls int
+	grace time.Duration // of the last one
 }
 
-func (a *asked) StopPod(context.Context, string, string) error { a.calls++; return nil }
+func (a *asked) StopPod(_ context.Context, _, _ string, grace time.Duration) error {
+	a.calls, a.grace = a.calls+1, grace
+	return errors.ErrUnsupported // nothing follows
+}
+
+// What runs in the pod of a task although it should not, because its start was cut off, is not asked when the task is
+// killed.
+func TestKillDoesNotWaitForStrays(t *testing.T) {
+	t.Parallel()
+	for force, want := range map[bool]time.Duration{true: 0, false: strayGrace} {
+		podman := &asked{}
+		r := &Interpreter{Podman: func(context.Context) (Podman, error) { return podman, nil }, Ports: &admit.PortHolders{}, Prober: &prober.Prober{}}
+		if _, err := r.apply(t.Context(), lifecycle.State{ID: strings.Repeat("a", 32), Force: force}, lifecycle.StopSandbox{}); !errors.Is(err, errors.ErrUnsupported) || podman.grace != want {
+			t.Errorf("force %v: %v, grace %s", force, err, podman.grace)
+		}
+	}
+}

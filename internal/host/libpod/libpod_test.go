@@ -165,7 +165,7 @@ var conformance = []conformanceRule{
 	}},
 	{"StartPod restarts the infra container of a stopped pod", func(k *task) {
 		first := k.up()
-		if err := k.StopPod(within(k.t), k.pod.Name, k.id); err != nil {
+		if err := k.StopPod(within(k.t), k.pod.Name, k.id, 10*time.Second); err != nil {
 			k.t.Fatal(err)
 		}
 		if o := k.see(k.pod.Name + "-infra"); o.Status != libpod.Exited {
@@ -220,7 +220,7 @@ var conformance = []conformanceRule{
 	}},
 	{"removing and stopping what does not exist succeeds", func(k *task) {
 		ctx := within(k.t)
-		if err := errors.Join(k.StopPod(ctx, k.pod.Name, k.id), k.RemovePod(ctx, k.pod.Name, k.id), k.StopContainer(ctx, "absent-"+k.id, 0),
+		if err := errors.Join(k.StopPod(ctx, k.pod.Name, k.id, 10*time.Second), k.RemovePod(ctx, k.pod.Name, k.id), k.StopContainer(ctx, "absent-"+k.id, 0),
 			k.RemoveContainer(ctx, "absent-"+k.id, k.id), k.WaitContainer(ctx, "absent-"+k.id)); err != nil {
 			k.t.Error(err)
 		}

@@ -218,16 +218,13 @@ func podFrom(infra *define.InspectContainerData) (Pod, error) {
 // infraGrace is the stop timeout of an infra container, longer than its program takes to exit.
 const infraGrace = 5 * time.Second
 
-// strayGrace is the stop timeout of a container that should no longer be running
-// (Podman's default).
-const strayGrace = 10 * time.Second
-
 // StopPod stops the pod's infra container, after any other container of the task that has
-// a process: one that a user started again after it exited, or one that was initialized
-// and never started. It succeeds if the pod does not exist or is not running.
+// a process: one that a user started again after it exited, or whose start was cut off, gets
+// grace to stop, and one that was initialized and never started gets none. It succeeds if the
+// pod does not exist or is not running.
 //
 // Classes to expect: Conflict (the pod belongs to another task).
-func (c *Client) StopPod(ctx context.Context, name, taskID string) error {
+func (c *Client) StopPod(ctx context.Context, name, taskID string, grace time.Duration) error {
 	pod, err := c.pod(ctx, name)
 	if pod == nil {
 		return err
@@ -242,7 +239,11 @@ func (c *Client) StopPod(ctx context.Context, name, taskID string) error {
 			}
 			infra = true
 		default:
-			if err := c.stopStray(ctx, m.ID, taskID); err != nil {
+			grace := grace
+			if m.State == initialized {
+				grace = 0
+			}
+			if err := c.stopStray(ctx, m.ID, taskID, grace); err != nil {
 				return err
 			}
 		}
@@ -263,7 +264,7 @@ func hasProcess(m define.InspectPodContainerInfo) bool {
 }
 
 // stopStray stops a container if it is one of the task.
-func (c *Client) stopStray(ctx context.Context, id, taskID string) error {
+func (c *Client) stopStray(ctx context.Context, id, taskID string, grace time.Duration) error {
 	data, err := c.inspect(ctx, id)
 	switch {
 	case errors.Is(err, NotFound):
@@ -273,7 +274,7 @@ func (c *Client) stopStray(ctx context.Context, id, taskID string) error {
 	case data.Config == nil || data.Config.Labels[TaskLabel] != taskID:
 		return nil
 	}
-	return c.StopContainer(ctx, id, strayGrace)
+	return c.StopContainer(ctx, id, grace)
 }
 
 // RemovePod removes the task's containers in the pod, running or not, and the pod with

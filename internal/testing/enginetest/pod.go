@@ -253,7 +253,7 @@ func (f *Fake) Containers(ctx context.Context) ([]libpod.Found, error) {
 }
 
 // StopPod implements Podman.
-func (f *Fake) StopPod(ctx context.Context, name, taskID string) error {
+func (f *Fake) StopPod(ctx context.Context, name, taskID string, _ time.Duration) error {
 	running, err := request(ctx, f, "list pod", name, func() (names []string, err error) {
 		for _, member := range slices.Sorted(maps.Keys(f.containers)) {
 			c := f.containers[member]

@@ -40,7 +40,7 @@ var podRules = []rule{
 	}},
 	{"StartPod restarts the infra container of a stopped pod", func(k *task) {
 		first := k.up()
-		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id))
+		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id, 10*time.Second))
 		k.wantStatus(k.infra(), libpod.Exited)
 		if second := k.up(); second.ID != first.ID || second.InfraPID == 0 {
 			k.t.Errorf("first %+v, second %+v", first, second)
@@ -87,7 +87,7 @@ var podRules = []rule{
 		if first, second := createPod(k), createPod(k); first != second {
 			k.t.Errorf("pod %s became %s", first, second)
 		}
-		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id))
+		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id, 10*time.Second))
 		k.wantStatus(name, libpod.Exited)
 		k.wantClass(k.RemovePod(k.ctx(), k.pod.Name, "another"), libpod.Conflict)
 		k.must(k.RemovePod(k.ctx(), k.pod.Name, k.id))
@@ -156,14 +156,14 @@ var podRules = []rule{
 	}},
 	{"StopPod and RemovePod leave the pod of another task alone", func(k *task) {
 		k.up()
-		k.wantClass(k.StopPod(k.ctx(), k.pod.Name, "another"), libpod.Conflict)
+		k.wantClass(k.StopPod(k.ctx(), k.pod.Name, "another", 10*time.Second), libpod.Conflict)
 		k.wantClass(k.RemovePod(k.ctx(), k.pod.Name, "another"), libpod.Conflict)
 		k.wantStatus(k.infra(), libpod.Running)
 	}},
 	{"StopPod stops what of the task still runs", func(k *task) {
 		k.up()
 		running, waiting := k.run(k.spec("a", "sleep forever")), k.create(k.spec("b", "sleep forever"))
-		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id), k.StopPod(k.ctx(), k.pod.Name, k.id))
+		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id, 10*time.Second), k.StopPod(k.ctx(), k.pod.Name, k.id, 10*time.Second))
 		k.wantStatus(k.infra(), libpod.Exited)
 		k.wantStatus(running, libpod.Exited)
 		k.wantStatus(waiting, libpod.Created)
@@ -171,7 +171,7 @@ var podRules = []rule{
 	{"starting a member starts the infra container of a stopped pod", func(k *task) {
 		k.up()
 		name := k.create(k.spec("a", "sleep forever"))
-		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id), k.StartContainer(k.ctx(), name))
+		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id, 10*time.Second), k.StartContainer(k.ctx(), name))
 		k.wantStatus(k.infra(), libpod.Running)
 	}},
 	{"List finds the pod with its labels and the members with their state", func(k *task) {
@@ -215,7 +215,7 @@ var podRules = []rule{
 		k.pod.Network = ""
 		k.pod.Ports = []libpod.Port{{HostIP: "127.0.0.1", ContainerPort: 80}}
 		first := k.up()
-		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id))
+		k.must(k.StopPod(k.ctx(), k.pod.Name, k.id, 10*time.Second))
 		second, err := EnsurePod(k.ctx(), k, k.pod)
 		if errors.Is(err, libpod.PortInUse) {
 			return // it wants the same port, which a connection of another program has meanwhile
@@ -239,7 +239,7 @@ var podRules = []rule{
 	}},
 	{"removing stopping and waiting for what does not exist succeeds", func(k *task) {
 		ctx := k.ctx()
-		k.must(k.StopPod(ctx, k.pod.Name, k.id), k.RemovePod(ctx, k.pod.Name, k.id), k.StopContainer(ctx, k.absent(), 0), k.WaitContainer(ctx, k.absent()))
+		k.must(k.StopPod(ctx, k.pod.Name, k.id, 10*time.Second), k.RemovePod(ctx, k.pod.Name, k.id), k.StopContainer(ctx, k.absent(), 0), k.WaitContainer(ctx, k.absent()))
 		if o := k.see(k.absent()); o.Status != libpod.Absent || o.ID != "" {
 			k.t.Errorf("observed %+v", o)
 		}
