@@ -43,12 +43,21 @@ func flatten(docs []*doctree.Node) (all []*doctree.Node) {
 	return all
 }
 
+// documentName is the name of a document, or what a cluster would begin it with.
+func documentName(d *doctree.Node) string {
+	meta := d.Member("metadata")
+	if name := textOf(meta.Member("name")); name != "" {
+		return name
+	}
+	return strings.TrimRight(textOf(meta.Member("generateName")), "-.")
+}
+
 // kubernetes finds the workloads of manifests, as helm template and kustomize build print them.
 func (r *reader) kubernetes(docs []*doctree.Node) []*workload {
 	docs = flatten(docs)
 	var all []*workload
 	for _, d := range docs {
-		kind, name := textOf(d.Member("kind")), textOf(d.Member("metadata").Member("name"))
+		kind, name := textOf(d.Member("kind")), documentName(d)
 		if !pod.IsWorkload(kind) {
 			continue
 		}
@@ -79,7 +88,7 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 	res.Documents = []*doctree.Node{chosen}
 	leading := pod.Leading(chosen, docs)
 	for _, d := range docs {
-		kind, name := textOf(d.Member("kind")), textOf(d.Member("metadata").Member("name"))
+		kind, name := textOf(d.Member("kind")), documentName(d)
 		title := kind + " " + doctree.Quote(name)
 		switch {
 		case d == chosen:
@@ -94,7 +103,7 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 		case kind == "Service":
 			r.lose(d, title+": there is no cluster network", "publish ports of the Pod with hostPort")
 		case kind == "Ingress":
-			r.lose(d, title+": no path of it leads to "+textOf(chosen.Member("kind"))+" "+doctree.Quote(textOf(chosen.Member("metadata").Member("name")))+" by a Service of the file", "give an address with --ingress of podtask service create")
+			r.lose(d, title+": no path of it leads to "+textOf(chosen.Member("kind"))+" "+doctree.Quote(documentName(chosen))+" by a Service of the file", "give an address with --ingress of podtask service create")
 		case kind == "HorizontalPodAutoscaler":
 			r.lose(d, title+": the number of copies stays as it is", "podtask service scale changes it")
 		case kind == "PersistentVolumeClaim":

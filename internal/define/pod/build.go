@@ -104,8 +104,10 @@ func (b *reader) metadata() {
 	if name.str() == "" {
 		name = b.meta.at("generateName")
 	}
-	if name.str() == "" && b.kind.template != nil {
-		name = b.owner.at("metadata").at("name")
+	for _, member := range []string{"name", "generateName"} {
+		if name.str() == "" && b.kind.template != nil {
+			name = b.owner.at("metadata").at(member)
+		}
 	}
 	p := &b.result.Pod
 	p.Name = strings.TrimRight(name.str(), "-.")

@@ -272,3 +272,12 @@ func TestKindsOfOtherAPIs(t *testing.T) {
 		t.Errorf("a slip of the pen: %v", err)
 	}
 }
+
+// kubectl create makes the name of a Job.
+func TestJobWithAGeneratedName(t *testing.T) {
+	t.Parallel()
+	got, _, err := Parse("f", []byte("---\n{apiVersion: batch/v1, kind: Job, metadata: {generateName: load-}, spec: {template: {spec: {restartPolicy: Never, containers: [{name: a, image: i}]}}}}\n"), Options{})
+	if err != nil || got.Pod.Name != "load" {
+		t.Errorf("name %q, %v", got.Pod.Name, err)
+	}
+}
