@@ -264,6 +264,9 @@ func (a *arranger) unknownFlag(written, name string) error {
 			return command.Usagef(a.verb(), "unknown flag %s: %s", written, hint)
 		}
 	}
+	if c != nil && strings.HasPrefix(a.verb(), "service ") && strings.TrimLeft(written, "-") == "replicas" {
+		return command.Usagef(a.verb(), "unknown flag %s: --count N says how many copies run", written)
+	}
 	if like := closestFlag(flags, name); like != "" {
 		return command.Usagef(a.verb(), "unknown flag %s: %s", written, suggest.Ask("--"+like))
 	}

@@ -82,6 +82,8 @@ func TestArrangeRefuses(t *testing.T) {
 		{"run -v /a:/b f", "unknown flag -v: --map-volume NAME=PATH says where", "`podtask run --help`"},
 		{"run -it f", "unknown flag -it: a task has no terminal; `podtask exec", "`podtask run --help`"},
 		{"run --restart always f", "unknown flag --restart: the definition says it, with restartPolicy", "`podtask run --help`"},
+		{"service create web f --replicas 2", "unknown flag --replicas: --count N", "`podtask service create --help`"},
+		{"kube play f", "unknown command \"kube\": `podtask run FILE` runs a Kubernetes manifest", "`podtask --help`"},
 		{"logs -follow web", "unknown flag -follow", "`podtask logs --help`"},
 	}
 	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
