@@ -147,6 +147,8 @@ func explainRunning(s State) Reason {
 	switch ended := len(s.Containers) - running; {
 	case ended == 0 && running == 1:
 		r.Text = "its container is up" + healthy
+	case ended == 0 && running == 2:
+		r.Text = "both containers are up" + healthy
 	case ended == 0:
 		r.Text = fmt.Sprintf("all %d containers are up%s", running, healthy)
 	case running == 1:

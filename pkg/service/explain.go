@@ -154,6 +154,8 @@ func steadyText(n int, definition string) string {
 		return "no copy of " + definition + " is wanted"
 	case 1:
 		return "its copy of " + definition + " is healthy"
+	case 2:
+		return "both copies of " + definition + " are healthy"
 	}
 	return fmt.Sprintf("all %d copies of %s are healthy", n, definition)
 }
