@@ -140,6 +140,9 @@ func (s *service) connect(ctx context.Context, log *slog.Logger) (bound context.
 			again = true
 		}
 		err = fail(ctx, "connect to Podman", s.path(), err)
+		if e := new(Error); s.fixed != "" && errors.As(err, &e) && e.Class == Unavailable {
+			e.Cause += "; CONTAINER_HOST names this socket: start its service, or unset CONTAINER_HOST"
+		}
 		if !again || !transient.Is(err) || s.fixed != "" || n == connectAttempts {
 			return nil, nil, err
 		}

@@ -257,7 +257,7 @@ func TestDialFailures(t *testing.T) {
 		says  string
 	}{
 		{"another scheme is refused", func(_ *testing.T, _ string, o *libpod.Options) { o.URI = "ssh://host/sock" }, libpod.InvalidSpec, "CONTAINER_HOST"},
-		{"with an address given nothing is started", func(_ *testing.T, dir string, o *libpod.Options) { o.URI = "unix://" + dir + "/none.sock" }, libpod.Unavailable, "does not answer"},
+		{"with an address given nothing is started", func(_ *testing.T, dir string, o *libpod.Options) { o.URI = "unix://" + dir + "/none.sock" }, libpod.Unavailable, "unset CONTAINER_HOST"},
 		{"a missing program is named", func(_ *testing.T, dir string, o *libpod.Options) { o.Podman = dir + "/no-podman" }, libpod.Unavailable, "install Podman"},
 		{"a service that ends at once is quoted", func(t *testing.T, dir string, _ *libpod.Options) {
 			if err := errors.Join(os.MkdirAll(dir, 0o700), os.WriteFile(dir+"/broken", nil, 0o600)); err != nil {
