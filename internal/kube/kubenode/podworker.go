@@ -319,7 +319,7 @@ func (w *podWorker) tryCreate(ctx context.Context) (wait string, err error) {
 	case err == nil:
 		w.setCreated(made.ID, pod)
 		return "", nil
-	case repairable(err):
+	case isConfigError(err):
 		return waitConfigError, problemsOf(err)
 	case failedWith(err, api.BadRequest):
 		return "", &rejectedError{reasonUnexpected, problemsOf(err).Error()}

@@ -116,18 +116,18 @@ func (w *podWorker) exceedDeadline(ctx context.Context) {
 	}
 }
 
-// subPathExprs matches what is wrong with the subPathExpr of a mount.
-var subPathExprs = regexp.MustCompile(`/volumeMounts/[0-9]+/subPathExpr$`)
+// configErrors matches what a kubelet finds wrong only when it makes the container: the subPathExpr of a mount, which
+// follows the labels and the annotations of its Pod, and runAsNonRoot with the user 0.
+var configErrors = regexp.MustCompile(`/volumeMounts/[0-9]+/subPathExpr$|/securityContext/runAsNonRoot$`)
 
-// repairable reports whether users can repair all that is wrong with a Pod while it waits: a
-// subPathExpr follows the labels and the annotations of its Pod.
-func repairable(err error) bool {
+// isConfigError reports whether all that is wrong with a Pod is of that kind: the Pod waits, and does not fail.
+func isConfigError(err error) bool {
 	var f *api.Failure
 	if !errors.As(err, &f) || f.Code != api.BadRequest || len(f.Problems) == 0 {
 		return false
 	}
 	for _, p := range f.Problems {
-		if !subPathExprs.MatchString(p.Pointer) {
+		if !configErrors.MatchString(p.Pointer) {
 			return false
 		}
 	}

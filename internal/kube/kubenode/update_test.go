@@ -88,16 +88,17 @@ func TestAWrongSubPathExprWaitsForARepair(t *testing.T) {
 func TestAnythingElseThatIsWrongEndsThePod(t *testing.T) {
 	t.Parallel()
 	mount, other := "/items/0/spec/containers/0/volumeMounts/0/subPathExpr", "/items/0/spec/runtimeClassName"
+	root := "/items/0/spec/containers/0/securityContext/runAsNonRoot"
 	for _, c := range []struct {
 		pointers []string
 		want     bool
-	}{{nil, false}, {[]string{mount}, true}, {[]string{mount, other}, false}, {[]string{mount + "/x"}, false}} {
+	}{{nil, false}, {[]string{mount}, true}, {[]string{mount, other}, false}, {[]string{mount + "/x"}, false}, {[]string{root}, true}, {[]string{"/items/0/spec/securityContext/runAsNonRoot", mount}, true}, {[]string{root + "Group"}, false}} {
 		f := &api.Failure{Code: api.BadRequest}
 		for _, p := range c.pointers {
 			f.Problems = append(f.Problems, taskdef.Problem{Pointer: p})
 		}
-		if got := repairable(f); got != c.want {
-			t.Errorf("%v: repairable is %t", c.pointers, got)
+		if got := isConfigError(f); got != c.want {
+			t.Errorf("%v: isConfigError is %t", c.pointers, got)
 		}
 	}
 }
