@@ -3,7 +3,7 @@
 package e2e
 
 import (
-	"bufio"
+	"encoding/json"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -52,24 +52,40 @@ func TestPodSpeed(t *testing.T) {
 	}
 }
 
+// podConditions are the conditions of a Pod.
+type podConditions struct {
+	Status struct {
+		Conditions []struct{ Type, Status string }
+	}
+}
+
+func (c podConditions) is(kind string) bool {
+	return slices.Contains(c.Status.Conditions, struct{ Type, Status string }{kind, "True"})
+}
+
 // timePod creates a Pod, and deletes it when it is ready. It returns how long after its creation it had a node and was ready.
 func (n *node) timePod(t *testing.T, file string) (scheduled, ready time.Duration) {
 	t.Helper()
-	watch := n.plane.Command(t.Context(), n.plane.Admin, "get", "pods", "--field-selector=metadata.name=quick", "--watch",
-		"-o", `jsonpath={.metadata.name} {range .status.conditions[*]}{.type}={.status} {end}{"\n"}`)
+	watch := n.plane.Command(t.Context(), n.plane.Admin, "get", "pods", "--field-selector=metadata.name=quick", "--watch", "-o", "json")
 	out, err := watch.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
 	}
+	var said syncBuffer
+	watch.Stderr = &said
 	if err := watch.Start(); err != nil {
 		t.Fatal(err)
 	}
 	defer func() { _ = watch.Process.Kill(); _ = watch.Wait() }()
-	lines := make(chan string)
+	changes := make(chan podConditions)
 	go func() {
-		defer close(lines)
-		for s := bufio.NewScanner(out); s.Scan(); {
-			lines <- s.Text()
+		defer close(changes)
+		for d := json.NewDecoder(out); ; {
+			var c podConditions
+			if d.Decode(&c) != nil {
+				return
+			}
+			changes <- c
 		}
 	}()
 	created := make(chan error, 1)
@@ -81,17 +97,17 @@ func (n *node) timePod(t *testing.T, file string) (scheduled, ready time.Duratio
 	var begin time.Time
 	for ready == 0 {
 		select {
-		case line, more := <-lines:
+		case c, more := <-changes:
 			if !more {
-				t.Fatal("the watch has ended")
+				t.Fatalf("the watch has ended: %s", &said)
 			}
 			if begin.IsZero() {
 				begin = time.Now()
 			}
-			if scheduled == 0 && strings.Contains(line, "PodScheduled=True") {
+			if scheduled == 0 && c.is("PodScheduled") {
 				scheduled = time.Since(begin)
 			}
-			if strings.Contains(line, " Ready=True") {
+			if c.is("Ready") {
 				ready = time.Since(begin)
 			}
 		case <-limit:
