@@ -119,8 +119,8 @@ func LingerFile(user string) string {
 	return "/var/lib/systemd/linger/" + strings.NewReplacer(`\`, `\\`, `"`, `\"`, `'`, `\'`).Replace(user)
 }
 
-// LingerUser is how loginctl is told of a user on a command line: the name, or the number of one whose name a shell
-// would take apart.
+// LingerUser returns the argument of loginctl for a user: the name, or the number if a shell would not take the name as one
+// word.
 func LingerUser(user string, uid int) string {
 	if strings.ContainsFunc(user, func(r rune) bool {
 		return !unicode.IsLetter(r) && !unicode.IsDigit(r) && !strings.ContainsRune("._-@", r)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/http"
 	"regexp"
 	"strings"
 	"time"
@@ -327,19 +328,23 @@ func (c *Client) podIsGone(ctx context.Context, name string) error {
 	return err
 }
 
-// pod inspects a pod; nil if it does not exist or on errors.
+// pod inspects a pod; nil if it does not exist or on errors. A pod whose infra container has just been removed cannot be inspected:
+// Podman says "no such container", which is no sign that the pod is gone.
 func (c *Client) pod(ctx context.Context, name string) (found *entities.PodInspectReport, err error) {
 	err = c.ask(ctx, "inspect pod", name, func(ctx context.Context) (err error) {
 		found, err = pods.Inspect(ctx, name, nil)
 		return err
 	})
+	var e *Error
 	switch {
-	case errors.Is(err, NotFound):
+	case err == nil:
+		return found, nil
+	case errors.As(err, &e) && e.Class == NotFound && e.Status == http.StatusNotFound:
 		return nil, nil
-	case err != nil:
-		return nil, err
+	case errors.Is(err, NotFound):
+		return nil, &Error{Op: "inspect pod", Object: name, Class: Temporary, Cause: "its infra container is gone, and the pod still exists"}
 	}
-	return found, nil
+	return nil, err
 }
 
 // member is a container of a pod.
@@ -347,11 +352,11 @@ type member struct {
 	id, name string
 	taskID   string // of TaskLabel
 	infra    bool
-	pid      int // of a container that runs and is not paused, which would not end; else 0
+	pid      int // of a running container; 0 for others, also a paused one, which a signal does not end
 }
 
-// inspectedMembers is how many containers of a pod are inspected one by one. Podman makes a list from all containers of the
-// user, which takes as long as an inspection with ten of them, and more than twenty times as long with 300.
+// inspectedMembers limits the containers of a pod that are inspected one by one instead of by a list. Podman makes a list from all
+// containers of the user: with 300 of them it takes more than twenty times as long as an inspection.
 const inspectedMembers = 3
 
 // members returns the containers of a pod.
@@ -384,7 +389,7 @@ func (c *Client) members(ctx context.Context, pod *entities.PodInspectReport) ([
 	return out, nil
 }
 
-// listMembers is members with one request.
+// listMembers returns the containers of a pod by one list.
 func (c *Client) listMembers(ctx context.Context, pod string) ([]member, error) {
 	var found []entities.ListContainer
 	err := c.ask(ctx, "list pod", pod, func(ctx context.Context) (err error) {

@@ -581,6 +581,20 @@ func TestPodThatIsStillThereIsNotCalledRemoved(t *testing.T) {
 	}
 }
 
+// A pod without its infra container cannot be inspected. It is not gone.
+func TestPodWithoutItsInfraContainerIsNotCalledGone(t *testing.T) {
+	t.Parallel()
+	client := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
+		reply(w, 500, `{"cause":"no such container","message":"no container with ID 1 found in database: no such container","response":500}`)
+	})
+	if err := client.StopPod(soon(t), "web", "t", time.Second); !errors.Is(err, libpod.Temporary) {
+		t.Errorf("stop: %v", err)
+	}
+	if err := client.RemovePod(soon(t), "web", "t"); !errors.Is(err, libpod.Temporary) {
+		t.Errorf("remove: %v", err)
+	}
+}
+
 // Podman carries a create out though the client has given up. A caller who then
 // removed, and found nothing, would leave what is made after.
 func TestCreateThatWasSentIsWaitedFor(t *testing.T) {
