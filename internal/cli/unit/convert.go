@@ -402,7 +402,8 @@ func (i importer) composeVariables(dir string) (map[string]string, error) {
 	return vars, nil
 }
 
-// readBeside reads a file that lies beside the one that is imported. Nobody has named it, so a pipe is not waited for.
+// readBeside reads a file that lies beside the imported one. The user did not name it, so a named pipe is an error: a read
+// would wait for its writer.
 func readBeside(name string) ([]byte, error) {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return nil, fmt.Errorf("%s is not a regular file", name)

@@ -31,7 +31,8 @@ type ComposeOptions struct {
 	// Lookup returns the variables for ${NAME}; nil has none. Those that Compose itself reads have the same meaning
 	// here: COMPOSE_PROJECT_NAME, COMPOSE_PROFILES. COMPOSE_FILE is listed as lost.
 	Lookup func(name string) (value string, ok bool)
-	// Profiles are those whose services are converted besides services without one; none means COMPOSE_PROFILES.
+	// Profiles choose services, as --profile of Compose does; with none of them COMPOSE_PROFILES does. Services without a
+	// profile are always converted.
 	Profiles []string
 	// Override is the path of a file that is merged over the Compose file; empty for none. See ComposeOverride.
 	Override string

@@ -60,8 +60,8 @@ func (c *compose) own(name string) string {
 	return ""
 }
 
-// ComposeOverride is the file that Compose merges over a Compose file of one of its own names where it is told of
-// no file; empty if there is none.
+// ComposeOverride returns the path of the override file, such as compose.override.yaml, that Compose without -f merges over a
+// file of a default name; empty if there is none.
 func ComposeOverride(file string) string {
 	if !slices.Contains([]string{"compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"}, filepath.Base(file)) {
 		return ""

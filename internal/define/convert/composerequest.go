@@ -14,7 +14,8 @@ type ComposeRequest struct {
 	Source []byte
 	// Variables are the values for ${NAME}; they may be secrets.
 	Variables map[string]string
-	// Profiles are those whose services are converted besides services without one; none means COMPOSE_PROFILES.
+	// Profiles choose services, as --profile of Compose does; with none of them COMPOSE_PROFILES does. Services without a
+	// profile are always converted.
 	Profiles []string
 	// Override is the path of a file that is merged over it; empty for none.
 	Override string

@@ -110,7 +110,7 @@ type quadlet struct {
 	ready      map[string]string
 	// volumes are the names, in Podman, of the volumes of files, and images those of the images.
 	volumes, images map[string]string
-	// refused are what cannot be converted, each with its place.
+	// refused are errors about lines that cannot be converted, each with its place.
 	refused []error
 }
 
@@ -170,7 +170,7 @@ func (q *quadlet) container(f taskunit.File) {
 	}
 }
 
-// placeName is how messages call the file that an assignment of a unit is in: a drop-in with its directory.
+// placeName returns the name for messages of the file that has an assignment; that of a drop-in includes its directory.
 func placeName(f taskunit.File, a taskunit.Assignment) string {
 	if a.Path == f.Path {
 		return path.Base(f.Path)
@@ -563,7 +563,7 @@ func parsePorts(text string) (ports []port, ok bool) {
 	return ports, true
 }
 
-// maxPublished is how many ports of a range are published one by one.
+// maxPublished limits the ports of a range: each becomes a port mapping of its own.
 const maxPublished = 100
 
 // portRange reads PORT or FIRST-LAST. n is how many ports it has.

@@ -50,7 +50,8 @@ type Pod struct {
 	// RestartPolicy is RestartAlways, RestartOnFailure or RestartNever.
 	RestartPolicy string   `json:"restartPolicy"`
 	QOSClass      QOSClass `json:"qosClass"`
-	// HostMemory is what the host had when the Pod came, in bytes; 0 means unknown.
+	// HostMemory is the memory of the host when the Pod was read, in bytes; 0 means unknown. A resize computes oom_score_adj
+	// from it.
 	HostMemory int64 `json:"hostMemory,omitempty"`
 	// Init and Sidecars are names of init containers, those that end and those that run
 	// beside the containers.

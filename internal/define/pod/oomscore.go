@@ -35,7 +35,8 @@ func (b *reader) oomScores() {
 	}
 }
 
-// oomScore is that of a container that requests so much memory (GetContainerOOMScoreAdjust).
+// oomScore returns the oom_score_adj of a container by the memory that it requests, in bytes (kubelet,
+// GetContainerOOMScoreAdjust).
 func (b *reader) oomScore(memory int64) int {
 	switch class := b.result.Pod.QOSClass; {
 	case class == Guaranteed || b.spec.at("priorityClassName").str() == "system-node-critical":
@@ -47,7 +48,7 @@ func (b *reader) oomScore(memory int64) int {
 	return min(max(score, firstKilled+lastKilled), firstKilled-1)
 }
 
-// ofWholePod is what the Pod itself requests beyond its containers, for each of them.
+// ofWholePod returns the share of a container in the memory that the Pod requests beyond its containers, in bytes.
 func (b *reader) ofWholePod() int64 {
 	_, whole := declared(b.spec.at("resources"))
 	if whole.memory.zero() {
