@@ -11,7 +11,7 @@ package main
 import (
 	"os"
 
-	"github.com/podtask/podtask/internal/unit/generator"
+	"github.com/podtask/podtask/internal/unitfile/generator"
 )
 
 // version is set by the linker.

@@ -9,7 +9,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/engine/schedule"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/taskdef"
 )

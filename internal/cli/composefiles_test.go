@@ -15,7 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/unit"
 	"github.com/podtask/podtask/internal/define/composefile"
 	"github.com/podtask/podtask/internal/define/convert"
-	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 )
 
 // Compose files of realistic size become definitions that are valid, and what is lost of each

@@ -17,7 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/envfile"
 	"github.com/podtask/podtask/internal/host/secretsource"
-	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"go.yaml.in/yaml/v3"
 )
 

@@ -4,7 +4,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 )
 
 // What a unit with every key makes of it is a command line that run takes, up to

@@ -12,10 +12,10 @@ import (
 	"time"
 
 	"github.com/docker/go-units"
-	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/host/gpu"
 	"github.com/podtask/podtask/pkg/admission"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // The functions below parse a value into its field. Their errors say what the value must
@@ -251,7 +251,7 @@ func setWithout(s *Settings, v string) error {
 		if name = strings.TrimSpace(name); name == "" {
 			continue
 		}
-		if err := pod.CheckWithout(name); err != nil {
+		if err := taskdef.CheckWithout(name); err != nil {
 			return err
 		}
 		names = append(names, name)

@@ -8,9 +8,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/effects"
-	"github.com/podtask/podtask/internal/engine/owner"
-	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/act/effects"
+	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"

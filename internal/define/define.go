@@ -191,7 +191,7 @@ func (r Reader) settings(doc Document, c Changes) (taskdef.Settings, error) {
 		return taskdef.Settings{}, &OptionError{"references", err}
 	}
 	for _, name := range c.Without {
-		if err := pod.CheckWithout(name); err != nil {
+		if err := taskdef.CheckWithout(name); err != nil {
 			return taskdef.Settings{}, &OptionError{"without", err}
 		}
 	}

@@ -6,7 +6,7 @@ import (
 	"errors"
 
 	"github.com/podtask/podtask/internal/config"
-	"github.com/podtask/podtask/internal/engine/metadata"
+	"github.com/podtask/podtask/internal/engine/facts/metadata"
 	"github.com/podtask/podtask/internal/host/secretsource"
 	"github.com/podtask/podtask/internal/host/secretsource/awsvalues"
 	"github.com/podtask/podtask/pkg/transient"

@@ -18,11 +18,11 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/podtask/podtask/internal/engine/failpoint"
-	"github.com/podtask/podtask/internal/engine/limits"
-	"github.com/podtask/podtask/internal/engine/owner"
-	"github.com/podtask/podtask/internal/engine/record"
-	"github.com/podtask/podtask/internal/engine/taskspec"
+	"github.com/podtask/podtask/internal/engine/act/limits"
+	"github.com/podtask/podtask/internal/engine/facts/failpoint"
+	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/facts/taskspec"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/podtask/podtask/internal/config"

@@ -17,7 +17,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/testing/faults"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/test/testbed"

@@ -11,7 +11,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/testing/faults"
 	"github.com/podtask/podtask/pkg/lifecycle"

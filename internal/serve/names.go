@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/internal/engine/names"
+	"github.com/podtask/podtask/internal/engine/network/names"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	svc "github.com/podtask/podtask/pkg/service"

@@ -12,8 +12,8 @@ import (
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/engine"
-	"github.com/podtask/podtask/internal/engine/record"
-	"github.com/podtask/podtask/internal/engine/tasksecrets"
+	"github.com/podtask/podtask/internal/engine/act/tasksecrets"
+	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/state"
 )
 

@@ -7,8 +7,8 @@ import (
 
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
-	"github.com/podtask/podtask/internal/engine/services"
-	"github.com/podtask/podtask/internal/engine/tasksecrets"
+	"github.com/podtask/podtask/internal/engine/act/tasksecrets"
+	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"

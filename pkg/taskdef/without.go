@@ -16,7 +16,8 @@ var vital = []string{"family", "containerDefinitions", inContainer + "name", inC
 // securityPath is the list whose items are members for Settings.Without, by their options.
 const securityPath = inContainer + "dockerSecurityOptions"
 
-// CheckWithout returns an error for a name that Settings.Without cannot have.
+// CheckWithout returns an error for a name that Settings.Without cannot have: one that names neither a member of a
+// task definition nor a field of a Pod, or one without which there is no task.
 func CheckWithout(name string) error {
 	known, found := []string{}, false
 	for _, path := range memberPaths() {
@@ -32,7 +33,7 @@ func CheckWithout(name string) error {
 		}
 		found = true
 	}
-	if found {
+	if field := name[strings.LastIndexByte(name, '.')+1:]; found || slices.Contains(podFields, field) {
 		return nil
 	}
 	fix := didYouMean(name, known)

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/podtask/podtask/internal/engine/failpoint"
+	"github.com/podtask/podtask/internal/engine/facts/failpoint"
 )
 
 // agentUnit is the agent as a service of the user, as contrib/systemd has it.

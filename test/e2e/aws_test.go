@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/metadata"
+	"github.com/podtask/podtask/internal/engine/facts/metadata"
 	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 

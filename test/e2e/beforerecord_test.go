@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/engine/failpoint"
+	"github.com/podtask/podtask/internal/engine/facts/failpoint"
 )
 
 // A command that is killed after it has stored the credentials of a new task, and before there is

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/podtask/podtask/internal/engine/metadata"
+	"github.com/podtask/podtask/internal/engine/facts/metadata"
 	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/test/testbed"
 )

@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/engine/metadata"
+	"github.com/podtask/podtask/internal/engine/facts/metadata"
 )
 
 const metadataURI = "${ECS_CONTAINER_METADATA_URI_V4}"

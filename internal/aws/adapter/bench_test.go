@@ -15,7 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/awsapi"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/define"
-	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )

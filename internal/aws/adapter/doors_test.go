@@ -15,7 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/engine"
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/internal/host/ulimit"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/serve/ownerapi"

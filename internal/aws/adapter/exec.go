@@ -8,7 +8,7 @@ import (
 
 	"github.com/podtask/podtask/internal/aws/datachannel"
 	"github.com/podtask/podtask/internal/aws/ecsexec"
-	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/host/libpod"
 )
 

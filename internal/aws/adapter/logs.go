@@ -5,8 +5,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/awsapi"
-	"github.com/podtask/podtask/internal/engine/logdelivery"
-	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/act/logdelivery"
+	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 )
 

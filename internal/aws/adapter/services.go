@@ -5,7 +5,7 @@ import (
 	"errors"
 
 	"github.com/podtask/podtask/internal/aws/awsapi"
-	"github.com/podtask/podtask/internal/engine/services"
+	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/api"
 	svc "github.com/podtask/podtask/pkg/service"

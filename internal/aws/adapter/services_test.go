@@ -6,7 +6,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/aws/awsapi"
-	"github.com/podtask/podtask/internal/engine/services"
+	"github.com/podtask/podtask/internal/engine/run/services"
 	svc "github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/transient"
 )

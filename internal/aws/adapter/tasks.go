@@ -15,9 +15,9 @@ import (
 
 	"github.com/podtask/podtask/internal/aws/awsapi"
 	"github.com/podtask/podtask/internal/define"
-	"github.com/podtask/podtask/internal/engine/admit"
-	"github.com/podtask/podtask/internal/engine/arn"
-	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/act/admit"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
+	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/admission"

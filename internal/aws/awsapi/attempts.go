@@ -9,7 +9,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/service"
 )
 

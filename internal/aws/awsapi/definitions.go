@@ -12,7 +12,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/define/catalog"
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )

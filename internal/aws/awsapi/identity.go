@@ -10,7 +10,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/define/catalog"
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 

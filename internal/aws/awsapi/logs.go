@@ -11,7 +11,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/internal/state"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/define/catalog"
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 )
 
 // cut returns what stands behind the kind in an ARN, or the whole text if it is no ARN.

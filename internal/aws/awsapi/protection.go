@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 )
 
 // defaultStrategy is the member of a cluster that names the capacity providers of tasks that name none.

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"sync"
 
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/internal/state"
 )
 

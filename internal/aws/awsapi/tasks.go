@@ -14,7 +14,7 @@ import (
 	"sync"
 
 	"github.com/podtask/podtask/internal/define/catalog"
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 

@@ -11,8 +11,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
-	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
+	"github.com/podtask/podtask/internal/ecsstatus"
 )
 
 // AgentVersion is the version of the agent whose protocol this is. ECS refuses versions that it does

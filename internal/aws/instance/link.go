@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
-	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
+	"github.com/podtask/podtask/internal/ecsstatus"
 )
 
 // link is one of the two web sockets of an instance. It is opened again for as long as the instance

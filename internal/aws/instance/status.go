@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/atomicfile"
-	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
+	"github.com/podtask/podtask/internal/ecsstatus"
 )
 
 // statusFile writes the status when it has changed, at most once in statusPause: a thousand tasks may begin to

@@ -6,8 +6,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
-	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
+	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/pkg/api"
 )
 

@@ -13,9 +13,8 @@ import (
 
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
-	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/term"
-	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 	"github.com/urfave/cli/v2"
@@ -47,7 +46,7 @@ func WithoutFlag() cli.Flag {
 func ParseWithout(c *cli.Context) ([]string, error) {
 	names := c.StringSlice("without")
 	for _, name := range names {
-		if err := pod.CheckWithout(name); err != nil {
+		if err := taskdef.CheckWithout(name); err != nil {
 			return nil, Usagef(Path(c), "--without: %v", err)
 		}
 	}

@@ -11,7 +11,7 @@ import (
 
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/lockfile"
-	"github.com/podtask/podtask/internal/engine/imagestore"
+	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )

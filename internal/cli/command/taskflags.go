@@ -3,7 +3,7 @@ package command
 import (
 	"slices"
 
-	"github.com/podtask/podtask/internal/engine/limits"
+	"github.com/podtask/podtask/internal/engine/act/limits"
 	"github.com/urfave/cli/v2"
 )
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 

@@ -8,7 +8,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/imagestore"
+	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/pkg/api"
 	"golang.org/x/term"
 )

@@ -5,7 +5,6 @@ import (
 	"io"
 	"os"
 	"strconv"
-	"syscall"
 	"time"
 
 	"golang.org/x/term"
@@ -83,17 +82,4 @@ func ShortSpan(d time.Duration) string {
 		return fmt.Sprintf("%dh", d/time.Hour)
 	}
 	return fmt.Sprintf("%dd", d/(24*time.Hour))
-}
-
-// SignalName returns the name under which a signal is recorded as the reason of a stop.
-func SignalName(sig syscall.Signal) string {
-	switch sig {
-	case syscall.SIGINT:
-		return "Ctrl-C (SIGINT)"
-	case syscall.SIGTERM:
-		return "SIGTERM"
-	case syscall.SIGHUP:
-		return "the loss of its terminal (SIGHUP)"
-	}
-	return sig.String()
 }

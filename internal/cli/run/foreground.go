@@ -15,10 +15,11 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/engine/imagestore"
-	"github.com/podtask/podtask/internal/engine/observe"
-	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/act/imagestore"
+	"github.com/podtask/podtask/internal/engine/act/observe"
+	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
+	"github.com/podtask/podtask/internal/signalname"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -148,11 +149,11 @@ func (f *foregroundRun) stop(ctx context.Context, sig os.Signal) {
 			again = "press Ctrl-C again to kill it"
 		}
 		fmt.Fprintf(f.pulls.Above(f.errOut), "stopping, up to %s; %s\n", f.first.Task.StopBound(), again)
-		f.ask(ctx, console.SignalName(number), false)
+		f.ask(ctx, signalname.Of(number), false)
 		return
 	}
 	fmt.Fprintln(f.pulls.Above(f.errOut), "killing")
-	f.ask(ctx, console.SignalName(number), true)
+	f.ask(ctx, signalname.Of(number), true)
 }
 
 // ask requests the task to stop. Follow repeats the request if the owner dies.

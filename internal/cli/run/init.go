@@ -9,7 +9,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/urfave/cli/v2"
 )
 

@@ -6,7 +6,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/schedule"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/pkg/cgroups"
 )
 

@@ -13,8 +13,8 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define/calendar"
 	"github.com/podtask/podtask/internal/define/pod"
-	"github.com/podtask/podtask/internal/engine/record"
-	"github.com/podtask/podtask/internal/engine/schedule"
+	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/host/doctor"
 	"github.com/podtask/podtask/pkg/taskdef"
 )

@@ -6,8 +6,8 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/record"
-	"github.com/podtask/podtask/internal/engine/schedule"
+	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"

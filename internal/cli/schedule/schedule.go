@@ -6,12 +6,12 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/engine/imagestore"
-	"github.com/podtask/podtask/internal/engine/owner"
-	"github.com/podtask/podtask/internal/engine/preflight"
-	"github.com/podtask/podtask/internal/engine/record"
-	"github.com/podtask/podtask/internal/engine/schedule"
-	"github.com/podtask/podtask/internal/engine/tasksecrets"
+	"github.com/podtask/podtask/internal/engine/act/imagestore"
+	"github.com/podtask/podtask/internal/engine/act/preflight"
+	"github.com/podtask/podtask/internal/engine/act/tasksecrets"
+	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/run/owner"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/urfave/cli/v2"
 )

@@ -11,8 +11,8 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/atomicfile"
-	"github.com/podtask/podtask/internal/engine/schedule"
-	"github.com/podtask/podtask/internal/unit/unitdir"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/internal/unitfile/unitdir"
 	"github.com/podtask/podtask/pkg/cgroups"
 )
 

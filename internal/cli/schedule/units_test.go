@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/engine/schedule"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 

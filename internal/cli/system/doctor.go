@@ -8,7 +8,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/engine/preflight"
+	"github.com/podtask/podtask/internal/engine/act/preflight"
 	"github.com/podtask/podtask/internal/host/doctor"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/urfave/cli/v2"

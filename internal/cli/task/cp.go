@@ -10,9 +10,9 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/engine/observe"
-	"github.com/podtask/podtask/internal/engine/record"
-	"github.com/podtask/podtask/internal/engine/taskspec"
+	"github.com/podtask/podtask/internal/engine/act/observe"
+	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/facts/taskspec"
 	"github.com/urfave/cli/v2"
 )
 

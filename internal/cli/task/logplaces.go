@@ -11,7 +11,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/act/observe"
 )
 
 // logPlaces prints lines with their places, and leaves out those up to the places from which a broken command continues.

@@ -8,7 +8,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/act/observe"
 )
 
 // TestLogsContinueBehindTheirPositions: wherever the output of logs is cut, its continuation has each of the other

@@ -7,8 +7,8 @@ import (
 
 	"github.com/docker/go-units"
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/engine/logdelivery"
-	"github.com/podtask/podtask/internal/engine/taskspec"
+	"github.com/podtask/podtask/internal/engine/act/logdelivery"
+	"github.com/podtask/podtask/internal/engine/facts/taskspec"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"

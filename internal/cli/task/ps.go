@@ -12,8 +12,8 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/engine/admit"
-	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/act/admit"
+	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"

@@ -17,9 +17,9 @@ import (
 	"github.com/podtask/podtask/internal/cli/hostview"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/cli/webui"
-	"github.com/podtask/podtask/internal/engine/conn"
-	"github.com/podtask/podtask/internal/engine/observe"
-	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/act/observe"
+	"github.com/podtask/podtask/internal/engine/facts/conn"
+	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )

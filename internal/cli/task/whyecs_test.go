@@ -5,8 +5,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/ecsstatus"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/api"
 )
 

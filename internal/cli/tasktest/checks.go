@@ -20,8 +20,8 @@ import (
 	"github.com/prometheus/common/model"
 
 	"github.com/podtask/podtask/internal/define/testfile"
-	"github.com/podtask/podtask/internal/engine/prober"
-	"github.com/podtask/podtask/internal/engine/taskspec"
+	"github.com/podtask/podtask/internal/engine/act/prober"
+	"github.com/podtask/podtask/internal/engine/facts/taskspec"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )

@@ -13,7 +13,7 @@ import (
 
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/define/testfile"
-	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"

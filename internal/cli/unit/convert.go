@@ -24,7 +24,7 @@ import (
 	"github.com/podtask/podtask/internal/define/foreign"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/term"
-	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"

@@ -19,7 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/foreign"
 	"github.com/podtask/podtask/internal/term"
-	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/urfave/cli/v2"

@@ -5,8 +5,8 @@ import (
 	"fmt"
 
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/unit/taskunit"
-	"github.com/podtask/podtask/internal/unit/unitdir"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/unitdir"
 	"github.com/urfave/cli/v2"
 )
 

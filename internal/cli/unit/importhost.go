@@ -15,7 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/term"
-	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )

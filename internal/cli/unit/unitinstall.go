@@ -13,8 +13,8 @@ import (
 	"github.com/podtask/podtask/internal/atomicfile"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define/catalog"
-	"github.com/podtask/podtask/internal/unit/taskunit"
-	"github.com/podtask/podtask/internal/unit/unitdir"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/unitdir"
 	"github.com/urfave/cli/v2"
 )
 

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 

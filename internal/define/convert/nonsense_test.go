@@ -5,7 +5,7 @@ import (
 
 	"github.com/podtask/podtask/internal/define/composefile"
 	"github.com/podtask/podtask/internal/testing/nonsense"
-	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 )
 
 func TestNonsenseCostsLittle(t *testing.T) {

@@ -4,7 +4,7 @@ import (
 	"path"
 	"strings"
 
-	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 )
 
 // Manager is what a user's systemd knows of the user and puts in the place of specifiers and of

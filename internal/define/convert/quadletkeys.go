@@ -9,7 +9,7 @@ import (
 
 	"github.com/docker/go-units"
 
-	"github.com/podtask/podtask/internal/unit/taskunit"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 

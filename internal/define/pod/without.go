@@ -11,22 +11,6 @@ import (
 // vital are the fields without which there is no Pod.
 var vital = []string{"apiVersion", "kind", "metadata", "spec", "containers", "name", "image"}
 
-// CheckWithout returns an error for a name that stands for no field of a Pod and that
-// taskdef.CheckWithout refuses.
-func CheckWithout(name string) error {
-	err := taskdef.CheckWithout(name)
-	field := name[strings.LastIndexByte(name, '.')+1:]
-	if err == nil || slices.Contains(vital, field) {
-		return err
-	}
-	for _, r := range rules {
-		if _, member, _ := strings.Cut(r.member, "."); member == field {
-			return nil
-		}
-	}
-	return err
-}
-
 // leaveOut removes the fields that Options.Without names from a value of the Pod's spec at
 // path, with a warning for each.
 func (r *report) leaveOut(v value, path string) {

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -35,7 +36,7 @@ func TestWithoutLeavesFieldsOut(t *testing.T) {
 	}
 	s := taskdef.Settings{Without: []string{"runtimeClassName", "securityContext.runAsNonRoot", "lifecycle"}}
 	for _, name := range s.Without {
-		if err := CheckWithout(name); err != nil {
+		if err := taskdef.CheckWithout(name); err != nil {
 			t.Error(err)
 		}
 	}
@@ -67,8 +68,24 @@ func TestWithoutRefusesNames(t *testing.T) {
 		"containers": false, "spec.containers": false, "image": false, "zzz": false, "": false,
 		"hostPID": true, "securityContext.seccompProfile": true, "credentialSpecs": true,
 	} {
-		if err := CheckWithout(name); (err == nil) != ok {
+		if err := taskdef.CheckWithout(name); (err == nil) != ok {
 			t.Errorf("%q: %v", name, err)
 		}
+	}
+}
+
+// The list of fields that the configuration accepts is that of the members which Pods have.
+func TestFieldsThatMayBeLeftOut(t *testing.T) {
+	t.Parallel()
+	var want []string
+	for _, r := range rules {
+		if _, member, _ := strings.Cut(r.member, "."); !slices.Contains(vital, member) {
+			want = append(want, member)
+		}
+	}
+	slices.Sort(want)
+	want = slices.Compact(want)
+	if diff := cmp.Diff(want, taskdef.PodFields()); diff != "" {
+		t.Errorf("pkg/taskdef/podfields.go (-want +got):\n%s", diff)
 	}
 }

@@ -78,7 +78,7 @@ type ContainerSpec struct {
 	// CPULimit is a hard limit in processors; 0 means none.
 	CPULimit float64 `json:",omitzero"`
 	// MemorySwap is the limit of memory and swap together, in bytes; 0 leaves it to
-	// Podman. crun 1.21 with systemd applies it to swap alone; internal/engine/limits corrects that.
+	// Podman. crun 1.21 with systemd applies it to swap alone; internal/engine/act/limits corrects that.
 	MemorySwap int64 `json:",omitzero"`
 	// CapAdd and CapDrop change Docker's default set of capabilities. Names are upper
 	// case, with or without CAP_, or ALL. They apply to the user's namespace only.

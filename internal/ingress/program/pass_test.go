@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/engine/forward"
+	"github.com/podtask/podtask/internal/forward"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/internal/testing/freeport"

@@ -13,7 +13,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/forward"
+	"github.com/podtask/podtask/internal/forward"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/pkg/netns"

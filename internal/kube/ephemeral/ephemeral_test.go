@@ -11,8 +11,8 @@ import (
 
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/engine"
-	"github.com/podtask/podtask/internal/engine/conn"
-	"github.com/podtask/podtask/internal/engine/taskspec"
+	"github.com/podtask/podtask/internal/engine/facts/conn"
+	"github.com/podtask/podtask/internal/engine/facts/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"

@@ -9,9 +9,9 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine"
-	"github.com/podtask/podtask/internal/engine/conn"
-	"github.com/podtask/podtask/internal/engine/observe"
-	"github.com/podtask/podtask/internal/engine/taskspec"
+	"github.com/podtask/podtask/internal/engine/act/observe"
+	"github.com/podtask/podtask/internal/engine/facts/conn"
+	"github.com/podtask/podtask/internal/engine/facts/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/kube/ephemeral"
 	"github.com/podtask/podtask/internal/kube/kubeserve"

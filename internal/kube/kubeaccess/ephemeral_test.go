@@ -10,7 +10,7 @@ import (
 
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/engine"
-	"github.com/podtask/podtask/internal/engine/conn"
+	"github.com/podtask/podtask/internal/engine/facts/conn"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/kube/ephemeral"
 	"github.com/podtask/podtask/internal/kube/kubeserve"

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/observe"
+	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/kube/kubeserve"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"

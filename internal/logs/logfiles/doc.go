@@ -1,7 +1,7 @@
 // Package logfiles keeps the log files that podtask places for containers: where they are,
 // how they are rotated without a loss, how they are read and followed, and how far they were
-// delivered. internal/engine/effects places and removes files, internal/engine/logdelivery rotates and
-// delivers them, internal/engine/observe reads them for users. conmon writes them. The package never
+// delivered. internal/engine/act/effects places and removes files, internal/engine/act/logdelivery rotates and
+// delivers them, internal/engine/act/observe reads them for users. conmon writes them. The package never
 // talks to Podman or to a log server.
 //
 // A container has one file that conmon writes, INDEX.log in the directory of its task, and

@@ -3,7 +3,7 @@ package metrics
 import (
 	"time"
 
-	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
+	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/prometheus/client_golang/prometheus"
 )
 

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
+	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 

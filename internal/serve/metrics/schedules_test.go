@@ -5,7 +5,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/schedule"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )

@@ -6,7 +6,7 @@ import (
 	"os"
 	"sync"
 
-	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/pkg/api"
 )
 

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/endpoint"
+	"github.com/podtask/podtask/internal/engine/act/endpoint"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/fault"
 )

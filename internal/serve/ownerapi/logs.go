@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/docker/go-units"
-	"github.com/podtask/podtask/internal/engine/logdelivery"
+	"github.com/podtask/podtask/internal/engine/act/logdelivery"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )

@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/config"
-	"github.com/podtask/podtask/internal/engine/logdelivery"
+	"github.com/podtask/podtask/internal/engine/act/logdelivery"
 	"github.com/podtask/podtask/internal/logs/logfiles"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"

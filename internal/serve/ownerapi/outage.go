@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/podtask/podtask/internal/engine/conn"
+	"github.com/podtask/podtask/internal/engine/facts/conn"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/engine/conn"
+	"github.com/podtask/podtask/internal/engine/facts/conn"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )

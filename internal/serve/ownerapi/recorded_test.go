@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine"
-	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"

@@ -36,18 +36,18 @@ var direction = []rule{
 	{pkg: "internal/state/", may: []string{"pkg/transient"}},
 	{pkg: "internal/logs/", may: []string{"pkg/taskdef/logdriver"}, also: []string{"internal/testing/logstest"}},
 	{pkg: "internal/host/", may: []string{"pkg/"}},
-	{pkg: "internal/unit/taskunit", may: []string{"pkg/taskdef/suggest", "pkg/taskdef/unrendered"}, also: []string{"internal/unit/unitdir"}}, // small: a systemd generator links it
-	{pkg: "internal/unit/unitdir", may: []string{"internal/unit/taskunit"}},
-	{pkg: "internal/unit/generator", may: []string{"internal/unit/taskunit", "internal/unit/unitdir"}}, // small: no Podman, no YAML
+	{pkg: "internal/unitfile/taskunit", may: []string{"pkg/taskdef/suggest", "pkg/taskdef/unrendered"}, also: []string{"internal/unitfile/unitdir"}}, // small: a systemd generator links it
+	{pkg: "internal/unitfile/unitdir", may: []string{"internal/unitfile/taskunit"}},
+	{pkg: "internal/unitfile/generator", may: []string{"internal/unitfile/taskunit", "internal/unitfile/unitdir"}}, // small: no Podman, no YAML
 
 	// The ingress proxy: a program without access to Podman, and the documents by which the agent talks to it.
-	{pkg: "internal/ingress/proxy", may: []string{"pkg/", "internal/engine/forward", "internal/ingress", "internal/ingress/routefile"}},
-	{pkg: "internal/ingress/program", may: []string{"pkg/", "internal/engine/forward", "internal/ingress", "internal/ingress/"}},
+	{pkg: "internal/ingress/proxy", may: []string{"pkg/", "internal/forward", "internal/ingress", "internal/ingress/routefile"}},
+	{pkg: "internal/ingress/program", may: []string{"pkg/", "internal/forward", "internal/ingress", "internal/ingress/"}},
 	{pkg: "internal/ingress/", may: []string{"pkg/"}},
 
 	// From a document to a task.
 	{pkg: "internal/define", may: []string{"pkg/", "internal/config", "internal/define/", "internal/host/ulimit", "internal/state/"}},
-	{pkg: "internal/define/", may: []string{"pkg/", "internal/state/", "internal/unit/taskunit"}},
+	{pkg: "internal/define/", may: []string{"pkg/", "internal/state/", "internal/unitfile/taskunit"}},
 	{pkg: "internal/config", may: []string{"pkg/", "internal/define/pod", "internal/host/"}},
 
 	// From a task to Podman and back.
@@ -55,17 +55,17 @@ var direction = []rule{
 
 	// Servers and clients. What both sides need is in serve/ownerapi: a client may become the owner of a task.
 	{pkg: "internal/serve/ownerapi", may: []string{"pkg/", "internal/define", "internal/define/pod", "internal/engine/", "internal/state/"}, also: []string{"internal/config", "internal/logs/logfiles"}},
-	{pkg: "internal/serve/", may: []string{"pkg/", "internal/aws/instance/ecsstatus", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress", "internal/state/"}},
+	{pkg: "internal/serve/", may: []string{"pkg/", "internal/ecsstatus", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress", "internal/state/"}},
 	{pkg: "internal/aws/adapter", may: []string{"pkg/", "internal/aws/", "internal/define/", "internal/engine/", "internal/host/libpod", "internal/serve", "internal/serve/ownerapi", "internal/state/"}, also: []string{"internal/config", "internal/host/ulimit"}},
-	{pkg: "internal/aws/instance/ecsstatus", may: []string{"internal/state/"}}, // the agent reads it, and links no client of AWS
+	{pkg: "internal/ecsstatus", may: []string{"internal/state/"}}, // the agent reads it, and links no client of AWS
 	{pkg: "internal/aws/instance/wire"},
 	{pkg: "internal/aws/instance/awscall", may: []string{"internal/aws/instance/wire"}, also: []string{"internal/aws/sigv4"}},
-	{pkg: "internal/aws/instance/payload", may: []string{"internal/aws/instance/wire", "internal/engine/arn"}, also: []string{"pkg/taskdef"}},
+	{pkg: "internal/aws/instance/payload", may: []string{"internal/aws/instance/wire", "internal/engine/facts/arn"}, also: []string{"pkg/taskdef"}},
 	{pkg: "internal/aws/instance/program", may: []string{"pkg/", "internal/aws/instance/", "internal/config", "internal/state/"}, also: []string{"internal/testing/ecsplane"}},
-	{pkg: "internal/aws/instance/", may: []string{"pkg/", "internal/engine/arn", "internal/state/"}, also: []string{"internal/testing/ecscluster", "internal/testing/ecsplane"}}, // a client of the agent
+	{pkg: "internal/aws/instance/", may: []string{"pkg/", "internal/engine/facts/arn", "internal/state/"}, also: []string{"internal/testing/ecscluster", "internal/testing/ecsplane"}}, // a client of the agent
 	{pkg: "internal/aws/datachannel"},
 	{pkg: "internal/aws/sigv4"},
-	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/arn", "internal/state/"}}, // over interfaces that it declares
+	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/facts/arn", "internal/state/"}}, // over interfaces that it declares
 	{pkg: "internal/connect/sshhost"},
 	{pkg: "internal/connect", may: []string{"pkg/", "internal/engine/", "internal/serve/ownerapi", "internal/state/"}, also: []string{"internal/serve", "internal/testing/enginetest"}},
 	{pkg: "internal/unit/", may: []string{"pkg/", "internal/cli/console", "internal/connect", "internal/engine/"}},
@@ -78,7 +78,7 @@ var direction = []rule{
 	{pkg: "internal/kube/", may: []string{"pkg/", "internal/engine/", "internal/host/"}, also: []string{"internal/define"}},
 
 	// The command line, and the programs.
-	{pkg: "internal/cli/console", may: []string{"pkg/", "internal/cli/helptext", "internal/engine/imagestore", "internal/engine/observe"}, also: []string{"internal/host/libpod"}},
+	{pkg: "internal/cli/console", may: []string{"pkg/", "internal/cli/helptext", "internal/engine/act/imagestore", "internal/engine/act/observe"}, also: []string{"internal/host/libpod"}},
 	{pkg: "internal/cli/helptext"},
 	{pkg: "internal/cli/lint"},
 	{pkg: "internal/cli/timeline"},
@@ -94,7 +94,7 @@ var direction = []rule{
 	{pkg: "cmd/podtask-ecs", may: []string{"internal/aws/instance/program"}}, // small: no Podman
 	{pkg: "cmd/podtask-kubelet", may: []string{"internal/kube/kubelet"}},
 	{pkg: "cmd/podtask-netns", may: []string{"pkg/netns"}}, // small: it runs at each start
-	{pkg: "cmd/podtask-user-generator", may: []string{"internal/unit/generator"}},
+	{pkg: "cmd/podtask-user-generator", may: []string{"internal/unitfile/generator"}},
 
 	// Programs that are no part of the product.
 	{pkg: "examples/"},

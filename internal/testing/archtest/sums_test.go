@@ -16,12 +16,12 @@ var sums = []struct {
 	dir    string   // package of the variants
 	method string   // the unexported method that seals it
 	in     []string // files, or packages ending in "/", with the switch
-	but    []string // variants that are handled elsewhere: internal/engine/driver takes CancelOp out
+	but    []string // variants that are handled elsewhere: internal/engine/decide/driver takes CancelOp out
 }{
 	{"pkg/lifecycle", "event", []string{"pkg/lifecycle/fold.go"}, nil},
-	{"pkg/lifecycle", "effect", []string{"internal/engine/effects/"}, []string{"CancelOp"}},
+	{"pkg/lifecycle", "effect", []string{"internal/engine/act/effects/"}, []string{"CancelOp"}},
 	{"pkg/service", "input", []string{"pkg/service/step.go"}, nil},
-	{"pkg/service", "effect", []string{"internal/engine/services/"}, nil},
+	{"pkg/service", "effect", []string{"internal/engine/run/services/"}, nil},
 }
 
 func TestEveryVariantIsHandled(t *testing.T) {

@@ -7,8 +7,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine"
-	"github.com/podtask/podtask/internal/engine/fleet"
-	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/run/fleet"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 

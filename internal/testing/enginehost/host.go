@@ -8,8 +8,8 @@ import (
 
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine"
-	"github.com/podtask/podtask/internal/engine/conn"
-	"github.com/podtask/podtask/internal/engine/imagestore"
+	"github.com/podtask/podtask/internal/engine/act/imagestore"
+	"github.com/podtask/podtask/internal/engine/facts/conn"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/testing/enginetest"

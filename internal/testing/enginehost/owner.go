@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/observe"
-	"github.com/podtask/podtask/internal/engine/owner"
-	"github.com/podtask/podtask/internal/engine/record"
+	"github.com/podtask/podtask/internal/engine/act/observe"
+	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/limits"
+	"github.com/podtask/podtask/internal/engine/act/limits"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )

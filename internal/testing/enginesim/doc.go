@@ -25,7 +25,7 @@
 // removed. What must hold on the way is listed in check.go. Truth is what the Fake
 // noted when it happened, not what was reported.
 //
-// Tasks are driven by the code that drives them in the product, internal/engine/driver. Only
+// Tasks are driven by the code that drives them in the product, internal/engine/decide/driver. Only
 // what carries its decisions out is simulated here: the loop around it has goroutines, reads
 // the real clock and leaves the order of answers to the scheduler, so no seed would
 // repeat it.

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/admit"
+	"github.com/podtask/podtask/internal/engine/act/admit"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"

@@ -3,7 +3,7 @@ package enginesim
 import (
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/driver"
+	"github.com/podtask/podtask/internal/engine/decide/driver"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/testing/enginetest"
 	"github.com/podtask/podtask/pkg/lifecycle"

@@ -7,7 +7,7 @@ import (
 	"net/netip"
 	"sync"
 
-	"github.com/podtask/podtask/internal/engine/endpoint"
+	"github.com/podtask/podtask/internal/engine/act/endpoint"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 

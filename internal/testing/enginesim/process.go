@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine"
-	"github.com/podtask/podtask/internal/engine/driver"
-	"github.com/podtask/podtask/internal/engine/endpoint"
+	"github.com/podtask/podtask/internal/engine/act/endpoint"
+	"github.com/podtask/podtask/internal/engine/decide/driver"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )

@@ -11,7 +11,7 @@ import (
 
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine"
-	"github.com/podtask/podtask/internal/engine/conn"
+	"github.com/podtask/podtask/internal/engine/facts/conn"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/testing/enginetest"
 	"github.com/podtask/podtask/pkg/images"

@@ -9,9 +9,9 @@ var (
 	queue   = check{pkg: "pkg/admission", tests: "^Test", flag: noFiles}
 	copies  = check{pkg: "pkg/service", tests: "^Test", flag: noFiles}
 	power   = check{pkg: "internal/state/statetest", tests: "^TestStoreSurvivesPowerLossAnywhere$"}
-	saves   = check{pkg: "internal/engine/loop", tests: "^TestItSavesThenShowsThenPublishesThenActs$"}
-	pulls   = check{pkg: "internal/engine/imagestore", tests: "^Test"}
-	cached  = check{pkg: "internal/engine/record", tests: "^(TestTheCacheHasWhatIsRecorded|TestTheCacheReadsWhatIsNewOnly)$"}
+	saves   = check{pkg: "internal/engine/decide/loop", tests: "^TestItSavesThenShowsThenPublishesThenActs$"}
+	pulls   = check{pkg: "internal/engine/act/imagestore", tests: "^Test"}
+	cached  = check{pkg: "internal/engine/facts/record", tests: "^(TestTheCacheHasWhatIsRecorded|TestTheCacheReadsWhatIsNewOnly)$"}
 	store   = check{pkg: "internal/state", tests: "Record|Sync|Doubt"}
 
 	instances = check{pkg: "internal/aws/instance", tests: "^TestStatesAreToldInOrderWhateverHappens$"}
@@ -110,9 +110,9 @@ var mutants = []mutant{
 	{"a fault ends after its time", "pkg/lifecycle endFaults", never, "Until Before", "", rules},
 	{"the end of a fault wakes the task", "pkg/lifecycle Wake", skip, "f Until", "", rules},
 	{"no fault outlives its owner", "pkg/lifecycle fold", skip, "setFaults nil", "", rules},
-	{"faults go before the next owner takes requests", "internal/engine/endpoint Faults.keepOnce", never, "all Dirty", "", engine("endpoint", "TestTheNextOwnerRemovesFaults")},
-	{"an owner that ends removes its faults", "internal/engine/endpoint Faults.Close", skip, "set nil", "", engine("endpoint", "TestAnOwnerThatEndsRemovesItsFaults")},
-	{"only a task that allows it has faults", "internal/engine/endpoint Faults.Refused", always, "FaultInjection", "", engine("endpoint", "TestTasksThatCannotHaveFaults")},
+	{"faults go before the next owner takes requests", "internal/engine/act/endpoint Faults.keepOnce", never, "all Dirty", "", engine("endpoint", "TestTheNextOwnerRemovesFaults")},
+	{"an owner that ends removes its faults", "internal/engine/act/endpoint Faults.Close", skip, "set nil", "", engine("endpoint", "TestAnOwnerThatEndsRemovesItsFaults")},
+	{"only a task that allows it has faults", "internal/engine/act/endpoint Faults.Refused", always, "FaultInjection", "", engine("endpoint", "TestTasksThatCannotHaveFaults")},
 
 	// Restarts, health and watches.
 	{"restarts follow the policy", "pkg/lifecycle endRun", always, "Goal whyNot", "", model},
@@ -136,7 +136,7 @@ var mutants = []mutant{
 	{"a log router gets the last lines before its stop", "pkg/lifecycle stopOp", never, "flushes", "", cases("a_log_router")},
 	{"a kill does not wait for a log router", "pkg/lifecycle cancelFlush", value, "Force", "false", cases("a_log_router")},
 	{"a log router starts before those that log to it", "pkg/taskdef withRouter", never, "RoutedBy waits", "", logs("pkg/taskdef", "TestARouterStartsFirst")},
-	{"a time of a schedule has one run", "internal/engine/schedule Decide", never, "ContainsFunc", "", engine("schedule", "TestDecide")},
+	{"a time of a schedule has one run", "internal/engine/run/schedule Decide", never, "ContainsFunc", "", engine("schedule", "TestDecide")},
 	{"a task stops at its deadline", "pkg/lifecycle settleDeadline", always, "Before", "", cases("deadline")},
 	{"a Pod runs until its last container has ended", "pkg/lifecycle awaitsLast", value, "UntilLast ContainsFunc", "false", cases("last")},
 	{"the first restart of a Pod does not wait", "pkg/lifecycle restartVerdict", never, "FirstAtOnce quick", "", scripts},
@@ -154,17 +154,17 @@ var mutants = []mutant{
 	{"an acknowledgement is that of the batch", "internal/logs/logsend/forward Sender.await", always, "ok ==", "", logs("internal/logs/logsend/forward", "TestTheAcknowledgementOfAnotherBatchIsNone")},
 	{"a position moves after an answer without an error", "internal/logs/logsend/awslogs Sender.Send", always, "err == nil", "", logs("internal/logs/logsend/awslogs", "TestFailuresSayWhenToTryAgain")},
 	{"an event in parts is delivered with its last part", "internal/logs/logsend/awslogs batch.cut", value, "text n before", "event{e.text[:n], e.time, e.next}", logs("internal/logs/logsend/awslogs", "TestAnEventInPartsIsDeliveredWithItsLastPart")},
-	{"what was read is not yet delivered", "internal/engine/logdelivery route.acknowledged", value, "sent Next", "logroute.Position{r.reader.Open(), r.reader.Open()}", logs("internal/engine/logdelivery", "TestWhatWasReadIsNotDelivered")},
+	{"what was read is not yet delivered", "internal/engine/act/logdelivery route.acknowledged", value, "sent Next", "logroute.Position{r.reader.Open(), r.reader.Open()}", logs("internal/engine/act/logdelivery", "TestWhatWasReadIsNotDelivered")},
 	{"each stream has its own position", "internal/logs/logroute Joiner.cut", never, "other begun", "", logs("internal/logs/logroute", "FuzzReaderGoesOnWhereItStopped")},
 	{"a file with two names is not complete", "internal/logs/logfiles Files.withCurrent", never, "SameFile", "", logs("internal/logs/logfiles", "TestRotationLosesNothing")},
 	{"the file that is written is read", "internal/logs/logfiles Files.Segments", value, "withCurrent", "all", logs("internal/logs/logfiles", "TestRotationLosesNothing")},
 	{"a file is read to its end before the next one", "internal/logs/logfiles Reader.advance", always, "r last", "", logs("internal/logs/logfiles", "TestRotationLosesNothing")},
-	{"a full file is rotated at once", "internal/engine/logdelivery Delivery.reopen", always, "segment turn ==", "", logs("internal/engine/logdelivery", "TestAFullFileIsRotatedAtOnce")},
-	{"files are kept until they were sent", "internal/engine/logdelivery Delivery.prune", always, "Number delivered", "", logs("internal/engine/logdelivery", "TestBacklogIsGivenUpFromItsOldestEnd")},
-	{"a definition alone sends nothing", "pkg/taskdef LogConfiguration.Sent", always, "s AWSLogs", "", logs("internal/engine/logdelivery", "TestADefinitionAloneSendsNothing")},
-	{"with logs=local nothing is sent", "pkg/taskdef LogConfiguration.Sent", never, "LogsAuto LogsRemote", "", logs("internal/engine/logdelivery", "TestADefinitionAloneSendsNothing")},
-	{"a log router reads secrets from its variables", "internal/engine/taskspec RouterConfig", value, "reference", "secret.ValueFrom", logs("internal/engine/taskspec", "TestARouterHasItsConfigurationAndSecrets")},
-	{"a variable that is a secret is not sent", "internal/engine/logdelivery withoutSecrets", value, "hidden name", "false", logs("internal/engine/logdelivery", "TestSecretsAreNoAttributes")},
+	{"a full file is rotated at once", "internal/engine/act/logdelivery Delivery.reopen", always, "segment turn ==", "", logs("internal/engine/act/logdelivery", "TestAFullFileIsRotatedAtOnce")},
+	{"files are kept until they were sent", "internal/engine/act/logdelivery Delivery.prune", always, "Number delivered", "", logs("internal/engine/act/logdelivery", "TestBacklogIsGivenUpFromItsOldestEnd")},
+	{"a definition alone sends nothing", "pkg/taskdef LogConfiguration.Sent", always, "s AWSLogs", "", logs("internal/engine/act/logdelivery", "TestADefinitionAloneSendsNothing")},
+	{"with logs=local nothing is sent", "pkg/taskdef LogConfiguration.Sent", never, "LogsAuto LogsRemote", "", logs("internal/engine/act/logdelivery", "TestADefinitionAloneSendsNothing")},
+	{"a log router reads secrets from its variables", "internal/engine/facts/taskspec RouterConfig", value, "reference", "secret.ValueFrom", logs("internal/engine/facts/taskspec", "TestARouterHasItsConfigurationAndSecrets")},
+	{"a variable that is a secret is not sent", "internal/engine/act/logdelivery withoutSecrets", value, "hidden name", "false", logs("internal/engine/act/logdelivery", "TestSecretsAreNoAttributes")},
 
 	// The queue.
 	{"a task is overtaken a limited number of times", "pkg/admission judge", always, "Passed Overtake", "", queue},
@@ -197,10 +197,10 @@ var mutants = []mutant{
 	{"the connections go back before green stops", "pkg/service shiftBack", skip, "Weight TestWeight", "", copies},
 	{"a rollback by hand wins", "pkg/service fold", skip, "prefer", "", copies},
 	{"a pause is answered once", "pkg/service ContinueAttempt", never, "HookAwaiting", "", check{pkg: "internal/aws/awsapi", tests: "^TestAPausedDeploymentIsContinued$"}},
-	{"a set has its weight of the connections", "internal/engine/forward choose", skip, "credit sum", "", engine("services", "TestConnectionsAreSharedByWeight")},
-	{"a hook without an answer on this host is refused", "internal/engine/hooks answer", never, "ok", "", engine("hooks", "TestResolve")},
-	{"only a known answer of a hook counts", "internal/engine/hooks ParseAnswer", value, "known status", "true", engine("hooks", "TestParseAnswer")},
-	{"a hook runs once at a time", "internal/engine/services calls.start", value, "make 1", "make(chan struct{}, 2)", engine("services", "TestAHookRunsOnceAtATime")},
+	{"a set has its weight of the connections", "internal/forward choose", skip, "credit sum", "", engine("services", "TestConnectionsAreSharedByWeight")},
+	{"a hook without an answer on this host is refused", "internal/engine/run/hooks answer", never, "ok", "", engine("hooks", "TestResolve")},
+	{"only a known answer of a hook counts", "internal/engine/run/hooks ParseAnswer", value, "known status", "true", engine("hooks", "TestParseAnswer")},
+	{"a hook runs once at a time", "internal/engine/run/services calls.start", value, "make 1", "make(chan struct{}, 2)", engine("services", "TestAHookRunsOnceAtATime")},
 	{"a revision is known while something names it", "pkg/service pruneRevisions", value, "named Deployment", "true", copies},
 
 	// Sessions of execute-command.
@@ -209,8 +209,8 @@ var mutants = []mutant{
 	{"a token is good for a minute", "internal/aws/ecsexec entry.renew", value, "Add away", "time.Now().Add(time.Hour)", sessions("TestWhoMayConnect")},
 	{"sessions are bounded", "internal/aws/ecsexec Sessions.Open", never, "Most", "", sessions("TestNotTooManySessions")},
 	{"a client that stays away has its program ended", "internal/aws/ecsexec session.lost", never, "told", "", sessions("TestAClientThatStaysAway")},
-	{"a record that is another file is read again", "internal/engine/record Cache.get", always, "ok entry identity", "", cached},
-	{"a record that was written just now is read again", "internal/engine/record Cache.get", always, "Unique", "", cached},
+	{"a record that is another file is read again", "internal/engine/facts/record Cache.get", always, "ok entry identity", "", cached},
+	{"a record that was written just now is read again", "internal/engine/facts/record Cache.get", always, "Unique", "", cached},
 	{"what is off is as what was never sent", "internal/aws/awsapi sameJSON", never, "disabled b", "", awsCalls("TestUpdateDeploysOnlyForAReason")},
 	{"only tasks of Fargate have its members", "internal/aws/awsapi onFargate", never, "launch fargate", "", awsCalls("TestTaskHasTheMembersOfItsLaunchType")},
 	{"events that clients put are bounded", "internal/aws/awsapi logs.putEvents", never, "size maxPutSize", "", awsCalls("TestWhatClientsPutIsBounded")},
@@ -229,12 +229,12 @@ var mutants = []mutant{
 
 	{"a removal on a full disk does not wait", "pkg/lifecycle foldSandboxFailure", never, "releaseAttempts", "", engine("owner", "TestFullDiskDoesNotDelayARemoval")},
 
-	{"credentials of a task that was not created are removed", "internal/engine/owner Creator.keepAndRecord", omit, "forgetLogins", "", engine("owner", "TestCredentialsOfATaskThatWasNotCreatedAreRemoved")},
-	{"credentials without a record are found", "internal/engine/cleanup Orphans.removeOwn", omit, "RemoveSecrets", "", engine("owner", "TestSweepRemovesCredentialsWithoutARecord")},
+	{"credentials of a task that was not created are removed", "internal/engine/run/owner Creator.keepAndRecord", omit, "forgetLogins", "", engine("owner", "TestCredentialsOfATaskThatWasNotCreatedAreRemoved")},
+	{"credentials without a record are found", "internal/engine/run/cleanup Orphans.removeOwn", omit, "RemoveSecrets", "", engine("owner", "TestSweepRemovesCredentialsWithoutARecord")},
 
 	// A service that was killed.
-	{"no error is final once after a call that was cut off", "internal/engine/owner run.reconsider", value, "cut doubted", "false", engine("effects", "TestAContainerWhoseInitializationWasInterruptedIsMadeAgain")},
-	{"a pull that was cut off is no attempt", "internal/engine/effects Interpreter.pull", value, "pullsCutOff", "1", engine("effects", "TestAPullWhoseServiceIsKilledIsNotGivenUp")},
+	{"no error is final once after a call that was cut off", "internal/engine/run/owner run.reconsider", value, "cut doubted", "false", engine("effects", "TestAContainerWhoseInitializationWasInterruptedIsMadeAgain")},
+	{"a pull that was cut off is no attempt", "internal/engine/act/effects Interpreter.pull", value, "pullsCutOff", "1", engine("effects", "TestAPullWhoseServiceIsKilledIsNotGivenUp")},
 	{"files in the way of a removal are removed", "internal/host/libpod storage.clear", skip, "RemoveAll", "", podman("TestRemovalEmptiesTheMountPointInItsWay")},
 
 	// A service that hangs.
@@ -250,19 +250,19 @@ var mutants = []mutant{
 	{"damaged records are refused", "internal/state decode", never, "sumPrefix", "", store},
 
 	// What an engine does with decisions.
-	{"nothing is done before it is saved", "internal/engine/loop save", omit, "Save", "", saves},
-	{"a full disk stops what starts", "internal/engine/loop Run", never, "saved Lowers", "", engine("owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
+	{"nothing is done before it is saved", "internal/engine/decide/loop save", omit, "Save", "", saves},
+	{"a full disk stops what starts", "internal/engine/decide/loop Run", never, "saved Lowers", "", engine("owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
 	{"a full disk stops new work", "internal run.Save", value, "transient Mark", "nil", engine("owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
 	{"events are published once", "internal Owner.Run", value, "LastPublished", "0", engine("owner", "TestEventsArePublishedOnceWhoeverOwnsTheTask")},
 	{"a removal deletes the record", "internal run.Finish", skip, "Delete", "", engine("owner", "TestRemovalForgetsTheTask")},
 	{"orphans are removed", "internal sweepOne", always, "ErrNotExist", "", engine("cleanup", "TestSweepRemovesPodsWithoutATask")},
-	{"secrets are removed with the pod's stop", "internal/engine/tasksecrets Remove", omit, "RemoveSecrets", "", engine("tasksecrets", "TestSecretsLiveAsLongAsAContainerMayStart")},
-	{"a name has one task", "internal/engine/owner Creator.record", never, "StatusStopped", "", engine("owner", "TestNames")},
-	{"a refused removal is tried again", "internal/engine/effects RetryRemoval", always, "As Other", "", engine("effects", "TestRemovalsThatPodmanRefusesAreTriedAgain")},
-	{"the endpoint ends with its task", "internal/engine/endpoint shut", omit, "Close", "", engine("endpoint", "TestContainersReachTheirEndpoint")},
-	{"limits that cannot be applied are refused", "internal/engine/preflight Check", never, "missing Enforce", "", engine("preflight", "TestCheckSaysWhatThisHostCannotDo")},
-	{"limits are read back from the kernel", "internal/engine/limits NotApplied", always, "bad Process", "", engine("limits", "TestLimitsOfAContainerAreReadBack")},
-	{"components share a connection to Podman", "internal/engine/conn Lazy.Get", always, "podman nil", "", engine("conn", "TestPodmanIsConnectedOnce")},
+	{"secrets are removed with the pod's stop", "internal/engine/act/tasksecrets Remove", omit, "RemoveSecrets", "", engine("tasksecrets", "TestSecretsLiveAsLongAsAContainerMayStart")},
+	{"a name has one task", "internal/engine/run/owner Creator.record", never, "StatusStopped", "", engine("owner", "TestNames")},
+	{"a refused removal is tried again", "internal/engine/act/effects RetryRemoval", always, "As Other", "", engine("effects", "TestRemovalsThatPodmanRefusesAreTriedAgain")},
+	{"the endpoint ends with its task", "internal/engine/act/endpoint shut", omit, "Close", "", engine("endpoint", "TestContainersReachTheirEndpoint")},
+	{"limits that cannot be applied are refused", "internal/engine/act/preflight Check", never, "missing Enforce", "", engine("preflight", "TestCheckSaysWhatThisHostCannotDo")},
+	{"limits are read back from the kernel", "internal/engine/act/limits NotApplied", always, "bad Process", "", engine("limits", "TestLimitsOfAContainerAreReadBack")},
+	{"components share a connection to Podman", "internal/engine/facts/conn Lazy.Get", always, "podman nil", "", engine("conn", "TestPodmanIsConnectedOnce")},
 	{"pulls at a time are limited", "internal pullSlot", value, "PullsAtOnce", "100", pulls},
 	{"a locked run refuses another definition", "internal/define/lockfile Apply", never, "Definition Digest digest", "", check{pkg: "internal/define/lockfile", tests: "^TestApplyPinsOrShowsBoth$"}},
 	{"an image that is not for this platform is no lock", "internal/define/lockfile Apply", never, "has want", "", check{pkg: "internal/define/lockfile", tests: "^TestApplyPinsOrShowsBoth$"}},
@@ -273,8 +273,8 @@ var mutants = []mutant{
 	{"a Pod runs with all that protects it or not at all", "internal/kube/kubenode unknownMembers", never, "protective", "", node("TestMembersThatMayProtectAPod")},
 	{"unsafe sysctls are forbidden", "internal/kube/kubenode forbiddenSysctl", never, "safeSysctls allowed", "", node("TestUnsafeSysctlsAreForbidden")},
 	{"a host without limits keeps no Pod away", "internal/kube/kubenode pressures", always, "ConditionNoLimits", "", node("TestNodeSaysThatLimitsCannotBeApplied")},
-	{"changed resources are applied after each start", "internal/engine/driver Task.takeLimits", skip, "Running StartedAt", "", engine("driver", "TestLimitsAreAppliedOncePerChange")},
-	{"memory in use is not taken away", "internal/engine/limits CheckMemory", never, "was used", "", engine("limits", "TestMemoryInUseIsNotTakenAway")},
+	{"changed resources are applied after each start", "internal/engine/decide/driver Task.takeLimits", skip, "Running StartedAt", "", engine("driver", "TestLimitsAreAppliedOncePerChange")},
+	{"memory in use is not taken away", "internal/engine/act/limits CheckMemory", never, "was used", "", engine("limits", "TestMemoryInUseIsNotTakenAway")},
 	{"a refused resize is not asked for again", "internal/kube/kubenode podWorker.awaitResize", always, "id tried", "", node("TestARefusedResizeIsNotRepeatedByItself")},
 	{"a payload is acknowledged before it is recorded", "internal/aws/instance node.add", omit, "records put", "", instances},
 	{"a refused state is dropped", "internal/aws/instance taskWorker.send", always, "code err \"InvalidParameterException\"", "", instances},

@@ -8,7 +8,7 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/engine"
-	"github.com/podtask/podtask/internal/engine/schedule"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 )

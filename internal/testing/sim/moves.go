@@ -5,7 +5,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/driver"
+	"github.com/podtask/podtask/internal/engine/decide/driver"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/driver"
+	"github.com/podtask/podtask/internal/engine/decide/driver"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )

@@ -9,7 +9,7 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 )
 
 // Intervals and limits of the heartbeat. If a timeout expires and the manager has not

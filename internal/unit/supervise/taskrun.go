@@ -9,8 +9,8 @@ import (
 
 	"github.com/coreos/go-systemd/v22/daemon"
 
-	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/engine/owner"
+	"github.com/podtask/podtask/internal/engine/run/owner"
+	"github.com/podtask/podtask/internal/signalname"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -72,7 +72,7 @@ func (r *taskRun) handleSignal(ctx context.Context, sig os.Signal) {
 		r.startReload(ctx)
 	default:
 		number, _ := sig.(syscall.Signal)
-		r.owner.Send(lifecycle.StopRequested{By: console.SignalName(number), Force: r.stopped})
+		r.owner.Send(lifecycle.StopRequested{By: signalname.Of(number), Force: r.stopped})
 		r.stopped, r.next = true, nil
 	}
 }

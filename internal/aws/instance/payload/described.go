@@ -7,7 +7,7 @@ import (
 	"slices"
 
 	"github.com/podtask/podtask/internal/aws/instance/wire"
-	"github.com/podtask/podtask/internal/engine/arn"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 )
 
 // Described returns the plan of a task from its definition, as DescribeTaskDefinition has it. Of the

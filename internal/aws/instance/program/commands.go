@@ -13,8 +13,8 @@ import (
 
 	"github.com/podtask/podtask/internal/aws/instance"
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
-	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
+	"github.com/podtask/podtask/internal/ecsstatus"
 )
 
 // statusDocument is what `podtask ecs status --format json` prints.

@@ -18,10 +18,10 @@ import (
 
 	"github.com/podtask/podtask/internal/aws/instance"
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
-	"github.com/podtask/podtask/internal/aws/instance/ecsstatus"
 	"github.com/podtask/podtask/internal/aws/instance/identity"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/netns"

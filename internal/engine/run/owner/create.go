@@ -1,0 +1,156 @@
+package owner
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/podtask/podtask/internal/engine/act/admit"
+	"github.com/podtask/podtask/internal/engine/act/endpoint"
+	"github.com/podtask/podtask/internal/engine/act/leftover"
+	"github.com/podtask/podtask/internal/engine/act/preflight"
+	"github.com/podtask/podtask/internal/engine/act/tasksecrets"
+	"github.com/podtask/podtask/internal/engine/facts/failpoint"
+	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/network/names"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// Creator creates the records of new tasks.
+type Creator struct {
+	Tasks     *record.Tasks
+	Ledger    *admit.Ledger
+	Preflight *preflight.Checker
+	Secrets   *tasksecrets.Store
+	Metadata  *endpoint.Factory
+	Owners    *Owners
+	// LogSize is the most bytes the log of a container may take; 0: no limit.
+	LogSize int64
+	// Logs says whether log drivers send output to servers.
+	Logs string
+}
+
+// Create records a new task and returns its state. It starts nothing, but stores secrets that
+// only this process can read. Call Preflight.Check before; Options.Unapplied of the state lists
+// limits that will not be applied.
+func (c *Creator) Create(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (lifecycle.State, error) {
+	owner, err := c.CreateOwned(ctx, t, name, o)
+	if err != nil {
+		return lifecycle.State{}, err
+	}
+	return owner.State(), owner.Close()
+}
+
+// CreateOwned is Create for a caller that owns the task from the start, so that no other
+// process takes it over. The caller runs and closes the owner.
+func (c *Creator) CreateOwned(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
+	return c.CreateAs(ctx, record.NewID(), t, name, o)
+}
+
+// CreateAs is CreateOwned under a given id that no task has. It holds the task's lock from the
+// start. Before it stores credentials in Podman, it notes the id, so that a sweep finds them
+// if the process dies before the record is written.
+func (c *Creator) CreateAs(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
+	mine, err := c.Tasks.Locks.Lock(id)
+	if err != nil {
+		return nil, err
+	}
+	noted := c.Secrets.KeepsLogins(t)
+	if noted {
+		now := time.Now()
+		if err := c.Owners.Leftover.Note(id, leftover.Window{Began: now, Ended: now}); err != nil {
+			return nil, errors.Join(fmt.Errorf("note the credentials of a new task: %w", err), mine.Remove())
+		}
+	}
+	s, err := c.keepAndRecord(ctx, id, t, name, o)
+	if err != nil {
+		return nil, errors.Join(err, mine.Remove())
+	}
+	if noted {
+		if err := c.Owners.Leftover.Forget(id); err != nil { // the removal of the task tries again
+			c.Owners.Log.Warn("the note about the credentials of a task stays", "task", id, "error", err)
+		}
+	}
+	owner := c.Owners.New(mine, s)
+	if err := c.Secrets.PersistLocal(ctx, owner.State()); err != nil {
+		return nil, errors.Join(err, owner.Discard())
+	}
+	return owner, nil
+}
+
+// keepAndRecord stores the task's credentials and writes its record. If it fails, it removes
+// the credentials, or leaves them to the next sweep.
+func (c *Creator) keepAndRecord(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (lifecycle.State, error) {
+	t, err := c.Secrets.KeepLogins(ctx, id, t)
+	c.Owners.Fail.At(failpoint.BeforeRecord)
+	var s lifecycle.State
+	if err == nil {
+		s, err = c.record(ctx, id, t, name, o)
+	}
+	if err == nil {
+		return s, nil
+	}
+	if forgetErr := c.forgetLogins(ctx, id, t); forgetErr != nil {
+		return s, errors.Join(err, forgetErr)
+	}
+	return s, errors.Join(err, c.Owners.Leftover.Forget(id))
+}
+
+// forgetLimit bounds the removal of credentials after a creation that failed.
+const forgetLimit = 20 * time.Second
+
+// forgetLogins removes the credentials of a task that was not created, also if the creation was
+// canceled.
+func (c *Creator) forgetLogins(ctx context.Context, id string, t taskdef.Task) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), forgetLimit)
+	defer cancel()
+	return c.Secrets.ForgetLogins(ctx, id, t)
+}
+
+// record gives the task its name and its record. The caller holds the task's lock.
+func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (s lifecycle.State, err error) {
+	lock, err := c.Tasks.Locks.LockWait(ctx, record.AllTasks)
+	if err != nil {
+		return s, err
+	}
+	defer lock.Unlock()
+	if err := c.Ledger.RefuseDraining(); err != nil {
+		return s, err
+	}
+	if name != "" {
+		if s, err := c.Tasks.Find(name); err == nil && s.Name == name && s.Status() != lifecycle.StatusStopped {
+			return s, fmt.Errorf("%w: task %s is called %s; stop it or choose another --name", record.ErrNameTaken, s.ID[:12], name)
+		}
+	}
+	if o.Unapplied, _, err = c.Preflight.Unsupported(ctx, t, o); err != nil {
+		return s, err
+	}
+	o.LogSize, o.Logs = c.LogSize, cmp.Or(o.Logs, c.Logs)
+	o.Namespace = cmp.Or(o.Namespace, t.Extensions.Namespace)
+	if slices.ContainsFunc(t.Containers, func(c taskdef.Container) bool { return c.Extensions.Kube.HostsFile }) {
+		o.Namespace = names.OfCluster(taskdef.PodRefOf(t).Namespace)
+	}
+	s = lifecycle.New(id, name, t, c.Preflight.Defaults(ctx, c.Metadata.Options(t, o)), time.Now().UTC())
+	if err := lifecycle.Check(s); err != nil {
+		return s, fmt.Errorf("a new task is already broken: %w", err)
+	}
+	data, err := json.Marshal(s)
+	if err != nil {
+		return s, err
+	}
+	return s, c.Tasks.Store.Put(s.ID, data)
+}
+
+// CreateNamed is CreateAs, without a name if another task has that name.
+func (c *Creator) CreateNamed(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
+	owner, err := c.CreateAs(ctx, id, t, name, o)
+	if errors.Is(err, record.ErrNameTaken) {
+		return c.CreateAs(ctx, id, t, "", o)
+	}
+	return owner, err
+}
