@@ -2,16 +2,19 @@ package cli
 
 import (
 	"archive/tar"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"os"
+	"path"
 	"path/filepath"
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/podtask/podtask/internal/term"
 )
 
 // runCopy is `podtask cp` between this machine and a container of the host.
@@ -67,35 +70,21 @@ func (r *remoteCall) copyOut(from, to string) error {
 		}
 		return r.finish(r.onHost(r.ctx))
 	}
-	dir, name := filepath.Split(filepath.Clean(to))
-	switch info, err := os.Stat(to); {
-	case err == nil && info.IsDir():
-		dir, name = to, ""
-	case err == nil && strings.HasSuffix(to, "/"):
-		return fmt.Errorf("%s is no directory", to)
-	case err != nil && !errors.Is(err, fs.ErrNotExist):
+	at, err := copyPlace(from, to)
+	if err != nil {
 		return err
-	case err != nil && strings.HasSuffix(to, "/"):
-		return fmt.Errorf("there is no directory %s", to)
-	case strings.HasSuffix(from, "/."):
-		if err := os.Mkdir(to, 0o755); err != nil {
-			return err
-		}
-		dir, name = to, ""
 	}
-	if dir == "" {
-		dir = "."
-	}
-	root, err := os.OpenRoot(dir)
+	root, err := os.OpenRoot(at.dir)
 	if err != nil {
 		return err
 	}
 	defer root.Close()
+	x := sshhost.Extraction{Root: root, Name: at.name}
 	read, write := io.Pipe()
 	r.stdout = write
 	unpacked := make(chan error, 1)
 	go func() {
-		err := sshhost.Unpack(read, root, name)
+		err := x.Unpack(read)
 		if err != nil {
 			err = fmt.Errorf("extract %s: %w", from, err)
 		}
@@ -109,9 +98,43 @@ func (r *remoteCall) copyOut(from, to string) error {
 	case code != 0: // the host has printed the error; there is no archive
 		return r.finish(code, nil)
 	case errors.As(err, &broken):
-		return fmt.Errorf("%w; what is in %s is incomplete", err, to)
+		return fmt.Errorf("%w; nothing was written to %s", err, to)
 	case failed != nil && !errors.Is(failed, tar.ErrHeader):
 		return failed
 	}
+	if x.OutsideCount > 0 {
+		fmt.Fprintf(r.p.Stderr, "podtask: left out %d symbolic links that lead out of %s, among them %s\n", x.OutsideCount, to, term.Line(strings.Join(x.Outside, ", ")))
+	}
 	return r.finish(code, errors.Join(err, failed))
+}
+
+// copyTarget is where copyOut writes: to the file or directory with a name in a directory, or, with no name, into
+// the directory itself.
+type copyTarget struct{ dir, name string }
+
+// copyPlace finds where from is copied to, by the rules of podman cp. The name never comes from the archive.
+func copyPlace(from, to string) (copyTarget, error) {
+	_, source, _ := strings.Cut(from, ":")
+	name := path.Base(path.Clean("/" + source))
+	content := strings.HasSuffix(source, "/.") || name == "/"
+	info, err := os.Stat(to)
+	switch {
+	case err == nil && info.IsDir():
+		if content {
+			name = ""
+		}
+		return copyTarget{to, name}, nil
+	case err == nil && strings.HasSuffix(to, "/"):
+		return copyTarget{}, fmt.Errorf("%s is no directory", to)
+	case err != nil && !errors.Is(err, fs.ErrNotExist):
+		return copyTarget{}, err
+	case err != nil && strings.HasSuffix(to, "/"):
+		return copyTarget{}, fmt.Errorf("there is no directory %s", to)
+	case content && err == nil:
+		return copyTarget{}, fmt.Errorf("%s is no directory", to)
+	case content:
+		return copyTarget{to, ""}, os.Mkdir(to, 0o755)
+	}
+	dir, name := filepath.Split(filepath.Clean(to))
+	return copyTarget{cmp.Or(dir, "."), name}, nil
 }

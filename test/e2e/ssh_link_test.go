@@ -306,7 +306,7 @@ func TestHostBySSHLinkThatIsCut(t *testing.T) {
 		want string
 	}{
 		{[]string{"cp", "large", far.family + ":/tmp/sent"}, "broke"},
-		{[]string{"cp", far.family + ":/tmp/there", "got"}, "what is in got is incomplete"},
+		{[]string{"cp", far.family + ":/tmp/there", "got"}, "nothing was written to got"},
 		{[]string{"exec", far.family, "cat", "/tmp/there"}, "broke"},
 	} {
 		p := far.start(tt.args...)

@@ -219,7 +219,8 @@ func (s *Server) receive(r *bufio.Reader, req Request) error {
 		return err
 	}
 	defer root.Close()
-	if err := Unpack(r, root, ""); err != nil {
+	// The client is this user, so its links may lead where they like; nothing is written through them.
+	if err := (&Extraction{Root: root, KeepOutside: true}).Unpack(r); err != nil {
 		return err
 	}
 	if _, err := io.Copy(io.Discard, r); err != nil { // the padding of the archive
