@@ -3,7 +3,6 @@ package archtest
 import (
 	"go/ast"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 )
@@ -20,15 +19,6 @@ var wholes = []struct {
 }
 
 func isConstructor(function string) bool { return strings.HasPrefix(function, "new") }
-
-// isCommandGroup reports whether a directory has commands, and is not what commands are made of.
-func isCommandGroup(dir string) bool {
-	if !strings.HasPrefix(dir, "internal/cli/") || strings.Contains(dir, "/testdata") {
-		return false
-	}
-	i := slices.IndexFunc(direction, func(r rule) bool { return matches(r.pkg, dir) })
-	return direction[i].only != nil && !slices.Contains(direction[i].only, dir)
-}
 
 // strayWholes returns the positions in a file at which a type of wholes is used where it must not be.
 func strayWholes(s source) (stray []string) {

@@ -1,110 +1,90 @@
 package archtest
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 )
 
-// rule lists the packages of this module that a package may import. A name that ends in "/" stands
-// for the package of that name and all below it. Packages of one group may import each other.
-type rule struct {
-	pkg  string
-	may  []string
-	also []string // its tests, besides
-	// only, if not nil, are the packages of the group that the others may import.
-	only []string
+// group is a directory whose packages serve one purpose. A package belongs to the group with the
+// longest name that its path begins with.
+type group struct {
+	name, purpose string
 }
 
-// belowCLI is what the commands are made of.
-var belowCLI = []string{"pkg/", "internal/aws/", "internal/netnshelper", "internal/config", "internal/connect/", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress/", "internal/serve/", "internal/state/", "internal/unit/"}
-
-// leaves are small packages without imports of this module, which every group may use.
-var leaves = []string{"internal/atomicfile", "internal/term"}
-
-// direction has a rule for each group, from the lowest to the highest, and for packages that must
-// stay smaller or more independent than their group. The first rule that matches a package holds.
-var direction = []rule{
-	{pkg: "internal/atomicfile"},
-	{pkg: "internal/term"},
-	{pkg: "internal/netnshelper", may: []string{"pkg/netns"}}, // initialized before most other packages
-
-	// What others may import: the model of tasks, and what our user named.
-	{pkg: "pkg/", may: []string{"pkg/"}},
-
-	// Facts and calls below the engine.
-	{pkg: "internal/state/", may: []string{"pkg/transient"}},
-	{pkg: "internal/logs/", may: []string{"pkg/taskdef/logdriver"}, also: []string{"internal/testing/logstest"}},
-	{pkg: "internal/host/", may: []string{"pkg/"}},
-	{pkg: "internal/unitfile/taskunit", may: []string{"pkg/taskdef/suggest", "pkg/taskdef/unrendered"}, also: []string{"internal/unitfile/unitdir"}}, // small: a systemd generator links it
-	{pkg: "internal/unitfile/unitdir", may: []string{"internal/unitfile/taskunit"}},
-	{pkg: "internal/unitfile/generator", may: []string{"internal/unitfile/taskunit", "internal/unitfile/unitdir"}}, // small: no Podman, no YAML
-
-	// The ingress proxy: a program without access to Podman, and the documents by which the agent talks to it.
-	{pkg: "internal/ingress/proxy", may: []string{"pkg/", "internal/forward", "internal/ingress", "internal/ingress/routefile"}},
-	{pkg: "internal/ingress/program", may: []string{"pkg/", "internal/forward", "internal/ingress", "internal/ingress/"}},
-	{pkg: "internal/ingress/", may: []string{"pkg/"}},
-
-	// From a document to a task.
-	{pkg: "internal/define", may: []string{"pkg/", "internal/config", "internal/define/", "internal/host/ulimit", "internal/state/"}},
-	{pkg: "internal/define/", may: []string{"pkg/", "internal/state/", "internal/unitfile/taskunit"}},
-	{pkg: "internal/config", may: []string{"pkg/", "internal/define/pod", "internal/host/"}},
-
-	// From a task to Podman and back.
-	{pkg: "internal/engine/", may: []string{"pkg/", "internal/config", "internal/host/", "internal/ingress", "internal/ingress/routefile", "internal/logs/", "internal/state/"}, also: []string{"internal/testing/enginehost", "internal/testing/enginetest", "internal/testing/logstest"}},
-
-	// Servers and clients. What both sides need is in serve/ownerapi: a client may become the owner of a task.
-	{pkg: "internal/serve/ownerapi", may: []string{"pkg/", "internal/define", "internal/define/pod", "internal/engine/", "internal/state/"}, also: []string{"internal/config", "internal/logs/logfiles"}},
-	{pkg: "internal/serve/", may: []string{"pkg/", "internal/ecsstatus", "internal/config", "internal/define/", "internal/engine/", "internal/host/", "internal/ingress", "internal/state/"}},
-	{pkg: "internal/aws/adapter", may: []string{"pkg/", "internal/aws/", "internal/define/", "internal/engine/", "internal/host/libpod", "internal/serve", "internal/serve/ownerapi", "internal/state/"}, also: []string{"internal/config", "internal/host/ulimit"}},
-	{pkg: "internal/ecsstatus", may: []string{"internal/state/"}}, // the agent reads it, and links no client of AWS
-	{pkg: "internal/aws/instance/wire"},
-	{pkg: "internal/aws/instance/awscall", may: []string{"internal/aws/instance/wire"}, also: []string{"internal/aws/sigv4"}},
-	{pkg: "internal/aws/instance/payload", may: []string{"internal/aws/instance/wire", "internal/engine/facts/arn"}, also: []string{"pkg/taskdef"}},
-	{pkg: "internal/aws/instance/program", may: []string{"pkg/", "internal/aws/instance/", "internal/config", "internal/state/"}, also: []string{"internal/testing/ecsplane"}},
-	{pkg: "internal/aws/instance/", may: []string{"pkg/", "internal/engine/facts/arn", "internal/state/"}, also: []string{"internal/testing/ecscluster", "internal/testing/ecsplane"}}, // a client of the agent
-	{pkg: "internal/aws/datachannel"},
-	{pkg: "internal/aws/sigv4"},
-	{pkg: "internal/aws/", may: []string{"pkg/", "internal/define/catalog", "internal/engine/facts/arn", "internal/state/"}}, // over interfaces that it declares
-	{pkg: "internal/connect/sshhost"},
-	{pkg: "internal/connect", may: []string{"pkg/", "internal/engine/", "internal/serve/ownerapi", "internal/state/"}, also: []string{"internal/serve", "internal/testing/enginetest"}},
-	{pkg: "internal/unit/", may: []string{"pkg/", "internal/cli/console", "internal/connect", "internal/engine/"}},
-
-	// Kubernetes.
-	{pkg: "internal/kube/ephemeral", may: []string{"pkg/", "internal/define", "internal/engine/", "internal/host/"}},
-	{pkg: "internal/kube/kubefiles"},
-	{pkg: "internal/kube/kubeserve", may: []string{"pkg/api/connlimit"}},
-	{pkg: "internal/kube/kubelet", may: []string{"internal/netnshelper", "internal/config", "internal/define", "internal/engine/", "internal/kube/", "internal/state/"}},
-	{pkg: "internal/kube/", may: []string{"pkg/", "internal/engine/", "internal/host/"}, also: []string{"internal/define"}},
-
-	// The command line, and the programs.
-	{pkg: "internal/cli/console", may: []string{"pkg/", "internal/cli/helptext", "internal/engine/act/imagestore", "internal/engine/act/observe"}, also: []string{"internal/host/libpod"}},
-	{pkg: "internal/cli/helptext"},
-	{pkg: "internal/cli/lint"},
-	{pkg: "internal/cli/timeline"},
-	{pkg: "internal/cli/top", may: []string{"pkg/", "internal/cli/console", "internal/cli/timeline"}},
-	{pkg: "internal/cli/hostview", may: []string{"pkg/", "internal/cli/top", "internal/cli/webui", "internal/connect/sshhost"}},
-	{pkg: "internal/cli/webui", may: []string{"pkg/", "internal/cli/console", "internal/cli/timeline", "internal/cli/top"}},
-	// The only rule for internal/cli itself: no group of commands imports another one.
-	{pkg: "internal/cli", may: slices.Concat(belowCLI, []string{"internal/cli/"})},
-	{pkg: "internal/cli/", may: belowCLI, only: []string{"internal/cli/command", "internal/cli/console", "internal/cli/helptext", "internal/cli/hostview", "internal/cli/lint", "internal/cli/timeline", "internal/cli/top", "internal/cli/webui"}},
-	{pkg: "cmd/podtask", may: []string{"internal/cli"}},
-	{pkg: "cmd/podtask-compose", may: []string{"internal/define/composefile", "internal/define/convert"}},
-	{pkg: "cmd/podtask-ingress", may: []string{"internal/ingress/program"}},
-	{pkg: "cmd/podtask-ecs", may: []string{"internal/aws/instance/program"}}, // small: no Podman
-	{pkg: "cmd/podtask-kubelet", may: []string{"internal/kube/kubelet"}},
-	{pkg: "cmd/podtask-netns", may: []string{"pkg/netns"}}, // small: it runs at each start
-	{pkg: "cmd/podtask-user-generator", may: []string{"internal/unitfile/generator"}},
-
-	// Programs that are no part of the product.
-	{pkg: "examples/"},
-	{pkg: "hack/", may: []string{"internal/testing/registrytest", "internal/host/quota"}, also: []string{"pkg/images", "internal/host/libpod"}},
-	{pkg: "internal/testing/", may: []string{"pkg/", "internal/", "test/testbed"}},
-	{pkg: "test/", may: []string{"pkg/", "internal/", "cmd/"}},
+// floors are the groups of the product from the highest to the lowest. There is one rule: a group imports
+// only groups on lower floors. The table of groups in ARCHITECTURE.md is generated from it.
+var floors = [][]group{
+	{{"cmd", "the programs: a main function each"}},
+	{{"internal/cli", "the command line: one package for each group of commands; each command has an options struct that names what it uses"}},
+	{{"internal/unit", "units: the process of a systemd service that runs a task, its replacement and its rollback"}},
+	{
+		{"internal/connect", "the client's side: finds the agent or the owner of a task, or becomes its owner; in `sshhost`, both ends of a command on another host"},
+		{"internal/aws", "clients of AWS: the ECS API of the agent, and an instance of an ECS cluster"},
+	},
+	{
+		{"internal/serve", "the API of the agent and of owners, over HTTP"},
+		{"internal/kube", "the node of a Kubernetes cluster, a client of the agent"},
+	},
+	{{"internal/engine", "composition root: the components that run tasks for one user on one host"}},
+	{{"internal/engine/run", "what runs for long: owners of tasks, the fleet, services, schedules, cleanup"}},
+	{{"internal/engine/act", "effects: admission, images, secrets, limits, probes, the metadata endpoint, deliveries of logs"}},
+	{{"internal/engine/decide", "the pure driver of a task or service, and the goroutine that executes its decisions"}},
+	{{"internal/engine/network", "names of services in tasks: addresses, routes, hosts files"}},
+	{{"internal/engine/facts", "what a task has on this host: its record, its names, its specification for Podman, the connection"}},
+	{{"internal/define", "a document and changes to it → a task, its options, and a report of what was lost, refused or needed. All doors use it"}},
+	{
+		{"internal/config", "files, environment and flags → one value, each setting with its source"},
+		{"internal/ingress", "the ingress proxy, a program without access to Podman: routes, certificates, requests; and its documents"},
+		{"internal/ecsstatus", "the file in which an instance of ECS says what it waits for"},
+	},
+	{
+		{"internal/host", "Podman (`libpod`), quotas, GPUs, sources of secrets, checks of the host"},
+		{"internal/state", "files and locks: records, the ledger, the event log"},
+		{"internal/logs", "log files and log drivers"},
+		{"internal/forward", "connections forwarded to changing targets, by weight"},
+		{"internal/unitfile", "`.task` files → systemd services"},
+		{"internal/netnshelper", "the program's other main: sockets in a network namespace"},
+	},
+	{{"pkg", "what others may import: the model of tasks (`taskdef`, `lifecycle`, `fault`, `service`, `admission`, `ports`), the API's types and client (`api`), and `images`, `netns`, `cgroups`"}},
+	{
+		{"internal/atomicfile", "files written whole"},
+		{"internal/term", "text from elsewhere made safe to print"},
+		{"internal/signalname", "names of signals"},
+	},
 }
 
-// testSupport may be imported by every package's tests.
-var testSupport = []string{"internal/testing/certtest", "internal/testing/freeport", "internal/testing/guide", "internal/testing/mototest", "internal/testing/schemafile", "internal/testing/teamfiles", "internal/state/statetest", "internal/testing/registrytest", "internal/testing/faults", "internal/testing/leaktest", "internal/testing/hostile", "internal/testing/nonsense", "internal/testing/rudeclient", "test/testbed"}
+// narrow lists packages that must stay smaller or more independent than their floor: of the groups below,
+// they import only these. A name that ends in "/" stands for the package of that name and all below it.
+var narrow = []struct {
+	pkg string
+	may []string
+	why string
+}{
+	{"internal/state/", []string{"pkg/transient"}, "it stores bytes and knows nothing of their meaning"},
+	{"internal/unitfile/", []string{"pkg/taskdef/suggest", "pkg/taskdef/unrendered"}, "a systemd generator links it: no Podman, no YAML"},
+	{"internal/ingress/", []string{"pkg/", "internal/forward"}, "what the network can attack has no access to Podman"},
+	{"internal/netnshelper", []string{"pkg/netns"}, "it is initialized before most other packages"},
+	{"internal/aws/adapter", nil, ""}, // joins the interfaces of the rows below to the engine
+	{"internal/aws/", []string{"pkg/", "internal/define/catalog", "internal/ecsstatus", "internal/engine/facts/arn", "internal/state/", "internal/config"}, "clients of AWS drive the agent over interfaces that they declare"},
+	{"cmd/podtask", []string{"internal/cli"}, "a main function calls its program"},
+	{"cmd/podtask-compose", []string{"internal/define/"}, "without Podman"},
+	{"cmd/podtask-ingress", []string{"internal/ingress/program"}, "without Podman"},
+	{"cmd/podtask-ecs", []string{"internal/aws/instance/program"}, "without Podman"},
+	{"cmd/podtask-kubelet", []string{"internal/kube/kubelet"}, "a main function calls its program"},
+	{"cmd/podtask-netns", []string{"pkg/netns"}, "it runs at each start"},
+	{"cmd/podtask-user-generator", []string{"internal/unitfile/generator"}, "it runs at each start of a session"},
+}
+
+// cliShared are the packages that commands are made of. Every other package of internal/cli is a group of
+// commands, and imports none of the others: only internal/cli does.
+var cliShared = []string{"command", "console", "helptext", "hostview", "lint", "timeline", "top", "webui"}
+
+// support is what only tests and other programs import.
+var support = []string{"internal/testing/", "test/", "hack/", "examples/"}
 
 func matches(pattern, name string) bool {
 	if strings.HasSuffix(pattern, "/") {
@@ -117,148 +97,176 @@ func matchesAny(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return matches(p, name) })
 }
 
-// badImports returns what p imports of this module against the rules. Known is false
-// when no rule is about p.
-func badImports(p pkg, rules []rule) (bad []string, known bool) {
-	i := slices.IndexFunc(rules, func(r rule) bool { return matches(r.pkg, p.name()) })
-	if i < 0 {
-		return nil, false
-	}
-	r := rules[i]
-	may := slices.Concat(r.may, leaves)
-	switch {
-	case r.only != nil:
-		may = append(may, r.only...)
-	case strings.HasSuffix(r.pkg, "/"):
-		may = append(may, r.pkg)
-	}
-	for _, imp := range p.Imports {
-		if name := within(imp); ours(imp) && !matchesAny(may, name) {
-			bad = append(bad, name)
+// groupOf returns the group of a package and its height: 0 is the lowest floor. Without a group, the height is -1.
+func groupOf(name string) (in string, height int) {
+	height = -1
+	for i, floor := range floors {
+		for _, g := range floor {
+			if matches(g.name+"/", name) && len(g.name) > len(in) {
+				in, height = g.name, len(floors)-1-i
+			}
 		}
 	}
-	for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
-		name := within(imp)
-		own := name == p.name() || strings.HasPrefix(name, p.name()+"/")
-		if ours(imp) && !own && !matchesAny(slices.Concat(may, r.also, testSupport), name) {
-			bad = append(bad, name+" (in a test)")
-		}
-	}
-	return bad, true
+	return in, height
 }
 
-func TestImportDirection(t *testing.T) {
+// isCommandGroup reports whether a package has commands, and is not what commands are made of.
+func isCommandGroup(name string) bool {
+	in, ok := strings.CutPrefix(name, "internal/cli/")
+	first, _, _ := strings.Cut(in, "/")
+	return ok && !strings.Contains(name, "/testdata") && !slices.Contains(cliShared, first)
+}
+
+// whyNot returns why the package from must not import the package imp of this module, or "".
+func whyNot(from, imp string) string {
+	group, height := groupOf(from)
+	into, depth := groupOf(imp)
+	switch {
+	case matchesAny(support, from):
+		return ""
+	case matchesAny(support, imp):
+		return "the product imports no support of tests"
+	case height < 0:
+		return from + " is in no group: add it to a floor"
+	case into != group && depth >= height:
+		return fmt.Sprintf("%s is not on a lower floor than %s", into, group)
+	case isCommandGroup(from) && isCommandGroup(imp) && !strings.HasPrefix(from+"/", imp+"/") && !strings.HasPrefix(imp, from+"/"):
+		return "no group of commands imports another one"
+	case into == group || depth == 0:
+		return ""
+	}
+	for _, n := range narrow {
+		if matches(n.pkg, from) {
+			if n.why != "" && !matchesAny(n.may, imp) {
+				return n.why
+			}
+			break
+		}
+	}
+	return ""
+}
+
+// whyNotInTest is whyNot for tests: they may import support, and all that their floor may import. Tests of what runs
+// for long use the composed engine.
+func whyNotInTest(from, imp string) string {
+	_, height := groupOf(from)
+	_, depth := groupOf(imp)
+	if matchesAny(support, imp) || depth < height || imp == "internal/engine" && matches("internal/engine/run/", from) {
+		return ""
+	}
+	return whyNot(from, imp)
+}
+
+func TestGroupsImportOnlyGroupsBelow(t *testing.T) {
 	t.Parallel()
 	for _, p := range packages(t) {
-		bad, known := badImports(p, direction)
-		if !known {
-			t.Errorf("%s has no row in the table of import directions: add one", p.name())
+		if _, height := groupOf(p.name()); height < 0 && !matchesAny(support, p.name()) {
+			t.Errorf("%s is in no group: add it to a floor", p.name())
 		}
-		for _, b := range bad {
-			t.Errorf("%s imports %s: the table does not allow it", p.name(), b)
+		for _, imp := range p.Imports {
+			if why := whyNot(p.name(), within(imp)); ours(imp) && why != "" {
+				t.Errorf("%s imports %s: %s", p.name(), within(imp), why)
+			}
+		}
+		for _, imp := range slices.Concat(p.TestImports, p.XTestImports) {
+			if why := whyNotInTest(p.name(), within(imp)); ours(imp) && why != "" {
+				t.Errorf("a test of %s imports %s: %s", p.name(), within(imp), why)
+			}
 		}
 	}
 }
 
 func TestImportCheckNoticesViolations(t *testing.T) {
 	t.Parallel()
-	rules := []rule{{pkg: "pkg/a", may: []string{"pkg/b"}, also: []string{"pkg/c"}}}
-	path := func(names ...string) []string {
-		for i, n := range names {
-			names[i] = module + "/" + n
-		}
-		return names
-	}
 	tests := []struct {
-		name string
-		in   pkg
-		want string
+		from, imp string
+		bad, test bool // in the package, in its tests
 	}{
-		{"allowed", pkg{Imports: append(path("pkg/b"), "fmt")}, ""},
-		{"not allowed", pkg{Imports: path("pkg/b", "pkg/c")}, "pkg/c"},
-		{"allowed in tests", pkg{TestImports: path("pkg/c", "pkg/a/atest")}, ""},
-		{"not allowed in tests either", pkg{XTestImports: path("pkg/a", "pkg/d")}, "pkg/d (in a test)"},
+		{"internal/engine/run/owner", "internal/engine/act/effects", false, false},
+		{"internal/engine/act/effects", "internal/engine/run/owner", true, true},
+		{"internal/engine/run/owner", "internal/engine", true, false},
+		{"internal/engine/act/admit", "internal/engine", true, true},
+		{"internal/engine/run/owner", "internal/engine/run/cleanup", false, false},
+		{"internal/host/libpod", "internal/state", true, true}, // the same floor
+		{"pkg/taskdef", "internal/term", false, false},
+		{"pkg/taskdef", "internal/testing/hostile", true, false},
+		{"internal/nothing", "pkg/taskdef", true, true}, // in no group
+		{"internal/ingress/proxy", "internal/host/libpod", true, false}, // narrow
+		{"internal/aws/awsapi", "internal/serve", true, false},
+		{"internal/aws/adapter", "internal/serve", false, false},
+		{"internal/cli/task", "internal/cli/service", true, true},
+		{"internal/cli/task", "internal/cli/command", false, false},
+		{"internal/cli", "internal/cli/task", false, false},
+		{"test/testbed", "internal/cli", false, false},
 	}
 	for _, tt := range tests {
-		tt.in.ImportPath = module + "/pkg/a"
-		if bad, known := badImports(tt.in, rules); !known || strings.Join(bad, " ") != tt.want {
-			t.Errorf("%s: got %v, want %q", tt.name, bad, tt.want)
+		if bad := whyNot(tt.from, tt.imp) != ""; bad != tt.bad {
+			t.Errorf("%s imports %s: bad is %v, want %v", tt.from, tt.imp, bad, tt.bad)
+		}
+		if bad := whyNotInTest(tt.from, tt.imp) != ""; bad != tt.test {
+			t.Errorf("a test of %s imports %s: bad is %v, want %v", tt.from, tt.imp, bad, tt.test)
 		}
 	}
-	if _, known := badImports(pkg{ImportPath: module + "/pkg/new"}, rules); known {
-		t.Error("a package without a row is not noticed")
+}
+
+// Rows that no package needs, and groups without a package, would mislead a reader.
+func TestFloorsAndRowsHavePackages(t *testing.T) {
+	t.Parallel()
+	groups, rows := map[string]bool{}, map[string]bool{}
+	for _, p := range packages(t) {
+		in, _ := groupOf(p.name())
+		groups[in] = true
+		for _, n := range narrow {
+			rows[n.pkg] = rows[n.pkg] || matches(n.pkg, p.name())
+		}
+	}
+	for _, floor := range floors {
+		for _, g := range floor {
+			if !groups[g.name] {
+				t.Errorf("the group %s has no package", g.name)
+			}
+		}
+	}
+	for _, n := range narrow {
+		if !rows[n.pkg] {
+			t.Errorf("no package is %s", n.pkg)
+		}
 	}
 }
 
-// wrappers are the packages through which alone a foreign library is reached.
-var wrappers = []struct {
-	library string // import path, or a prefix with "/" at its end
-	except  []string
-	only    []string
-	why     string
-}{
-	{
-		library: "github.com/containers/podman/v5/",
-		except:  []string{"github.com/containers/podman/v5/pkg/systemd/parser"}, // standard library only
-		only:    []string{"internal/host/libpod", "test/"},
-		why:     "what Podman's versions do differently is known in one place",
-	},
-	{
-		library: "github.com/containers/image/v5/docker",
-		only:    []string{"pkg/images", "test/"},
-		why:     "registries are spoken to in one place",
-	},
-	{
-		library: "github.com/aws/aws-sdk-go-v2/",
-		only:    []string{"internal/host/secretsource/awsvalues", "internal/logs/logsend/awslogs", "pkg/taskdef", "internal/aws/instance/awscall", "internal/aws/instance/wire", "internal/aws/awsapi", "internal/aws/sigv4", "hack/speed", "test/"}, // the last five in tests and benchmarks
-		why:     "what calls AWS is known in one place",
-	},
-	{
-		library: "github.com/gorilla/websocket",
-		only:    []string{"internal/aws/ecsexec", "internal/aws/instance/awscall", "internal/testing/ecsplane", "test/"},
-		why:     "web sockets are limited in one place: those that are served, and those that are opened",
-	},
-	{
-		library: "github.com/xtaci/smux",
-		only:    []string{"internal/aws/portforward", "internal/connect/sshhost", "test/"},
-		why:     "one package has the streams of session-manager-plugin, another one those of hosts by ssh",
-	},
-	{
-		library: "github.com/virtual-kubelet/",
-		only:    []string{"internal/kube/kubenode", "internal/kube/kubeserve", "test/"},
-		why:     "the rest of podtask knows no cluster",
-	},
-	{
-		library: "k8s.io/client-go/",
-		only:    []string{"internal/kube/kubenode", "internal/kube/kubelet", "internal/kube/kubeserve", "test/"},
-		why:     "it is larger than podtask",
-	},
-	{
-		library: "github.com/caddyserver/",
-		only:    []string{"internal/ingress/certs"},
-		why:     "it would cost each command of podtask a part of its start",
-	},
-	{
-		library: "github.com/coreos/go-systemd/v22/dbus",
-		only:    []string{"pkg/cgroups", "test/"},
-		why:     "units are made in one place",
-	},
-	{
-		library: "github.com/godbus/dbus/",
-		only:    []string{"pkg/cgroups", "test/"},
-		why:     "units are made in one place",
-	},
+// groupTable renders floors for ARCHITECTURE.md.
+func groupTable() string {
+	var b strings.Builder
+	b.WriteString("| floor | group | purpose |\n|---|---|---|\n")
+	for i, floor := range floors {
+		for _, g := range floor {
+			fmt.Fprintf(&b, "| %d | `%s/` | %s |\n", len(floors)-1-i, g.name, g.purpose)
+		}
+	}
+	return b.String()
 }
 
-func TestForeignLibrariesAreReachedThroughTheirWrapper(t *testing.T) {
+// TestGroupsAreInTheArchitecture holds the table of ARCHITECTURE.md against floors; UPDATE_GOLDEN=1 writes it.
+func TestGroupsAreInTheArchitecture(t *testing.T) {
 	t.Parallel()
-	for _, p := range packages(t) {
-		for _, imp := range slices.Concat(p.Imports, p.TestImports, p.XTestImports) {
-			for _, w := range wrappers {
-				if matches(w.library, imp) && !slices.Contains(w.except, imp) && !matchesAny(w.only, p.name()) {
-					t.Errorf("%s imports %s, which only %s may: %s", p.name(), imp, strings.Join(w.only, ", "), w.why)
-				}
-			}
+	const begin, end = "<!-- groups: from internal/testing/archtest -->\n", "<!-- end of groups -->\n"
+	path := filepath.Join(root(t), "ARCHITECTURE.md")
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	before, rest, found := strings.Cut(string(text), begin)
+	old, after, ended := strings.Cut(rest, end)
+	if !found || !ended {
+		t.Fatalf("ARCHITECTURE.md has no table of groups between %q and %q", begin, end)
+	}
+	switch want := groupTable(); {
+	case old == want:
+	case os.Getenv("UPDATE_GOLDEN") == "":
+		t.Errorf("the table of groups in ARCHITECTURE.md differs: UPDATE_GOLDEN=1 go test ./internal/testing/archtest writes it")
+	default:
+		if err := os.WriteFile(path, []byte(before+begin+want+end+after), 0o644); err != nil {
+			t.Fatal(err)
 		}
 	}
 }
