@@ -3,6 +3,7 @@ package service
 import (
 	"cmp"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -26,9 +27,12 @@ func (s *State) judge(at time.Time) {
 
 // breakerDue reports whether so many tasks of the deployment have failed that the circuit breaker
 // ends it. If there is none to return to, it keeps trying, with growing pauses.
-func (s State) breakerDue() bool {
+func (s State) breakerDue() bool { return s.Primary().FailedTasks >= s.Threshold() && s.guarded() }
+
+// guarded reports whether the circuit breaker would end the deployment if enough of its tasks failed.
+func (s State) guarded() bool {
 	p := s.Primary()
-	if s.Status != Active || !s.Config.Breaker.Enable || p.Rollout != InProgress || p.Rollback || p.FailedTasks < s.Threshold() {
+	if s.Status != Active || !s.Config.Breaker.Enable || p.Rollout != InProgress || p.Rollback {
 		return false
 	}
 	if a := s.staged(); a != nil && a.Progress.Back {
@@ -176,15 +180,31 @@ func (s *State) wantTasks(at time.Time) {
 		if n <= 0 || b == nil || at.Before(b.NotUntil) || i == 0 && due {
 			continue
 		}
-		var names []string
+		if i == 0 {
+			n = min(n, s.mayFail())
+		}
 		for range n {
 			s.LastTask++
-			t := Task{ID: s.TaskID(s.LastTask), Number: s.LastTask, Deployment: d.ID, Phase: Wanted, WantedAt: at}
-			s.Tasks = append(s.Tasks, t)
-			names = append(names, s.TaskName(t))
+			s.Tasks = append(s.Tasks, Task{ID: s.TaskID(s.LastTask), Number: s.LastTask, Deployment: d.ID, Phase: Wanted, WantedAt: at, Unannounced: true})
 		}
-		s.say(at, "has started %d tasks: (task %s).", n, strings.Join(names, ") (task "))
 	}
+}
+
+// mayFail is how many more tasks of a deployment of which some have failed may be made: if all of them and those that
+// have not yet been healthy fail too, the circuit breaker's threshold is reached and not passed. Without a failure, or
+// a circuit breaker that could act, there is no limit.
+func (s *State) mayFail() int {
+	p := s.Primary()
+	if !s.guarded() || p.FailedTasks == 0 {
+		return math.MaxInt
+	}
+	unproven := 0
+	for _, t := range s.Tasks {
+		if t.Deployment == p.ID && t.present() && !t.Failed && t.HealthySince.IsZero() {
+			unproven++
+		}
+	}
+	return max(0, s.Threshold()-p.FailedTasks-unproven)
 }
 
 // forget has stopped tasks removed, but for the latest.

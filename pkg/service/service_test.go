@@ -706,3 +706,49 @@ func TestWhyNamesAListenerThatIsNotOpen(t *testing.T) {
 		t.Errorf("%+v", why)
 	}
 }
+
+// "Has started" is said of a task that the host has let in, as ECS says it of one that is placed.
+func TestATaskInTheQueueHasNotStarted(t *testing.T) {
+	t.Parallel()
+	w := newWorld(2, careful, spec(1))
+	for range 2 {
+		w.do(0)
+	}
+	see := func(task int, o Observation) { w.tell(Seen{ID: w.state.Tasks[task].ID, Observation: o}) }
+	see(0, Observation{Queue: "port 80"})
+	if said := w.said(); strings.Contains(said, "has started") {
+		t.Errorf("one waits, and the other one is not known: %s", said)
+	}
+	see(1, Observation{Placed: true})
+	w.mustSay(t, "has started 1 tasks: (task web-2).")
+	see(0, Observation{Placed: true})
+	w.mustSay(t, "has started 1 tasks: (task web-1).")
+	if n := strings.Count(w.said(), "has started"); n != 2 {
+		t.Errorf("it was said %d times: %s", n, w.said())
+	}
+}
+
+// A deployment that fails makes no copy past the threshold of its circuit breaker, whatever its strategy.
+func TestNoCopyPastTheThreshold(t *testing.T) {
+	t.Parallel()
+	for _, strategy := range []Strategy{Rolling, BlueGreen, Canary, Linear} {
+		for count := 1; count <= 5; count++ {
+			for threshold := count; threshold <= count+2; threshold++ {
+				c := with(Method{Strategy: strategy})
+				if strategy == Canary || strategy == Linear {
+					c.Method.Step = LinearStep
+				}
+				c.Breaker.Threshold = Threshold{Type: ThresholdCount, Value: threshold}
+				w := newWorld(count, c, spec(1))
+				waitForRest(w, t, 48*time.Hour)
+				made := w.state.LastTask
+				w.bad["web:2"] = Observation{Stopped: true, Reason: "exit 3"}
+				w.tell(update(spec(2)))
+				waitForRest(w, t, 48*time.Hour)
+				if n := w.state.LastTask - made; n != threshold {
+					t.Errorf("%s of %d copies made %d with the threshold %d: %s", strategy, count, n, threshold, w.said())
+				}
+			}
+		}
+	}
+}

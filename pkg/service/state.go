@@ -213,6 +213,8 @@ type Task struct {
 	// event says so.
 	QueuedAt time.Time `json:"queuedAt,omitzero"`
 	Unplaced bool      `json:"unplaced,omitempty"`
+	// Unannounced: no event says yet that it was started.
+	Unannounced bool `json:"unannounced,omitempty"`
 
 	op       operation // in flight, or done and not to be repeated
 	notUntil time.Time // of the next attempt
@@ -236,6 +238,8 @@ type Observation struct {
 	// Since is when it began to run.
 	Since  time.Time `json:"since,omitzero"`
 	Health Health    `json:"health,omitempty"`
+	// Placed: the host has given the task its share.
+	Placed bool `json:"placed,omitempty"`
 	// Queue is what a task waits for that is not let in.
 	Queue   string `json:"queue,omitempty"`
 	Stopped bool   `json:"stopped,omitempty"`

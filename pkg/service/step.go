@@ -305,6 +305,7 @@ func (s *State) observe(at time.Time, t *Task, seen Observation) {
 		t.Phase = Live
 	}
 	t.Seen, t.Refused, t.fresh = seen, "", true
+	s.announce(at, seen.Stopped)
 	switch {
 	case seen.Queue == "":
 		t.QueuedAt, t.Unplaced = time.Time{}, false
@@ -350,6 +351,33 @@ func (s *State) remember(at time.Time) {
 		}
 	}
 }
+
+// announce says which tasks were started: placed, as ECS has it, not only asked for. Tasks that were made together are
+// named together, as soon as it is known of each whether it was placed or waits; at once if hurried.
+func (s *State) announce(at time.Time, hurried bool) {
+	var names []string
+	for _, t := range s.Tasks {
+		switch {
+		case !t.Unannounced || t.Phase == Stopped || t.Phase == Removing:
+		case t.Seen.placed():
+			names = append(names, s.TaskName(t))
+		case t.Phase != Stopping && t.Refused == "" && t.Seen.Queue == "" && !hurried:
+			return
+		}
+	}
+	if len(names) == 0 {
+		return
+	}
+	for i := range s.Tasks {
+		if t := &s.Tasks[i]; t.Seen.placed() {
+			t.Unannounced = false
+		}
+	}
+	s.say(at, "has started %d tasks: (task %s).", len(names), strings.Join(names, ") (task "))
+}
+
+// placed: the task has its share of the host, or had it.
+func (o Observation) placed() bool { return o.Placed || o.Running || o.Stopped && !o.ByUser }
 
 // reportUnplaced says once what a task waits for that has been in the queue for queueNotice.
 func (s *State) reportUnplaced(at time.Time) {

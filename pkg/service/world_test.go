@@ -98,6 +98,7 @@ func (w *world) tell(in Input) {
 	w.save()
 	checkAttempts(w, before, in)
 	checkBreaker(w, before)
+	checkThreshold(w, before)
 	checkStages(w, before, in)
 	checkStops(w, before, effects)
 	checkDrains(w, effects)
@@ -123,6 +124,25 @@ func checkBreaker(w *world, before State) {
 	}
 	if d, listed := w.state.Deployment(was.ID); !listed || d.Rollout != Failed || d.Reason == "" {
 		broken("deployment %s failed, and is listed as %+v", was.ID, d)
+	}
+}
+
+// checkThreshold checks that a task which follows a failed one cannot take the failures of its deployment past the
+// threshold of the circuit breaker.
+func checkThreshold(w *world, before State) {
+	p := w.state.Primary()
+	if !w.state.guarded() || p.FailedTasks == 0 || len(w.state.Tasks) <= len(before.Tasks) || before.Primary().ID != p.ID {
+		return
+	}
+	failures, made := p.FailedTasks, false
+	for _, t := range w.state.Tasks {
+		if t.Deployment == p.ID && (t.Phase == Wanted || t.Phase == Live) && !t.Failed && t.HealthySince.IsZero() {
+			failures++
+			made = made || before.task(t.ID) == nil
+		}
+	}
+	if made && failures > w.state.Threshold() {
+		broken("deployment %s may have %d failures, and its threshold is %d", p.ID, failures, w.state.Threshold())
 	}
 }
 

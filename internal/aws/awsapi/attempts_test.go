@@ -102,8 +102,8 @@ func TestADeploymentThatTheBreakerEnds(t *testing.T) {
 	w.keeper.passed = time.Minute
 	w.keeper.run("web", failing("web/2"))
 	d := w.deployment(arn)
-	if d.Status != "ROLLBACK_SUCCESSFUL" || d.DeploymentCircuitBreaker.Status != "TRIGGERED" || d.DeploymentCircuitBreaker.FailureCount != 4 || d.StoppedAt == nil || d.FinishedAt == nil ||
-		*d.Rollback.ServiceRevisionArn != *d.SourceServiceRevisions[0].Arn || !strings.Contains(*d.StatusReason, "circuit breaker: 4 tasks failed") || *d.Rollback.Reason != *d.StatusReason {
+	if d.Status != "ROLLBACK_SUCCESSFUL" || d.DeploymentCircuitBreaker.Status != "TRIGGERED" || d.DeploymentCircuitBreaker.FailureCount != 3 || d.StoppedAt == nil || d.FinishedAt == nil ||
+		*d.Rollback.ServiceRevisionArn != *d.SourceServiceRevisions[0].Arn || !strings.Contains(*d.StatusReason, "circuit breaker: 3 tasks failed") || *d.Rollback.Reason != *d.StatusReason {
 		t.Errorf("%+v %+v %+v", d, d.DeploymentCircuitBreaker, d.Rollback)
 	}
 }
@@ -147,13 +147,13 @@ func TestClientsSeeADeploymentFail(t *testing.T) {
 	}
 	id := *w.describe("web").Services[0].Deployments[0].Id
 	old := *w.describe("web").Services[0].Deployments[1].Id
-	see(0, "PRIMARY web:2 IN_PROGRESS, 4 failed, ECS deployment "+id+" in progress.", "ACTIVE web:1 COMPLETED, 0 failed, ECS deployment "+old+" completed.")
+	see(0, "PRIMARY web:2 IN_PROGRESS, 3 failed, ECS deployment "+id+" in progress.", "ACTIVE web:1 COMPLETED, 0 failed, ECS deployment "+old+" completed.")
 	back := "PRIMARY web:1 COMPLETED, 0 failed, ECS deployment circuit breaker"
 	for _, after := range []time.Duration{10 * time.Second, 69 * time.Second} {
-		see(after, back, "ACTIVE web:2 FAILED, 4 failed, ECS deployment circuit breaker")
+		see(after, back, "ACTIVE web:2 FAILED, 3 failed, ECS deployment circuit breaker")
 	}
 	see(70*time.Second, back)
-	if d := w.deployment(arn); d.Status != "ROLLBACK_SUCCESSFUL" || !strings.Contains(*d.StatusReason, "4 tasks failed") {
+	if d := w.deployment(arn); d.Status != "ROLLBACK_SUCCESSFUL" || !strings.Contains(*d.StatusReason, "3 tasks failed") {
 		t.Errorf("%+v", d)
 	}
 }

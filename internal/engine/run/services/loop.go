@@ -304,6 +304,7 @@ func observation(s lifecycle.State) service.Observation {
 	if s.Queued() {
 		o.Queue = s.Sandbox.Queue
 	}
+	o.Placed = s.Sandbox.Reservation == lifecycle.ReservationGranted
 	for _, t := range s.History {
 		if t.Container == "" && t.Status == lifecycle.StatusRunning.String() {
 			o.Since = t.At
