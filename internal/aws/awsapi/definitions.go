@@ -261,14 +261,13 @@ func (d *definitions) delete(ctx context.Context, in deleteDefinitionsIn, _ fiel
 		if err != nil {
 			return nil, err
 		}
-		name := arn.Definition(ref.Family, ref.Revision)
 		r, err := d.catalog.Delete(ctx, ref)
 		switch {
 		case ref.Revision == 0 || errors.Is(err, catalog.ErrNotFound):
-			answer.Failures = append(answer.Failures, problem{ARN: name, Reason: missingReason, Detail: "The specified task definition does not exist. Specify a valid account, family, revision and try again."})
+			answer.Failures = append(answer.Failures, problem{ARN: text, Reason: "The specified task definition does not exist. Specify a valid account, family, revision and try again."})
 			continue
 		case errors.Is(err, catalog.ErrActive):
-			answer.Failures = append(answer.Failures, problem{ARN: name, Reason: "TaskDefinitionActive", Detail: "Deregister the task definition first: only INACTIVE ones can be deleted."})
+			answer.Failures = append(answer.Failures, problem{ARN: text, Reason: "The specified task definition is still in ACTIVE status. Please deregister the target and try again."})
 			continue
 		case err != nil:
 			return nil, err

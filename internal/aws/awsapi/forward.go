@@ -100,14 +100,17 @@ func (e *execute) target(ctx context.Context, text string) (task string, i int, 
 	return s.ID, i, nil
 }
 
-// endpoint answers the address by which the caller has reached this side: tools give it to AWS'
-// plugin, which sends the requests of its session there.
+// endpoint answers the address by which the caller has reached this side, for each of the members that ECS answers:
+// tools give it to AWS' plugin, which sends the requests of its session there.
 func (e *execute) endpoint(ctx context.Context, _ struct{}, _ fields) (any, error) {
 	host, _ := ctx.Value(hostKey{}).(string)
 	if host == "" {
 		return nil, invalidf("the agent has an address for clients on aws-listen only: send the request there")
 	}
+	address := "http://" + host + "/"
 	return struct {
-		Endpoint string `json:"endpoint"`
-	}{"http://" + host + "/"}, nil
+		Endpoint       string `json:"endpoint"`
+		Telemetry      string `json:"telemetryEndpoint"`
+		ServiceConnect string `json:"serviceConnectEndpoint"`
+	}{address, address, address}, nil
 }

@@ -60,7 +60,6 @@ var knownDifferences = []knownDifference{
 	{"RegisterTaskDefinition (without memory|of Fargate without cpu)", "answer", "registered", "refused", "moto", "ECS wants memory of the container or the task, and cpu and memory of a task on Fargate. On purpose: podtask runs definitions without limits, and refuses none that it can run"},
 	{"DeregisterTaskDefinition without a revision", "__type|message", "InvalidParameterException", "ClientException", "both", "both are errors of the operation; the text is not documented"},
 	{"(RunTask|CreateService) of no definition|DeregisterTaskDefinition unknown", "message", "not found", "Unable to describe task definition.", "both", "the same exception; the text is not documented"},
-	{"DeleteTaskDefinitions", `failures\[\]\.(arn|reason|detail)`, "ARN, MISSING and a detail", "what was sent and a sentence", "podtask", "arn is the ARN of the resource, detail the sentence"},
 
 	{anyService, `.*\.(capacityProviderStrategy|launchType|platformVersion|platformFamily).*`, "the default strategy of the cluster", "EC2", "podtask", "a service without a launch type uses the default strategy, and then has none"},
 	{anyService, `services?(\[\])?\.(createdAt|createdBy|currentServiceDeployment|currentServiceRevisions.*|deploymentConfiguration\..*|enableECSManagedTags|enableExecuteCommand|placementConstraints|placementStrategy)`, "there", "not there", "podtask", "members of Service with their defaults"},

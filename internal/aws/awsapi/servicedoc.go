@@ -82,6 +82,7 @@ type serviceDoc struct {
 	Exec              bool                `json:"enableExecuteCommand"`
 	ManagedTags       bool                `json:"enableECSManagedTags"`
 	PropagateTags     string              `json:"propagateTags"`
+	Role              string              `json:"roleArn,omitempty"`
 	LoadBalancers     []struct{}          `json:"loadBalancers"`
 	Registries        []struct{}          `json:"serviceRegistries"`
 	Constraints       []struct{}          `json:"placementConstraints"`
@@ -126,7 +127,7 @@ func (o *serviceBook) document(s service.State, tags bool) (any, error) {
 		Definition: arn.Make("task-definition", p.TaskDefinition), Controller: map[string]string{"type": "ECS"}, Events: events(s),
 		Deployment: configOf(s.Config.Breaker, s.Config.Bounds, s.Config.Method),
 		CreatedAt:  moment(s.CreatedAt), CreatedBy: "arn:aws:iam::" + arn.Account + ":user/podtask", GracePeriod: graceOf(s.Config, c.Kept),
-		Scheduling: schedulingOf(c), Exec: c.Exec, ManagedTags: string(c.Kept["enableECSManagedTags"]) == "true", PropagateTags: cmp.Or(c.PropagateTags, "NONE"),
+		Scheduling: schedulingOf(c), Exec: c.Exec, ManagedTags: string(c.Kept["enableECSManagedTags"]) == "true", PropagateTags: cmp.Or(c.PropagateTags, "NONE"), Role: roleOf(c.Kept),
 		LoadBalancers: []struct{}{}, Registries: []struct{}{}, Constraints: []struct{}{}, PlacementStrategy: []struct{}{}, TaskSets: []struct{}{},
 	}
 	doc.Family, doc.Platform = platformOf(c.Kept)
@@ -160,6 +161,16 @@ func (o *serviceBook) document(s service.State, tags bool) (any, error) {
 
 // latest is the platform version of a service of Fargate that names none.
 const latest = "LATEST"
+
+// roleOf returns the ARN of the role that a client named for the load balancer of a service, "" if there is none. As on
+// ECS, the role may be given by its name or its ARN.
+func roleOf(kept fields) string {
+	var role string
+	if json.Unmarshal(kept["role"], &role) != nil || role == "" || strings.HasPrefix(role, "arn:") {
+		return role
+	}
+	return "arn:aws:iam::" + arn.Account + ":role/" + strings.TrimPrefix(role, "/")
+}
 
 // platformOf are the operating system and the platform version of a service, which as on ECS only one of
 // Fargate has.

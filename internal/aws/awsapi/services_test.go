@@ -1,6 +1,8 @@
 package awsapi_test
 
 import (
+	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"slices"
@@ -49,8 +51,13 @@ func TestServiceComesBackAsItWasSent(t *testing.T) {
 	told := slices.ContainsFunc(s.Events, func(e types.ServiceEvent) bool {
 		return strings.Contains(*e.Message, "loadBalancers, which has no effect")
 	})
-	if first, last := *s.Events[0].Message, *s.Events[len(s.Events)-1].Message; !told || !strings.Contains(first, "has started 2 tasks") || !strings.Contains(last, "began") {
-		t.Errorf("told %v; the newest event is %q, the oldest %q", told, first, last)
+	if last := *s.Events[len(s.Events)-1].Message; !told || !strings.Contains(last, "began") {
+		t.Errorf("told %v; the oldest event is %q", told, last)
+	}
+	w.keeper.run("web", none)
+	started := slices.ContainsFunc(w.describe("web").Services[0].Events, func(e types.ServiceEvent) bool { return strings.Contains(*e.Message, "has started 2 tasks") })
+	if !started {
+		t.Error("no event says that two tasks were started")
 	}
 	must[*ecs.CreateServiceOutput](t)(w.client.CreateService(t.Context(), &ecs.CreateServiceInput{
 		ServiceName: aws.String("off"), TaskDefinition: aws.String("web:1"), DesiredCount: aws.Int32(0), ServiceConnectConfiguration: &types.ServiceConnectConfiguration{Enabled: false},
@@ -372,3 +379,62 @@ func TestBadRequestsForServices(t *testing.T) {
 }
 
 var _ awsapi.Services = (*keeper)(nil)
+
+// keptValues are legal values of the members of CreateService that are only returned.
+var keptValues = map[string]string{
+	"networkConfiguration":        `{"awsvpcConfiguration": {"subnets": ["subnet-1"], "securityGroups": ["sg-1"], "assignPublicIp": "ENABLED"}}`,
+	"platformVersion":             `"1.4.0"`,
+	"capacityProviderStrategy":    `[{"capacityProvider": "FARGATE", "base": 0, "weight": 1}]`,
+	"placementConstraints":        `[{"type": "distinctInstance"}]`,
+	"placementStrategy":           `[{"type": "spread", "field": "host"}]`,
+	"availabilityZoneRebalancing": `"ENABLED"`,
+	"enableECSManagedTags":        `true`,
+	"loadBalancers":               `[{"targetGroupArn": "a", "containerName": "c", "containerPort": 80}]`,
+	"launchType":                  `"EC2"`,
+	"role":                        `"ecsRole"`,
+}
+
+// comesBackAs are kept members that an answer has under another name, and the value there.
+var comesBackAs = map[string][2]string{
+	"role": {"roleArn", `"arn:aws:iam::000000000000:role/ecsRole"`},
+}
+
+// What is accepted and has no effect is in the answer and in later descriptions.
+func TestEveryKeptMemberOfAServiceComesBack(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	for i, m := range awsapi.Operations()["CreateService"] {
+		if m.Answer != awsapi.Kept || strings.Contains(m.Path, ".") {
+			continue
+		}
+		value := keptValues[m.Path]
+		if value == "" {
+			t.Errorf("no legal value of %s is known to this test", m.Path)
+			continue
+		}
+		name := fmt.Sprintf("s%d", i)
+		status, answer := w.post("CreateService", fmt.Sprintf(`{"serviceName": %q, "taskDefinition": "web:1", "desiredCount": 0, %q: %s}`, name, m.Path, value))
+		if status != 200 {
+			t.Errorf("%s: %d %s", m.Path, status, answer)
+			continue
+		}
+		_, described := w.post("DescribeServices", fmt.Sprintf(`{"services": [%q]}`, name))
+		want := [2]string{m.Path, value}
+		if other, ok := comesBackAs[m.Path]; ok {
+			want = other
+		}
+		var created struct{ Service map[string]any }
+		var listed struct{ Services []map[string]any }
+		var sent any
+		if err := errors.Join(json.Unmarshal([]byte(answer), &created), json.Unmarshal([]byte(described), &listed), json.Unmarshal([]byte(want[1]), &sent)); err != nil || len(listed.Services) != 1 {
+			t.Errorf("%s: %v: %s %s", m.Path, err, answer, described)
+			continue
+		}
+		for _, s := range []map[string]any{created.Service, listed.Services[0]} {
+			if diff := cmp.Diff(sent, s[want[0]]); diff != "" {
+				t.Errorf("%s (-sent +answered): %s", m.Path, diff)
+			}
+		}
+	}
+}

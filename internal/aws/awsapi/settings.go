@@ -66,7 +66,11 @@ func (s accountSetting) fixed() bool { return len(s.values) == 1 }
 func findAccountSetting(name string) (accountSetting, error) {
 	i := slices.IndexFunc(accountSettingNames, func(s accountSetting) bool { return s.name == name })
 	if i < 0 {
-		return accountSetting{}, invalidf("name: %q is no setting of an account", shortened(name))
+		var names []string
+		for _, s := range accountSettingNames {
+			names = append(names, s.name)
+		}
+		return accountSetting{}, invalidf("%s should be one of [%s]", shortened(name), strings.Join(names, ","))
 	}
 	return accountSettingNames[i], nil
 }
@@ -187,6 +191,11 @@ type listAccountSettingsIn struct {
 // list lists the effective settings, or those of a principal. That ARNs are long cannot be changed
 // and is in both.
 func (a *accountSettings) list(_ context.Context, in listAccountSettingsIn, _ fields) (any, error) {
+	if in.Name != "" {
+		if _, err := findAccountSetting(in.Name); err != nil {
+			return nil, err
+		}
+	}
 	principal := cmp.Or(in.Principal, callerPrincipal)
 	found := make(map[string]settingDoc)
 	var keys []string

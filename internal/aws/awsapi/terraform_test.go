@@ -199,7 +199,7 @@ func TestAccountSettingsOfPrincipals(t *testing.T) {
 		t.Errorf("%s, own settings %v", *deleted.Setting.Value, values(false))
 	}
 	for body, says := range map[string]string{
-		`{"name": "speed", "value": "on"}`: "no setting", `{"name": "containerInsights", "value": "much"}`: "none of", `{"name": "guardDutyActivate", "value": "on"}`: "GuardDuty",
+		`{"name": "speed", "value": "on"}`: "speed should be one of [serviceLongArnFormat,", `{"name": "containerInsights", "value": "much"}`: "none of", `{"name": "guardDutyActivate", "value": "on"}`: "GuardDuty",
 		`{"name": "containerInsights", "value": "enabled", "principalArn": "arn:aws:iam::111111111111:root"}`: "account",
 	} {
 		if status, answer := w.post("PutAccountSetting", body); status != 400 || !strings.Contains(answer, "InvalidParameterException") || !strings.Contains(answer, says) {
