@@ -253,6 +253,11 @@ func (p *Proxy) Handler(secure bool) http.Handler {
 
 // serve answers a request.
 func (p *Proxy) serve(w *recorder, r *http.Request, x *exchange) {
+	if r.ProtoMajor == 1 && len(r.TransferEncoding) > 0 {
+		// RFC 9112, 6.3: with a Content-Length besides, which net/http removes, the connection has to be closed. A
+		// proxy in front may have taken the rest of the body for another request.
+		w.Header().Set("Connection", "close")
+	}
 	host, err := requestHost(r)
 	if err != nil {
 		refuse(w, x, http.StatusBadRequest, err.Error())
@@ -284,8 +289,8 @@ func (p *Proxy) serve(w *recorder, r *http.Request, x *exchange) {
 	case r.TLS != nil && r.TLS.ServerName != "" && normalHost(r.TLS.ServerName) != host:
 		refuse(w, x, http.StatusMisdirectedRequest, "the connection was made for another name")
 		return
-	case confusing(table, x.secure, host, r.URL.Path, route):
-		refuse(w, x, http.StatusBadRequest, "the path means another one to other programs: send it without . and .. and escaped slashes")
+	case confusing(table, x.secure, host, r.URL.EscapedPath(), r.URL.Path, route):
+		refuse(w, x, http.StatusBadRequest, "the path means another one to other programs: send it without . and .., parameters (;), and escaped or other characters that mean a slash or nothing")
 		return
 	}
 	if !p.auth.allows(r, route) {

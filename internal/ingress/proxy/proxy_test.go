@@ -225,6 +225,9 @@ func TestHeadersAreRebuilt(t *testing.T) {
 	if id := got.Header.Get("X-Request-Id"); len(id) != 32 || len(answer.Values("X-Request-Id")) != 1 || id != answer.Get("X-Request-Id") {
 		t.Errorf("request ids %q and %q", id, answer.Get("X-Request-Id"))
 	}
+	if got.Trailer != nil {
+		t.Errorf("trailers of the client: %v", got.Trailer)
+	}
 	for name, values := range got.Header {
 		for _, v := range values {
 			if v == "evil" {

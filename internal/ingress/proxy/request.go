@@ -8,12 +8,8 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
-	"net/url"
-	"path"
 	"regexp"
 	"strings"
-
-	"github.com/podtask/podtask/internal/ingress/routefile"
 )
 
 // newID returns the id of a request: 32 hex digits.
@@ -61,22 +57,6 @@ func requestHost(r *http.Request) (string, error) {
 
 func normalHost(host string) string { return strings.TrimSuffix(strings.ToLower(host), ".") }
 
-// confusing reports whether a path leads to another route once other programs have read it: those that
-// take a backslash or an escaped slash for a slash, decode twice, or resolve dots.
-func confusing(t routefile.Table, secure bool, host, decoded string, found routefile.Route) bool {
-	twice, err := url.PathUnescape(decoded)
-	if err != nil {
-		twice = decoded
-	}
-	for _, p := range []string{decoded, twice} {
-		p = path.Clean("/" + strings.ReplaceAll(p, `\`, "/"))
-		if other, is := t.Find(secure, host, p); !is || other.Key() != found.Key() {
-			return true
-		}
-	}
-	return false
-}
-
 // rewrite makes the request for a copy. Hop-by-hop headers, Forwarded and X-Forwarded-For, -Host and
 // -Proto are removed already.
 func rewrite(pr *httputil.ProxyRequest) {
@@ -90,6 +70,7 @@ func rewrite(pr *httputil.ProxyRequest) {
 			delete(out.Header, name)
 		}
 	}
+	out.Trailer = nil // their values come after the request was checked
 	if u := pr.Out.Header.Get("Upgrade"); u != "" && !strings.EqualFold(u, "websocket") {
 		// Another protocol, such as h2c, would pass paths and users that are not checked.
 		out.Header.Del("Upgrade")
@@ -109,22 +90,4 @@ func rewrite(pr *httputil.ProxyRequest) {
 		node = `"[` + node + `]"`
 	}
 	out.Header.Set("Forwarded", "for="+node+`;host="`+strings.NewReplacer(`\`, "", `"`, "").Replace(pr.In.Host)+`";proto=`+proto)
-}
-
-// forwarding are headers that servers take for the word of their proxy.
-var forwarding = []string{"forwarded", "x-real-ip", "x-request-id", "x-original-url", "x-rewrite-url", "x-client-ip", "true-client-ip", "x-cluster-client-ip", "front-end-https"}
-
-// isForwarding reports whether a header is one that only a proxy may set. Servers of the CGI kind read
-// an underscore as a dash.
-func isForwarding(name string) bool {
-	name = strings.ReplaceAll(strings.ToLower(name), "_", "-")
-	if strings.HasPrefix(name, "x-forwarded") {
-		return true
-	}
-	for _, f := range forwarding {
-		if name == f {
-			return true
-		}
-	}
-	return false
 }

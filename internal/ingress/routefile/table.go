@@ -224,8 +224,25 @@ func Replace(path string, data []byte) error {
 // Find returns the route for a request. Host is in lower case, without port and final dot, and path is
 // decoded. An exact name goes before a wildcard, and the longest path before others.
 func (t Table) Find(secure bool, host, path string) (best Route, found bool) {
+	return t.find(secure, host, func(r Route) bool { return under(r.address.Path, path) })
+}
+
+// FindFold is Find for a program that ignores case in paths.
+func (t Table) FindFold(secure bool, host, path string) (best Route, found bool) {
+	path = strings.ToLower(path)
+	return t.find(secure, host, func(r Route) bool { return under(strings.ToLower(r.address.Path), path) })
+}
+
+// Single reports whether at most one route has the host.
+func (t Table) Single(secure bool, host string) bool {
+	n := 0
+	t.find(secure, host, func(Route) bool { n++; return false })
+	return n <= 1
+}
+
+func (t Table) find(secure bool, host string, matches func(Route) bool) (best Route, found bool) {
 	for _, r := range t.Routes {
-		if r.address.Secure == secure && covers(r.address.Host, host) && under(r.address.Path, path) && (!found || rank(r, best) > 0) {
+		if r.address.Secure == secure && covers(r.address.Host, host) && matches(r) && (!found || rank(r, best) > 0) {
 			best, found = r, true
 		}
 	}
