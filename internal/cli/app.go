@@ -49,7 +49,7 @@ func newApp(p *command.Program) *cli.App {
 	}
 	app.Flags = append(append(app.Flags, command.HostFlag()), command.ConfigFlags("")...)
 	app.Commands = []*cli.Command{
-		run.Command(p), run.InitCommand(p), run.ValidateCommand(p), run.SchemaCommand(p), run.PlanCommand(p), service.TaskdefCommand(p), service.Command(p), schedule.Command(p),
+		run.Command(p), run.InitCommand(p), run.ValidateCommand(p), run.SchemaCommand(p), run.ExplainCommand(p), run.PlanCommand(p), service.TaskdefCommand(p), service.Command(p), schedule.Command(p),
 		task.PsCommand(p), task.TopCommand(p), task.UICommand(p), task.InspectCommand(p), task.WhyCommand(p), task.LogsCommand(p), task.ExecCommand(p), task.EventsCommand(p), task.TimelineCommand(p),
 		task.UpdateCommand(p), task.StatsCommand(p), lock.Command(p), lock.PullCommand(p), tasktest.Command(p), image.Command(p), system.DoctorCommand(p), system.InfoCommand(p),
 		task.StopCommand(p), task.KillCommand(p), task.RestartCommand(p), task.PortCommand(p), task.CpCommand(p), task.PauseCommand(p), task.UnpauseCommand(p), task.FaultCommand(p), task.RmCommand(p), task.WaitCommand(p), task.DrainCommand(p), task.GCCommand(p),

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/run"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/podtask/podtask/internal/engine/facts/record"
@@ -114,6 +115,10 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 	case len(arguments) == 0 && len(fixedWords(cmd.ArgsUsage)) > 0:
 		candidates = fixedWords(cmd.ArgsUsage)
 	case cmd == nil:
+	case path[0].Name == "explain":
+		if len(arguments) == 1 {
+			candidates = run.ExplainedMembers(arguments[0])
+		}
 	case path[0].Name == "context":
 		if cmd.Name == "use" && len(arguments) == 0 || cmd.Name == "rm" {
 			candidates = o.contextNames(cmd.Name == "use")
@@ -228,7 +233,8 @@ func fixedWords(usage string) (words []string) {
 	if strings.HasPrefix(usage, "TASK ") {
 		return nil
 	}
-	for alternative := range strings.SplitSeq(strings.Trim(usage, "[]"), "|") {
+	usage, _, _ = strings.Cut(strings.TrimPrefix(usage, "["), "]")
+	for alternative := range strings.SplitSeq(usage, "|") {
 		word, _, _ := strings.Cut(strings.TrimSpace(alternative), " ")
 		if word != "" && strings.Trim(word, "abcdefghijklmnopqrstuvwxyz") == "" {
 			words = append(words, word)

@@ -17,7 +17,7 @@ var commandGroups = []commandGroup{
 	{"Run tasks", []string{"run", "stop", "kill", "restart", "pause", "unpause", "fault", "update", "wait", "rm"}},
 	{"Look at tasks", []string{"ps", "top", "ui", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
 	{"Work in containers", []string{"exec", "cp"}},
-	{"Task definitions", []string{"init", "validate", "plan", "lock", "pull", "test", "taskdef", "schema"}},
+	{"Task definitions", []string{"init", "validate", "plan", "lock", "pull", "test", "taskdef", "schema", "explain"}},
 	{"Services and systemd", []string{"service", "schedule", "unit", "import", "generate", "auto-update", "agent", "aws", "kubelet", "ecs", "ingress"}},
 	{"Hosts", []string{"context", "host", "push", "port-forward"}},
 	{"This host", []string{"image", "doctor", "info", "config", "gc", "drain", "completion", "version"}},

@@ -124,6 +124,7 @@ var routes = map[string]route{
 
 	"init":       {place: here, why: ownFiles},
 	"schema":     {place: here, why: ownFiles},
+	"explain":    {place: here, why: ownFiles},
 	"completion": {place: here, why: ownFiles},
 	"lock":       {place: here, why: "it asks registries and writes a file of this machine; `podtask --host ssh://... run --locked` uses that file"},
 	"import":     {place: special},

@@ -1,26 +1,21 @@
 package pod
 
-// treatment is what becomes of a member of a Pod.
-type treatment uint8
+import "github.com/podtask/podtask/internal/define/members"
 
 const (
-	// honored: it has the effect that Kubernetes gives it.
-	honored treatment = iota
-	// ignored: accepted silently, because the task loses nothing.
-	ignored
-	// warned: accepted, with a warning that names what the task loses.
-	warned
-	// needed: only a cluster could provide it; listed under needs with what stands in for it.
-	needed
-	// refused: a task without it would be wrong, so the Pod is invalid.
-	refused
+	honored = members.Honored
+	ignored = members.NoMeaning
+	warned  = members.Lost
+	// needed is listed under needs with what stands in for it.
+	needed  = members.Needed
+	refused = members.Refused
 )
 
 // rule is the treatment of one member of a type of the Kubernetes API. Below a
 // member that is not honored only names and kinds are checked.
 type rule struct {
 	member    string // TYPE.NAME
-	treatment treatment
+	treatment members.Treatment
 	// note is what is lost (warned), what stands in for it (needed) or why it cannot be
 	// left out (refused); for the others it is documentation.
 	note string

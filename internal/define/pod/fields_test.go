@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/podtask/podtask/internal/define/members"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -159,7 +160,7 @@ func TestQuantitiesAreThoseOfKubernetes(t *testing.T) {
 }
 
 // words are those of the documentation for the treatments.
-var words = map[treatment]string{honored: "honored", warned: "warning", needed: "needed", refused: "refused", ignored: "ignored"}
+var words = map[members.Treatment]string{honored: "honored", warned: "warning", needed: "needed", refused: "refused", ignored: "ignored"}
 
 // TestDocumentation writes the tables of docs/pods.md and docs/pod-members.md with -update, and holds
 // them against the rules without.

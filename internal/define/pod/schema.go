@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -139,7 +140,7 @@ func (c checker) member(at value, f doctree.Field, typ string) bool {
 	if f.Value.Empty() || f.Value.Kind == doctree.Boolean && f.Value.Text == "false" || slices.Contains(r.harmless, f.Value.Text) {
 		return false
 	}
-	note := plain(r.note)
+	note := members.Plain(r.note)
 	switch r.treatment {
 	case warned:
 		at.warn(f.Key+" has no effect: "+note, "")
@@ -148,9 +149,6 @@ func (c checker) member(at value, f doctree.Field, typ string) bool {
 	}
 	return false
 }
-
-// plain makes a note of the table, which is Markdown, part of a message.
-func plain(note string) string { return strings.ReplaceAll(note, "`", "\"") }
 
 func (c checker) scalar(v value, word string) {
 	k := v.node.Kind

@@ -61,6 +61,14 @@ func TestSchemaIsThatOfKubernetes(t *testing.T) {
 	}
 }
 
+// TestVersionOfTheRows: the table names the module that its rows are held against.
+func TestVersionOfTheRows(t *testing.T) {
+	mod, err := os.ReadFile("../../../go.mod")
+	if err != nil || !strings.Contains(string(mod), "\t"+apiVersions+"\n") {
+		t.Errorf("go.mod does not require %s: %v", apiVersions, err)
+	}
+}
+
 // typeWord returns the word of the schema for a type, and adds the members of structs.
 func typeWord(types map[string]string, t reflect.Type) string {
 	switch t {
