@@ -147,13 +147,12 @@ func checkRemote(in rules, l *LogConfiguration, host LogSettings) {
 	if host.Mode == LogsRemote {
 		tell = func(fix, format string, args ...any) { at.require(false, fix, format, args...) }
 	}
-	const kept = "the logs stay here, where `podtask logs` reads them"
 	switch {
 	case sent:
 	case l.Driver == logdriver.AWSLogs && host.Mode != LogsLocal:
-		tell("set log-credentials-helper or awslogs-endpoint to send them", "the log driver awslogs does not send: "+kept)
+		tell("set log-credentials-helper or awslogs-endpoint to send them", "the logs are not sent to CloudWatch: read them with `podtask logs`")
 	default:
-		tell("set logs to auto or remote to send them", "the log driver %s does not send: "+kept, l.Driver)
+		tell("set logs to auto or remote to send them", "the logs are not sent by the driver %s: read them with `podtask logs`", l.Driver)
 	}
 	checkLogOptions(in, l, sent)
 	for i, s := range l.SecretOptions {

@@ -55,7 +55,11 @@ func (o call) create(ctx context.Context, args []string) error {
 		return err
 	}
 	if s.Paused {
-		o.warn("the schedule is paused, as spec.suspend says: `podtask schedule resume %s` continues it", s.Name)
+		why := "as spec.suspend says"
+		if o.c.Bool("paused") {
+			why = "as --paused says"
+		}
+		o.warn("the schedule is paused, %s: `podtask schedule resume %s` continues it", why, s.Name)
 		_, err := fmt.Fprintln(o.out, s.Name)
 		return err
 	}
@@ -71,7 +75,7 @@ func (o call) create(ctx context.Context, args []string) error {
 func (o call) parse(name string) (schedule.State, error) {
 	path := command.Path(o.c)
 	now := time.Now().UTC()
-	s := schedule.State{ID: record.NewID(), Name: name, Overlap: schedule.Overlap(o.c.String("overlap")), CatchUp: o.c.Bool("catch-up"), Created: now, Decided: now}
+	s := schedule.State{ID: record.NewID(), Name: name, Overlap: schedule.Overlap(o.c.String("overlap")), CatchUp: o.c.Bool("catch-up"), Paused: o.c.Bool("paused"), Created: now, Decided: now}
 	if err := schedule.CheckName(name); err != nil {
 		return s, command.Usagef(path, "%v", err)
 	}
@@ -88,7 +92,7 @@ func (o call) times(ctx context.Context, s *schedule.State, cron *pod.CronJob) e
 		if !o.c.IsSet("overlap") {
 			s.Overlap = schedule.Overlap(strings.ToLower(cron.ConcurrencyPolicy))
 		}
-		s.Paused = cron.Suspend
+		s.Paused = s.Paused || cron.Suspend
 		if !o.c.IsSet("catch-up") { // Kubernetes makes up for the latest time
 			s.CatchUp, s.Within = true, cron.StartingDeadline
 		}

@@ -72,6 +72,7 @@ Examples:
 				&cli.StringFlag{Name: "timezone", Usage: "read the times in time zone `TZ`, such as Europe/Berlin", DefaultText: "that of the host"},
 				&cli.StringFlag{Name: "overlap", Value: string(schedule.Forbid), Usage: "if an earlier run has not ended: `RULE` forbid, replace or allow"},
 				&cli.BoolFlag{Name: "catch-up", Usage: "make up for missed times with one run"},
+				&cli.BoolFlag{Name: "paused", Usage: "create it paused, until podtask schedule resume"},
 			}, command.TaskFlags()...), call.create,
 		},
 		{"ls", " ", "list schedules with their latest and next runs", "Examples:\n  podtask schedule ls", 0, 0, []cli.Flag{command.QuietFlag("names"), output, sorted}, call.list},

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
@@ -64,9 +65,14 @@ func (i importer) findForeign(from string) (*foreignFile, error) {
 				break
 			}
 		}
+		if found, _ := filepath.Glob(filepath.Join(from, "*.tf")); f.name == from && len(found) > 0 {
+			return nil, fmt.Errorf("%s has Terraform source, which import does not read: `terraform plan -out=plan && terraform show -json plan > plan.json`, and import plan.json", from)
+		}
 		if f.name == from {
 			return nil, fmt.Errorf("%s is a directory without manifest.json of CDK, ecspresso.yml or manifest.yml of Copilot: give a file", from)
 		}
+	case terraformSource(from):
+		return nil, fmt.Errorf("%s is Terraform source, which import does not read: `terraform plan -out=plan && terraform show -json plan > plan.json`, and import plan.json", from)
 	case filepath.Ext(from) == ".jsonnet" || filepath.Ext(from) == ".libsonnet":
 		return nil, fmt.Errorf("%s is Jsonnet, which import does not run: `ecspresso render` or `jsonnet` writes it as JSON", from)
 	case !slices.Contains(foreignExtensions, filepath.Ext(from)):
@@ -84,6 +90,11 @@ func (i importer) findForeign(from string) (*foreignFile, error) {
 		return nil, nil
 	}
 	return &f, nil
+}
+
+// terraformSource reports whether a file is in Terraform's or OpenTofu's own language.
+func terraformSource(name string) bool {
+	return slices.ContainsFunc([]string{".tf", ".tofu", ".tf.json", ".tofu.json", ".tfvars", ".hcl"}, func(ext string) bool { return strings.HasSuffix(name, ext) })
 }
 
 // readBelow reads a file of a directory. No symbolic link leads out of the directory.
@@ -115,7 +126,7 @@ func (i importer) importForeign(c *cli.Context, f foreignFile) error {
 	if err != nil {
 		return err
 	}
-	q := foreign.Request{File: f.name, Base: f.base, Source: f.source, Params: params, Getenv: i.getenv, Service: c.String("service"), Environment: c.String("environment"), Name: c.String("name")}
+	q := foreign.Request{File: f.name, Base: f.base, Source: f.source, Params: params, Getenv: i.getenv, Service: c.String("service"), Environment: c.String("environment"), Name: c.String("name"), Now: time.Now()}
 	if f.dir != "" {
 		q.Open = func(name string) ([]byte, error) { return readBelow(f.dir, name) }
 	}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -19,22 +20,33 @@ func isCopilotType(kind string) bool {
 	return slices.Contains(copilotTypes, kind) || kind == "Request-Driven Web Service" || kind == "Static Site"
 }
 
-// lostOfCopilot says what becomes of members of a manifest that podtask has no use for.
-var lostOfCopilot = []lostMember{
-	{"network", "network: there are no subnets, security groups or Service Connect here", "reach the service by the address of --listen"},
-	{"observability", "observability: no traces are collected", "run a collector as a sidecar"},
-	{"publish", "publish: topics of SNS are not made, and COPILOT_SNS_TOPIC_ARNS is not set", ""},
-	{"subscribe", "subscribe: no queue of SQS is made, and COPILOT_QUEUE_URI is not set", "set COPILOT_QUEUE_URI in variables"},
-	{"logging", "logging: the log router of Copilot is not started", "write a container with firelensConfiguration into the definition (docs/logs.md)"},
-	{"alb", "alb: there is no load balancer here", ""},
-	{"retries", "retries: a run that fails is not repeated", ""},
-}
-
-// readOfCopilot are the members that copilot reads.
-var readOfCopilot = []string{
-	"name", "type", "image", "http", "cpu", "memory", "count", "variables", "secrets", "sidecars", "entrypoint", "command", "env_file", "storage", "platform",
-	"deployment", "on", "timeout", "taskdef_overrides", "environments", "build", "exec", "nlb",
-}
+// membersOfCopilot decides about the members of a manifest. A star stands for the names of the user.
+var membersOfCopilot = newTable(
+	honored(
+		"name", "type", "image", "image.build", "image.location", "image.credentials", "image.labels", "image.depends_on", "image.port", "image.healthcheck", "cpu", "memory", "platform",
+		"variables", "secrets", "sidecars", "sidecars.*", "entrypoint", "command", "storage", "storage.readonly_fs", "storage.ephemeral", "storage.volumes",
+		"storage.volumes.*", "storage.volumes.*.path", "storage.volumes.*.read_only", "deployment", "deployment.rolling", "on", "on.schedule", "timeout", "taskdef_overrides",
+		"environments", "build", "sidecars.*.image", "sidecars.*.port", "sidecars.*.essential", "sidecars.*.variables", "sidecars.*.secrets", "sidecars.*.mount_points",
+		"sidecars.*.labels", "sidecars.*.depends_on", "sidecars.*.healthcheck", "sidecars.*.entrypoint", "sidecars.*.command", "sidecars.*.credentialsParameter",
+	),
+	droppedSometimes("http", "host names, paths, certificates and health checks of the load balancer", "write image.healthcheck, so that podtask knows which copies are healthy"),
+	droppedSometimes("nlb", "a service forwards TCP only", ""),
+	droppedSometimes("count", "the number of copies does not follow the load", "podtask service scale changes it"),
+	droppedSometimes("env_file", "its path is relative to the workspace in Copilot, and to the definition here", "write the definition there with --output, or change the path"),
+	droppedSometimes("envFile", "as env_file", ""),
+	droppedSometimes("sidecars.*.env_file", "as env_file", ""),
+	droppedSometimes("sidecars.*.envFile", "as env_file", ""),
+	droppedSometimes("storage.volumes.*.efs", "a file system that Copilot makes", "give --map-volume NAME=PATH"),
+	droppedSometimes("deployment.rollback_alarms", "no alarm of CloudWatch is asked here", "write a reference for each alarm, and give --alarm NAME (docs/references.md)"),
+	dropped("network", "there are no subnets, security groups or Service Connect here", "reach the service by the address of --listen"),
+	dropped("observability", "no traces are collected", "run a collector as a sidecar"),
+	dropped("publish", "topics of SNS are not made, and COPILOT_SNS_TOPIC_ARNS is not set", ""),
+	dropped("subscribe", "no queue of SQS is made, and COPILOT_QUEUE_URI is not set", "set COPILOT_QUEUE_URI in variables"),
+	dropped("logging", "the log router of Copilot is not started", "write a container with firelensConfiguration into the definition (docs/logs.md)"),
+	dropped("alb", "there is no load balancer here", ""),
+	dropped("retries", "a run that fails is not repeated", ""),
+	noMeaning("`podtask exec` always works", "exec"),
+)
 
 // copilot reads a manifest of Copilot.
 func (r *reader) copilot(docs []*doctree.Node) []*workload {
@@ -53,15 +65,7 @@ func (r *reader) manifest(res *Result, root *doctree.Node) *doctree.Node {
 	root = r.environment(root)
 	r.interpolate(root)
 	c := copilotManifest{reader: r, root: root, name: textOf(root.Member("name"))}
-	for _, f := range root.Fields {
-		lost := find(lostOfCopilot, f.Key)
-		switch {
-		case lost != nil && !f.Value.Empty():
-			r.lose(f.Value, lost.what, lost.fix)
-		case lost == nil && !slices.Contains(readOfCopilot, f.Key):
-			r.lose(f.Value, "the member "+f.Key+" of the manifest is not known here", "")
-		}
-	}
+	teller{reader: r, table: membersOfCopilot, what: "the manifest"}.tell(root)
 	def := c.definition()
 	if kind == "Scheduled Job" {
 		c.job(res, def)
@@ -366,8 +370,12 @@ func (c *copilotManifest) sidecar(f doctree.Field) *doctree.Node {
 		set(out, "essential", v)
 	}
 	if v := n.Member("port"); v != nil {
-		port, protocol, _ := strings.Cut(textOf(v), "/")
-		mapping := c.object(v, "containerPort", c.textAt(v, port))
+		word, protocol, _ := strings.Cut(textOf(v), "/")
+		port, err := strconv.Atoi(word)
+		if err != nil {
+			c.wrong(v, "port: "+doctree.Quote(textOf(v))+" is no port such as 80 or 53/udp", "")
+		}
+		mapping := c.object(v, "containerPort", c.number(v, port))
 		if protocol != "" {
 			set(mapping, "protocol", c.textAt(v, protocol))
 		}
@@ -603,7 +611,7 @@ func (c *copilotManifest) job(res *Result, def *doctree.Node) {
 	case expression == "none":
 		c.lose(at, "on.schedule none: nothing starts the job by itself", "")
 	case calendar.IsEventBridge(expression):
-		c.schedule(res, at, expression, "")
+		c.schedule(res, due{at: at, expression: expression}, false)
 	default:
 		events, err := calendar.Cron(expression)
 		if err != nil {

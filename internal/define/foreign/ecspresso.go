@@ -27,10 +27,13 @@ func isEcspresso(src []byte) bool {
 	return found["task_definition"] && (found["region"] || found["cluster"] || found["service"] || found["service_definition"])
 }
 
-// lostOfEcspresso says what becomes of the members of a configuration.
-var lostOfEcspresso = []lostMember{
-	{"codedeploy", "codedeploy: podtask replaces the copies itself", ""}, {"appspec", "appspec: podtask replaces the copies itself", ""},
-}
+// membersOfEcspresso decides about the members of a configuration.
+var membersOfEcspresso = newTable(
+	honored("service", "service_definition", "task_definition"),
+	dropped("codedeploy", "podtask replaces the copies itself", "--strategy blue-green, linear or canary shifts connections in steps"),
+	dropped("appspec", "podtask replaces the copies itself", ""),
+	noMeaning("it says how ecspresso finds AWS and other tools", "region", "cluster", "timeout", "plugins", "filter_command", "required_version", "ignore"),
+)
 
 // ecspresso reads the service and the task definition that a configuration names.
 func (r *reader) ecspresso(docs []*doctree.Node) []*workload {
@@ -53,13 +56,11 @@ func (r *reader) ecspresso(docs []*doctree.Node) []*workload {
 		}
 		def = r.unwrapDefinition(def)
 		r.settle(def)
-		for _, f := range root.Fields {
-			if lost := find(lostOfEcspresso, f.Key); lost != nil {
-				r.lose(f.Value, lost.what, lost.fix)
-			}
-		}
+		teller{reader: r, table: membersOfEcspresso, what: "the configuration"}.tell(root)
 		if service != nil {
-			m := ofNode(withPortsOnly(r, unwrapService(service)))
+			service = unwrapService(service)
+			teller{reader: r, table: membersOfService, what: "the service"}.tell(service)
+			m := ofNode(withPortsOnly(r, service))
 			m.eval = r.settle
 			r.service(res, m, def)
 		}

@@ -272,7 +272,7 @@ func (s *stack) parameter(at *doctree.Node, id string, p *doctree.Node, name boo
 		value = s.parent.eval(given, name)
 	} else if strings.HasPrefix(kind, "AWS::SSM::Parameter::Value<") {
 		if name {
-			s.standIn(at, "the parameter "+id+" is read from SSM", textOf(value))
+			s.standIn(at, "the parameter "+id+" is read from SSM", textOf(value), "give --param "+shellWord(s.prefix+id+"=")+"VALUE where it matters")
 			return s.textAt(at, textOf(value))
 		}
 		s.ask(at, s.prefix+id, "the value of parameter "+id+" is in SSM")
@@ -341,7 +341,7 @@ func (s *stack) fact(at *doctree.Node, id string, name bool) (string, bool) {
 	case !known:
 		s.wrong(at, "there is no pseudo parameter "+doctree.Quote(id), "")
 	case name:
-		s.standIn(at, id+" is not known", stand)
+		s.standIn(at, id+" is not known", stand, "give --param "+id+"=VALUE where it matters")
 		return stand, true
 	default:
 		s.ask(at, id, id+" is not known")
@@ -349,13 +349,26 @@ func (s *stack) fact(at *doctree.Node, id string, name bool) (string, bool) {
 	return "", false
 }
 
-// standIn notes that a name stands for one that is known on AWS only.
-func (s *stack) standIn(at *doctree.Node, what, stand string) {
+// standIn notes that a placeholder stands for a name that is known on AWS only.
+func (s *stack) standIn(at *doctree.Node, what, placeholder, fix string) {
 	if s.loose[what] {
 		return
 	}
 	s.loose[what] = true
-	s.lose(at, what+": "+doctree.Quote(stand)+" stands for it in names, which references can answer", "")
+	s.lose(at, what+"; placeholder "+doctree.Quote(placeholder), fix)
+}
+
+// mapFix is how this host answers a name of AWS, by the kind of the resource.
+func mapFix(kind string) string {
+	switch kind {
+	case "AWS::SecretsManager::Secret", "AWS::SSM::Parameter":
+		return "map it with --map-secret"
+	case "AWS::EFS::FileSystem", "AWS::EFS::AccessPoint":
+		return "map the volume with --map-volume"
+	case "AWS::S3::Bucket":
+		return "map the file with --map-env-file"
+	}
+	return "a reference answers it where it matters (docs/references.md)"
 }
 
 // kind of a resource whose names podtask can tell as far as the template does.
@@ -397,6 +410,14 @@ func formOf(kind, attr string) (known resourceKind, form string) {
 	return known, form
 }
 
+// idOf names a resource, or an attribute of it.
+func idOf(id, attr string) string {
+	if attr == "" {
+		return id
+	}
+	return attr + " of " + id
+}
+
 // physical returns what Ref (for an empty attribute) or GetAtt returns of a resource. A name that AWS makes up can
 // stand in a name, and is asked for elsewhere.
 func (s *stack) physical(at *doctree.Node, id string, r *doctree.Node, attr string, name bool) string {
@@ -421,7 +442,7 @@ func (s *stack) physical(at *doctree.Node, id string, r *doctree.Node, attr stri
 		if !name {
 			return ask()
 		}
-		s.standIn(at, what+" is known on AWS only", key)
+		s.standIn(at, idOf(id, attr)+" gets its name on AWS", key, mapFix(kind))
 		return key
 	}
 	physical := nameOf(id)
@@ -444,7 +465,11 @@ func (s *stack) physical(at *doctree.Node, id string, r *doctree.Node, attr stri
 	}
 	out := strings.ReplaceAll(form, "{name}", physical)
 	if own == nil && name && kind != "AWS::IAM::Role" && kind != "AWS::Logs::LogGroup" && kind != "AWS::ECS::Cluster" {
-		s.standIn(at, what+" is known on AWS only", out)
+		got := "its name"
+		if strings.HasPrefix(out, "arn:") {
+			got = "its ARN"
+		}
+		s.standIn(at, idOf(id, attr)+" gets "+got+" on AWS", out, mapFix(kind))
 	}
 	return out
 }
@@ -589,7 +614,7 @@ func (s *stack) importValue(at, arg *doctree.Node, name bool) *doctree.Node {
 		}
 	}
 	if name {
-		s.standIn(at, "the export "+key+" of another stack is not known", key)
+		s.standIn(at, "the export "+key+" of another stack is not known", key, "give --param "+shellWord(key+"=")+"VALUE where it matters")
 		return s.textAt(at, key)
 	}
 	s.ask(at, key, "the export "+key+" of another stack is not known")

@@ -7,7 +7,9 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
+	"time"
 
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
@@ -33,6 +35,8 @@ type Request struct {
 	Environment string
 	// Name is what the task family and the service are called; empty takes the name in the file.
 	Name string
+	// Now is the time before which a schedule has ended.
+	Now time.Time
 }
 
 // Result is what came of a file.
@@ -142,8 +146,29 @@ type workload struct {
 	absent bool
 	// bare: it is a task definition alone; a service of the same name comes before it.
 	bare bool
+	// used: it is the task definition of a service or schedule. It counts only if it is chosen by its name, and is not shown.
+	used bool
+	// target is the ID of a target of a rule, which may have several.
+	target string
 	// build returns the task definition, and adds the rest to the result.
 	build func(res *Result) *doctree.Node
+}
+
+// nameTargets gives the workloads of one rule names of their own, if it has several: RULE/TARGET.
+func nameTargets(all []*workload) []*workload {
+	if len(all) < 2 {
+		return all
+	}
+	for i, w := range all {
+		if slices.ContainsFunc(all[:i], func(other *workload) bool { return other.target == w.target }) {
+			w.target += "-" + strconv.Itoa(i+1)
+		}
+		for k := range w.names {
+			w.names[k] += "/" + w.target
+		}
+		w.name += "-" + w.target
+	}
+	return all
 }
 
 // Read reads a file. The error is an *Error.
@@ -309,6 +334,8 @@ func (r *reader) choose(all []*workload) *workload {
 	if len(r.problems) > 0 {
 		return nil
 	}
+	everything := all
+	all = slices.DeleteFunc(slices.Clone(all), func(w *workload) bool { return w.used })
 	if present := slices.DeleteFunc(slices.Clone(all), func(w *workload) bool { return w.absent }); r.Service == "" && len(present) > 0 {
 		all = present
 	}
@@ -329,7 +356,7 @@ func (r *reader) choose(all []*workload) *workload {
 		return all[0]
 	}
 	var found []*workload
-	for _, w := range all {
+	for _, w := range everything {
 		if slices.Contains(w.names, r.Service) {
 			found = append(found, w)
 		}

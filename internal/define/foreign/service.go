@@ -2,11 +2,9 @@ package foreign
 
 import (
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 
-	"github.com/podtask/podtask/internal/define/calendar"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -34,41 +32,44 @@ func ofNode(n *doctree.Node) serviceMembers {
 	return serviceMembers{n.Fields, func(v *doctree.Node) *doctree.Node { return v }}
 }
 
-// lostMember is a member that podtask has no use for, and what is lost with it.
-type lostMember struct{ member, what, fix string }
-
-// find returns what is lost with a member; nil for a member that is not in the list.
-func find(all []lostMember, member string) *lostMember {
-	for i := range all {
-		if all[i].member == member {
-			return &all[i]
-		}
-	}
-	return nil
-}
-
-// lostOfService says what becomes of the members of a service that podtask has no use for.
-var lostOfService = []lostMember{
-	{"capacityProviderStrategy", "capacityProviderStrategy: all copies run on this host", ""},
-	{"networkConfiguration", "networkConfiguration: there are no subnets, security groups or public addresses here", "publish ports with --listen, and restrict them with an IP address, as in --listen 127.0.0.1:8080=app:80"},
-	{"placementConstraints", "placementConstraints: all copies run on this host", ""},
-	{"placementStrategy", "placementStrategy: all copies run on this host", ""},
-	{"placementStrategies", "placementStrategies: all copies run on this host", ""},
-	{"serviceRegistries", "serviceRegistries: the copies are not registered in Cloud Map", "reach the service by the address of --listen"},
-	{"serviceConnectConfiguration", "serviceConnectConfiguration: there is no proxy of Service Connect; other services are not reachable by their names of it", "reach the service by the address of --listen"},
-	{"volumeConfigurations", "volumeConfigurations: EBS volumes cannot be attached here", "give --map-volume NAME=PATH"},
-	{"vpcLatticeConfigurations", "vpcLatticeConfigurations: there is no VPC Lattice here", ""},
-	{"tags", "tags of the service: a service has none here; those of the task definition stay", ""},
-	{"monitoring", "monitoring: `podtask agent --metrics-listen` has metrics of Prometheus", ""},
-}
-
-// quietOfService are members that lose nothing: a service here has them without being asked, or they only describe it.
-var quietOfService = []string{
-	"serviceName", "cluster", "taskDefinition", "clientToken", "forceNewDeployment", "enableExecuteCommand", "platformVersion", "role",
-	"enableECSManagedTags", "propagateTags", "availabilityZoneRebalancing", "launchType", "deploymentController", "serviceArn", "clusterArn", "status",
-	"runningCount", "pendingCount", "deployments", "events", "createdAt", "createdBy", "roleArn", "platformFamily", "taskSets",
-	"currentServiceDeployment", "currentServiceRevisions", "resourceManagementType",
-}
+// membersOfService decides about the members of a service, in ECS's spelling: as CreateService, CloudFormation and
+// Terraform have them, and DescribeServices prints them.
+var membersOfService = newTable(
+	honored(
+		"desiredCount", "healthCheckGracePeriodSeconds", "serviceName", "taskDefinition", "loadBalancers", "loadBalancers.containerName", "loadBalancers.containerPort",
+		"deploymentConfiguration", "deploymentConfiguration.minimumHealthyPercent", "deploymentConfiguration.maximumPercent", "deploymentConfiguration.strategy",
+		"deploymentConfiguration.bakeTimeInMinutes", "deploymentConfiguration.linearConfiguration", "deploymentConfiguration.linearConfiguration.stepPercent",
+		"deploymentConfiguration.linearConfiguration.stepBakeTimeInMinutes", "deploymentConfiguration.canaryConfiguration",
+		"deploymentConfiguration.canaryConfiguration.canaryPercent", "deploymentConfiguration.canaryConfiguration.canaryBakeTimeInMinutes",
+		"deploymentConfiguration.deploymentCircuitBreaker", "deploymentConfiguration.deploymentCircuitBreaker.enable", "deploymentConfiguration.deploymentCircuitBreaker.rollback",
+		"deploymentConfiguration.deploymentCircuitBreaker.resetOnHealthyTask", "deploymentConfiguration.deploymentCircuitBreaker.thresholdConfiguration",
+		"deploymentConfiguration.deploymentCircuitBreaker.thresholdConfiguration.type", "deploymentConfiguration.deploymentCircuitBreaker.thresholdConfiguration.value",
+		"deploymentConfiguration.earlySuccessCriteria", "deploymentConfiguration.earlySuccessCriteria.enable", "deploymentConfiguration.earlySuccessCriteria.healthyPercent",
+		"deploymentConfiguration.earlySuccessCriteria.sourceServiceRevisionCleanup",
+	),
+	droppedSometimes("schedulingStrategy", "DAEMON: one copy runs on this host, and on no other", ""),
+	droppedSometimes("deploymentController", "podtask replaces the copies itself", "--strategy blue-green, linear or canary shifts connections in steps"),
+	droppedSometimes("deploymentConfiguration.alarms", "no alarm of CloudWatch is asked here", "write a reference for each alarm, and give --alarm NAME (docs/references.md)"),
+	dropped("deploymentConfiguration.lifecycleHooks", "no Lambda function is called", "write a reference for each function, and give --hook (docs/services.md)"),
+	noMeaning("the line about host names, paths and certificates stands for it", "loadBalancers.targetGroupArn", "loadBalancers.loadBalancerName"),
+	dropped("loadBalancers.advancedConfiguration", "the second target group and the test listener", "give --test-listen PORT=CONTAINER:PORT to reach new copies before the others do"),
+	dropped("capacityProviderStrategy", oneHost, ""),
+	dropped("networkConfiguration", noSubnets, "publish ports with --listen, and restrict them with an IP address, as in --listen 127.0.0.1:8080=app:80"),
+	dropped("placementConstraints", oneHost, ""),
+	dropped("placementStrategy", oneHost, ""),
+	dropped("serviceRegistries", "the copies are not registered in Cloud Map", "reach the service by the address of --listen, or by name with --name-as"),
+	dropped("serviceConnectConfiguration", "there is no proxy of Service Connect; other services are not reachable by their names of it", "reach the service by the address of --listen, or by name with --name-as"),
+	dropped("volumeConfigurations", "EBS volumes cannot be attached here", "give --map-volume NAME=PATH"),
+	dropped("vpcLatticeConfigurations", "there is no VPC Lattice here", ""),
+	dropped("tags", "a service has none here; those of the task definition stay", ""),
+	dropped("monitoring", "CloudWatch gets no metrics", "`podtask agent --metrics-listen` has metrics of Prometheus"),
+	noMeaning("a service here has it without being asked", "forceNewDeployment", "enableExecuteCommand", "availabilityZoneRebalancing", "enableECSManagedTags", "propagateTags"),
+	noMeaning(describesAWS, "cluster", "clientToken", "platformVersion", "role", "launchType", "resourceManagementType"),
+	// Terraform has these besides.
+	noMeaning("Terraform's own", "id", "triggers", "waitForSteadyState", "timeouts", "forceDelete", "sigintRollback", "region", "tagsAll", "arn"),
+	noMeaning("it says what is there now", "serviceArn", "clusterArn", "status", "runningCount", "pendingCount", "deployments", "events", "createdAt", "createdBy", "roleArn",
+		"platformFamily", "taskSets", "currentServiceDeployment", "currentServiceRevisions"),
+)
 
 // service turns a service into a command line. Def is its task definition, whose fixed ports it may take out.
 func (r *reader) service(res *Result, m serviceMembers, def *doctree.Node) {
@@ -99,18 +100,8 @@ func (r *reader) service(res *Result, m serviceMembers, def *doctree.Node) {
 		}
 	}
 	s.Flags = append(s.Flags, r.listeners(m, def, count)...)
-	for _, f := range m.fields {
-		if lost := find(lostOfService, f.Key); lost != nil && !f.Value.Empty() {
-			r.lose(f.Value, lost.what, lost.fix)
-		} else if lost == nil && !slices.Contains(quietOfService, f.Key) && !slices.Contains(honoredOfService, f.Key) && !f.Value.Empty() {
-			r.lose(f.Value, "the member "+f.Key+" of the service is not known here", "")
-		}
-	}
 	res.Service = s
 }
-
-// honoredOfService are the members that service reads.
-var honoredOfService = []string{"desiredCount", "schedulingStrategy", "healthCheckGracePeriodSeconds", "deploymentConfiguration", "loadBalancers"}
 
 // deployment turns a deploymentConfiguration into flags.
 func (r *reader) deployment(n *doctree.Node) (flags []string) {
@@ -119,8 +110,12 @@ func (r *reader) deployment(n *doctree.Node) (flags []string) {
 			flags = append(flags, f.flag, textOf(v))
 		}
 	}
-	if b := n.Member("deploymentCircuitBreaker"); isTrue(b.Member("enable")) && !isTrue(b.Member("rollback")) {
-		flags = append(flags, "--no-rollback")
+	flags = append(flags, r.breaker(n.Member("deploymentCircuitBreaker"))...)
+	if e := n.Member("earlySuccessCriteria"); isTrue(e.Member("enable")) {
+		flags = append(flags, "--early-success", textOf(e.Member("healthyPercent")))
+		if textOf(e.Member("sourceServiceRevisionCleanup")) == "DEFERRED" {
+			flags = append(flags, "--early-deferred")
+		}
 	}
 	strategy := strings.ToLower(strings.ReplaceAll(textOf(n.Member("strategy")), "_", "-"))
 	if strategy != "" && strategy != "rolling" {
@@ -140,8 +135,26 @@ func (r *reader) deployment(n *doctree.Node) (flags []string) {
 	if a := n.Member("alarms"); isTrue(a.Member("enable")) {
 		r.lose(a, "deploymentConfiguration.alarms: no alarm of CloudWatch is asked here", "write a reference for each alarm, and give --alarm NAME (docs/references.md)")
 	}
-	if h := n.Member("lifecycleHooks"); h != nil && !h.Empty() {
-		r.lose(h, "deploymentConfiguration.lifecycleHooks: no Lambda function is called", "write a reference for each function, and give --hook (docs/services.md)")
+	return flags
+}
+
+// breaker turns a deploymentCircuitBreaker into flags.
+func (r *reader) breaker(b *doctree.Node) (flags []string) {
+	if !isTrue(b.Member("enable")) {
+		return nil
+	}
+	if !isTrue(b.Member("rollback")) {
+		flags = append(flags, "--no-rollback")
+	}
+	if reset := b.Member("resetOnHealthyTask"); reset != nil && !isTrue(reset) {
+		flags = append(flags, "--breaker-cumulative")
+	}
+	if t := b.Member("thresholdConfiguration"); t != nil {
+		suffix, known := map[string]string{"COUNT": "", "BOUNDED_PERCENT": "%", "UNBOUNDED_PERCENT": "%+"}[textOf(t.Member("type"))]
+		if !known {
+			r.wrong(t, "thresholdConfiguration.type is COUNT, BOUNDED_PERCENT or UNBOUNDED_PERCENT, not "+doctree.Quote(textOf(t.Member("type"))), "")
+		}
+		flags = append(flags, "--breaker-threshold", textOf(t.Member("value"))+suffix)
 	}
 	return flags
 }
@@ -205,25 +218,4 @@ func items(n *doctree.Node) []*doctree.Node {
 		return nil
 	}
 	return n.Items
-}
-
-// schedule adds a time at which the task is due, an expression of EventBridge.
-func (r *reader) schedule(res *Result, at *doctree.Node, expression, zone string) {
-	name := res.Name
-	if len(res.Schedules) > 0 {
-		name += "-" + strconv.Itoa(len(res.Schedules)+1)
-	}
-	s := Schedule{Name: name, Flags: []string{"--at", expression}}
-	if zone != "" {
-		s.Flags = append(s.Flags, "--timezone", zone)
-	}
-	if expression == "" {
-		r.wrong(at, "the schedule has no expression", "")
-		return
-	}
-	if _, err := calendar.EventBridge(expression); err != nil {
-		r.lose(at, "a schedule: "+err.Error(), "write other times with podtask schedule create --at")
-		return
-	}
-	res.Schedules = append(res.Schedules, s)
 }

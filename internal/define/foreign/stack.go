@@ -6,6 +6,7 @@ import (
 	"maps"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
@@ -270,21 +271,29 @@ func (a *assembly) workloads() []*workload {
 				used[arn] = true
 				all = append(all, s.workload(f, "ServiceName", func(res *Result) *doctree.Node { return s.buildService(res, f) }))
 			case "AWS::Events::Rule", "AWS::Scheduler::Schedule":
-				for _, t := range s.ecsTargets(f) {
-					used[s.quiet(t.Member("EcsParameters").Member("TaskDefinitionArn"))] = true
-					all = append(all, s.workload(f, "Name", func(res *Result) *doctree.Node { return s.buildSchedule(res, f, t) }))
+				var tasks []*workload
+				for _, t := range s.targets(f) {
+					if !t.task {
+						continue
+					}
+					used[s.quiet(s.peek(t.node.Member("EcsParameters")).Member("TaskDefinitionArn"))] = true
+					w := s.workload(f, "Name", func(res *Result) *doctree.Node { return s.buildSchedule(res, f, t) })
+					w.target = t.id
+					tasks = append(tasks, w)
 				}
+				all = append(all, nameTargets(tasks)...)
 			}
 		}
 	}
 	for _, s := range a.stacks {
 		for _, f := range s.resources() {
-			if s.kind(f) == "AWS::ECS::TaskDefinition" && !used[s.arnOf(f.Key)] {
+			if s.kind(f) == "AWS::ECS::TaskDefinition" {
 				w := s.workload(f, "Family", func(*Result) *doctree.Node {
 					a.others()
 					return s.definition(f.Value)
 				})
 				w.bare = true
+				w.used = used[s.arnOf(f.Key)]
 				all = append(all, w)
 			}
 		}
@@ -315,15 +324,12 @@ func (s *stack) workload(f doctree.Field, member string, build func(*Result) *do
 }
 
 // surelyAbsent reports whether the condition of a resource is false, as far as that is known.
-func (s *stack) surelyAbsent(f doctree.Field) bool {
+func (s *stack) surelyAbsent(f doctree.Field) (absent bool) {
 	if f.Value.Member("Condition") == nil {
 		return false
 	}
-	problems, needs, conditions := s.problems, s.needs, maps.Clone(s.conditions)
-	s.needs = map[string]*need{}
-	absent := !s.exists(f) && len(s.needs) == 0 && len(s.problems) == len(problems)
-	s.problems, s.needs, s.conditions = problems, needs, conditions
-	return absent
+	known := s.silently(func() { absent = !s.exists(f) })
+	return known && absent
 }
 
 func (a *assembly) roots() (n int) {
@@ -336,38 +342,53 @@ func (a *assembly) roots() (n int) {
 }
 
 // quiet evaluates a value without noting what is wrong or missing; empty if it has no value.
-func (s *stack) quiet(n *doctree.Node) string {
+func (s *stack) quiet(n *doctree.Node) (text string) {
 	if n == nil {
 		return ""
 	}
-	problems, lost, needs, loose, conditions := s.problems, s.lost, s.needs, s.loose, maps.Clone(s.conditions)
-	s.needs, s.loose = map[string]*need{}, map[string]bool{}
-	text := textOf(s.eval(n, true))
-	if len(s.problems) != len(problems) || len(s.needs) > 0 {
-		text = ""
+	if known := s.silently(func() { text = textOf(s.eval(n, true)) }); !known {
+		return ""
 	}
-	s.problems, s.lost, s.needs, s.loose, s.conditions = problems, lost, needs, loose, conditions
 	return text
 }
 
-// ecsTargets returns the targets of a schedule that are tasks.
-func (s *stack) ecsTargets(f doctree.Field) (all []*doctree.Node) {
+// silently calls f and forgets what it noted. It reports whether nothing was wrong or missing.
+func (s *stack) silently(f func()) (known bool) {
+	problems, lost, needs, loose, conditions := s.problems, s.lost, s.needs, s.loose, maps.Clone(s.conditions)
+	s.needs, s.loose = map[string]*need{}, map[string]bool{}
+	f()
+	known = len(s.problems) == len(problems) && len(s.needs) == 0
+	s.problems, s.lost, s.needs, s.loose, s.conditions = problems, lost, needs, loose, conditions
+	return known
+}
+
+// target is a target of a rule or schedule.
+type target struct {
+	node *doctree.Node
+	id   string // of several targets of a rule; else empty
+	task bool   // it starts a task
+}
+
+// targets returns the targets of a rule or schedule.
+func (s *stack) targets(f doctree.Field) (all []target) {
 	properties := f.Value.Member("Properties")
 	if s.kind(f) == "AWS::Scheduler::Schedule" {
-		if t := properties.Member("Target"); t.Member("EcsParameters") != nil {
-			all = append(all, t)
+		if t := properties.Member("Target"); t != nil {
+			all = append(all, target{node: t, task: t.Member("EcsParameters") != nil})
 		}
 		return all
 	}
-	if properties.Member("ScheduleExpression") == nil {
-		return nil
-	}
-	for _, t := range items(properties.Member("Targets")) {
-		if t.Member("EcsParameters") != nil {
-			all = append(all, t)
+	for i, item := range items(s.peek(properties.Member("Targets"))) {
+		if t := s.peek(item); t != nil {
+			all = append(all, target{node: t, task: t.Member("EcsParameters") != nil, id: cmp.Or(s.quiet(t.Member("Id")), strconv.Itoa(i+1))})
 		}
 	}
 	return all
+}
+
+// startsTask reports whether a target of a rule or schedule is a task.
+func (s *stack) startsTask(f doctree.Field) bool {
+	return slices.ContainsFunc(s.targets(f), func(t target) bool { return t.task })
 }
 
 // buildService makes the command line of a service, and its definition.
@@ -375,6 +396,7 @@ func (s *stack) buildService(res *Result, f doctree.Field) *doctree.Node {
 	properties := f.Value.Member("Properties")
 	def := s.definitionAt(f.Value, properties.Member("TaskDefinition"))
 	m := serviceMembers{eval: func(n *doctree.Node) *doctree.Node { return s.lowerTree(s.eval(n, false), "") }}
+	teller{reader: s.reader, table: membersOfService, what: "the service", key: lowerKey, look: s.evaluated}.tell(properties)
 	for _, p := range fields(properties) {
 		if v := s.unIf(p.Value); v != nil {
 			if p.Key == "LoadBalancers" {
@@ -448,38 +470,98 @@ func (s *stack) definition(n *doctree.Node) *doctree.Node {
 	return out
 }
 
-func (s *stack) buildSchedule(res *Result, f doctree.Field, target *doctree.Node) *doctree.Node {
-	properties := f.Value.Member("Properties")
-	text := func(n *doctree.Node) string {
+// peek returns a value without the If around it, as far as that is known; nil for none. It notes nothing.
+func (s *stack) peek(n *doctree.Node) (v *doctree.Node) {
+	if n == nil {
+		return nil
+	}
+	known := s.silently(func() { v = s.unIf(n) })
+	if !known {
+		return n
+	}
+	return v
+}
+
+func (s *stack) buildSchedule(res *Result, f doctree.Field, t target) *doctree.Node {
+	properties, ecs := f.Value.Member("Properties"), s.unIf(t.node.Member("EcsParameters"))
+	value := func(n *doctree.Node) *doctree.Node {
 		if n == nil {
-			return ""
+			return nil
 		}
-		return textOf(s.eval(n, false))
+		if n = s.eval(n, false); n == noValue {
+			return nil
+		}
+		return n
 	}
-	s.schedule(res, f.Value, text(properties.Member("ScheduleExpression")), text(properties.Member("ScheduleExpressionTimezone")))
-	ecs := target.Member("EcsParameters")
-	var input *doctree.Node
-	if input = target.Member("Input"); input != nil && input.Kind != doctree.Text {
-		input = s.textAt(input, "?") // its text is of no interest
+	d := due{
+		at: f.Value, expression: textOf(value(properties.Member("ScheduleExpression"))), zone: textOf(value(properties.Member("ScheduleExpressionTimezone"))),
+		state: value(properties.Member("State")), start: value(properties.Member("StartDate")), end: value(properties.Member("EndDate")),
+		count: value(ecs.Member("TaskCount")), pattern: s.peek(properties.Member("EventPattern")),
 	}
-	s.target(ecs.Member("TaskCount"), input, properties.Member("State"))
-	def := s.definitionAt(target, ecs.Member("TaskDefinitionArn"))
+	if d.input = s.peek(t.node.Member("Input")); d.input != nil && d.input.Kind != doctree.Text {
+		d.input = s.textAt(d.input, "?") // its text is of no interest
+	}
+	s.due(res, d)
+	tell := teller{reader: s.reader, table: scheduleMembers, what: "the schedule", key: lowerKey, look: s.evaluated}
+	if s.kind(f) == "AWS::Events::Rule" {
+		tell.table, tell.what = ruleMembers, "the rule"
+		properties = without(properties, "Targets")
+		tell.object(s.object(t.node, "Targets", t.node), "")
+		for _, other := range s.targets(f) {
+			if !other.task {
+				s.lose(other.node, "the target "+other.id+" of the rule is no task: it is not started here", "")
+			}
+		}
+	}
+	tell.tell(properties)
+	def := s.definitionAt(t.node, ecs.Member("TaskDefinitionArn"))
 	s.others()
 	return def
+}
+
+// evaluated returns a value without the functions around it, as far as that is known; nil for none. It notes nothing.
+func (s *stack) evaluated(n *doctree.Node) *doctree.Node {
+	v := s.peek(n)
+	if v == nil || v.Kind != doctree.Object || len(v.Fields) != 1 || !isFunction(v.Fields[0].Key) {
+		return v
+	}
+	known := s.silently(func() { v = s.eval(n, true) })
+	switch {
+	case !known:
+		return n
+	case v == noValue:
+		return nil
+	}
+	return v
+}
+
+// without returns an object without a member.
+func without(n *doctree.Node, key string) *doctree.Node {
+	out := *n
+	out.Fields = slices.DeleteFunc(slices.Clone(n.Fields), func(f doctree.Field) bool { return f.Key == key })
+	return &out
 }
 
 // others notes resources that nothing here stands for.
 func (a *assembly) others() {
 	for _, s := range a.stacks {
-		counts := map[string]int{}
+		counts, scaled := map[string]int{}, false
 		for _, f := range s.resources() {
 			switch kind := s.kind(f); kind {
-			case "AWS::ECS::Service", "AWS::ECS::TaskDefinition", "AWS::ECS::Cluster", "AWS::Events::Rule", "AWS::Scheduler::Schedule", "AWS::CloudFormation::Stack", "AWS::CDK::Metadata", "AWS::ApplicationAutoScaling::ScalingPolicy":
+			case "AWS::ECS::Service", "AWS::ECS::TaskDefinition", "AWS::ECS::Cluster", "AWS::CloudFormation::Stack", "AWS::CDK::Metadata":
 			case "AWS::ApplicationAutoScaling::ScalableTarget":
+				scaled = true
 				s.lose(f.Value, f.Key+": the number of copies stays as it is", "podtask service scale changes it")
+			case "AWS::Events::Rule", "AWS::Scheduler::Schedule":
+				if !s.startsTask(f) {
+					counts[kind]++
+				}
 			default:
 				counts[kind]++
 			}
+		}
+		if scaled { // its line says what is lost with its policies
+			delete(counts, "AWS::ApplicationAutoScaling::ScalingPolicy")
 		}
 		s.loseOthers(s.root.Member("Resources"), counts)
 	}

@@ -1,8 +1,10 @@
 package foreign
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
@@ -49,17 +51,31 @@ func (r *reader) terraform(docs []*doctree.Node) []*workload {
 		}
 		all = append(all, &workload{names: []string{s.address, textOf(s.values.Member("name")), s.name}, name: textOf(s.values.Member("name")), build: func(res *Result) *doctree.Node { return p.buildService(res, s, def) }})
 	}
-	for _, s := range p.schedules() {
-		used[s.def] = true
-		all = append(all, &workload{names: []string{s.rule.address, textOf(s.rule.values.Member("name")), s.rule.name}, name: textOf(s.rule.values.Member("name")), build: func(res *Result) *doctree.Node { return p.buildSchedule(res, s) }})
+	for _, tasks := range p.triggers() {
+		var named []*workload
+		for i, s := range tasks {
+			used[s.def] = true
+			w := &workload{names: []string{s.rule.address, s.rule.name}, name: cmp.Or(textOf(s.rule.values.Member("name")), s.rule.name), build: func(res *Result) *doctree.Node { return p.buildSchedule(res, s) }}
+			if w.name != s.rule.name {
+				w.names = append(w.names, w.name)
+			}
+			if s.target != nil {
+				w.target = cmp.Or(textOf(s.target.values.Member("target_id")), s.target.name, strconv.Itoa(i+1))
+			}
+			named = append(named, w)
+		}
+		for i, w := range nameTargets(named) {
+			if len(named) > 1 {
+				w.names = append(w.names, tasks[i].target.address)
+			}
+			all = append(all, w)
+		}
 	}
 	for _, d := range p.of("aws_ecs_task_definition") {
-		if !used[d] {
-			all = append(all, &workload{bare: true, names: []string{d.address, textOf(d.values.Member("family")), d.name}, name: textOf(d.values.Member("family")), build: func(res *Result) *doctree.Node {
-				p.others()
-				return p.definition(d)
-			}})
-		}
+		all = append(all, &workload{bare: true, used: used[d], names: []string{d.address, textOf(d.values.Member("family")), d.name}, name: textOf(d.values.Member("family")), build: func(res *Result) *doctree.Node {
+			p.others()
+			return p.definition(d)
+		}})
 	}
 	return all
 }
@@ -315,39 +331,39 @@ func (p *plan) buildService(res *Result, s, def *resource) *doctree.Node {
 		return p.object(s.values)
 	}
 	out := p.definition(def)
+	service := p.serviceOf(s)
+	teller{reader: p.reader, table: membersOfService, what: s.address}.tell(service)
+	p.service(res, ofNode(service), out)
+	p.others()
+	return out
+}
+
+// spelledByTerraform are members of a service whose names differ by more than underscores; an empty one is a part of
+// deploymentConfiguration.
+var spelledByTerraform = map[string]string{
+	"name": "serviceName", "load_balancer": "loadBalancers", "ordered_placement_strategy": "placementStrategy", "volume_configuration": "volumeConfigurations",
+	"enable_ecs_managed_tags": "enableECSManagedTags", "iam_role": "role", "deployment_minimum_healthy_percent": "", "deployment_maximum_percent": "",
+	"deployment_circuit_breaker": "", "alarms": "", "deployment_configuration": "",
+}
+
+// serviceOf returns a service in the spelling of ECS.
+func (p *plan) serviceOf(s *resource) *doctree.Node {
 	service := p.object(s.values)
 	for _, f := range s.values.Fields {
-		if f.Value.Empty() {
+		key, renamed := spelledByTerraform[f.Key]
+		switch {
+		case f.Value.Empty() || renamed && key == "":
 			continue
+		case !renamed:
+			key = camel(f.Key)
 		}
-		key, v := camel(f.Key), f.Value
-		switch f.Key {
-		case "id", "arn", "iam_role", "tags_all", "triggers", "wait_for_steady_state", "timeouts", "force_delete", "sigint_rollback", "region", "name", "task_definition", "cluster", "deployment_minimum_healthy_percent", "deployment_maximum_percent", "deployment_circuit_breaker", "alarms":
-			continue
-		case "load_balancer":
-			key = "loadBalancers"
-		case "ordered_placement_strategy":
-			key = "placementStrategy"
-		case "volume_configuration":
-			key = "volumeConfigurations"
-		case "enable_ecs_managed_tags":
-			key = "enableECSManagedTags"
-		case "vpc_lattice_configurations":
-			key = "vpcLatticeConfigurations"
-		case "deployment_configuration":
-			continue
-		case "tags":
-			v = p.list(v, v)
-		}
-		set(service, key, p.camelTree(v))
+		set(service, key, p.camelTree(f.Value))
 	}
 	set(service, "deploymentConfiguration", p.deploymentOf(s))
 	if c := single(s.values.Member("deployment_controller")); c != nil {
 		set(service, "deploymentController", c)
 	}
-	p.service(res, ofNode(service), out)
-	p.others()
-	return out
+	return service
 }
 
 // deploymentOf returns the deploymentConfiguration of a service, whose parts are members of their own in Terraform.
@@ -362,6 +378,7 @@ func (p *plan) deploymentOf(s *resource) *doctree.Node {
 		}
 		if hooks := deployment.Member("lifecycleHook"); hooks != nil {
 			set(deployment, "lifecycleHooks", hooks)
+			remove(deployment, "lifecycleHook")
 		}
 	}
 	for member, key := range map[string]string{"deployment_minimum_healthy_percent": "minimumHealthyPercent", "deployment_maximum_percent": "maximumPercent"} {
@@ -541,32 +558,28 @@ func (r *reader) place(n, at *doctree.Node) {
 	}
 }
 
-// due is a schedule of EventBridge that runs a task definition.
-type due struct {
-	rule, def *resource
-	target    *doctree.Node // ecs_target or ecs_parameters
-	input     *doctree.Node
+// trigger is a rule or a schedule with a target that is a task.
+type trigger struct {
+	rule   *resource // aws_cloudwatch_event_rule or aws_scheduler_schedule
+	target *resource // aws_cloudwatch_event_target; nil for a schedule
+	def    *resource
+	node   *doctree.Node // the target
+	ecs    *doctree.Node // its part for ECS
 }
 
-// schedules returns the schedules of tasks: rules of EventBridge with their targets, and those of its scheduler.
-func (p *plan) schedules() (all []due) {
-	for _, t := range p.of("aws_cloudwatch_event_target") {
-		target := single(t.values.Member("ecs_target"))
-		if target == nil {
-			continue
-		}
-		expression := t.config.Member("expressions")
-		block := single(expression.Member("ecs_target"))
-		def := p.definitionOf(t, target.Member("task_definition_arn"), block.Member("task_definition_arn"))
-		for _, rule := range p.of("aws_cloudwatch_event_rule") {
-			byName := textOf(t.values.Member("rule")) != "" && textOf(t.values.Member("rule")) == textOf(rule.values.Member("name"))
-			byRef := slices.ContainsFunc(references(expression.Member("rule")), func(ref string) bool {
-				return ref == "aws_cloudwatch_event_rule."+rule.name || strings.HasPrefix(ref, "aws_cloudwatch_event_rule."+rule.name+".") || strings.HasPrefix(ref, "aws_cloudwatch_event_rule."+rule.name+"[")
-			})
-			if rule.module == t.module && (byName || byRef) && rule.index == t.index && textOf(rule.values.Member("schedule_expression")) != "" {
-				all = append(all, due{rule, def, target, t.values.Member("input")})
+// triggers returns the rules of EventBridge that start tasks, one for each target, and the schedules of its scheduler.
+func (p *plan) triggers() (all [][]trigger) {
+	for _, rule := range p.of("aws_cloudwatch_event_rule") {
+		var tasks []trigger
+		for _, t := range p.targetsOf(rule) {
+			ecs := single(t.values.Member("ecs_target"))
+			if ecs == nil {
+				continue
 			}
+			block := single(t.config.Member("expressions").Member("ecs_target"))
+			tasks = append(tasks, trigger{rule, t, p.definitionOf(t, ecs.Member("task_definition_arn"), block.Member("task_definition_arn")), t.values, ecs})
 		}
+		all = append(all, tasks)
 	}
 	for _, s := range p.of("aws_scheduler_schedule") {
 		target := single(s.values.Member("target"))
@@ -575,48 +588,94 @@ func (p *plan) schedules() (all []due) {
 			continue
 		}
 		block := single(single(s.config.Member("expressions").Member("target")).Member("ecs_parameters"))
-		all = append(all, due{s, p.definitionOf(s, ecs.Member("task_definition_arn"), block.Member("task_definition_arn")), ecs, target.Member("input")})
+		all = append(all, []trigger{{s, nil, p.definitionOf(s, ecs.Member("task_definition_arn"), block.Member("task_definition_arn")), target, ecs}})
 	}
 	return all
 }
 
-func (p *plan) buildSchedule(res *Result, s due) *doctree.Node {
+// targetsOf returns the targets of a rule.
+func (p *plan) targetsOf(rule *resource) (all []*resource) {
+	for _, t := range p.of("aws_cloudwatch_event_target") {
+		name := textOf(t.values.Member("rule"))
+		byName := name != "" && name == textOf(rule.values.Member("name"))
+		byRef := slices.ContainsFunc(references(t.config.Member("expressions").Member("rule")), func(ref string) bool {
+			return ref == "aws_cloudwatch_event_rule."+rule.name || strings.HasPrefix(ref, "aws_cloudwatch_event_rule."+rule.name+".") || strings.HasPrefix(ref, "aws_cloudwatch_event_rule."+rule.name+"[")
+		})
+		same := rule.index == t.index || rule.index == "" || name != ""
+		if rule.module == t.module && same && (byName || byRef && name == "" || byRef && textOf(rule.values.Member("name")) == "") {
+			all = append(all, t)
+		}
+	}
+	return all
+}
+
+func (p *plan) buildSchedule(res *Result, s trigger) *doctree.Node {
 	if s.def == nil {
 		p.wrong(s.rule.values, s.rule.address+": the file does not say which task definition it runs", "import the task definition alone: --service takes its address, too")
 		return p.object(s.rule.values)
 	}
 	v := s.rule.values
-	p.schedule(res, v, textOf(v.Member("schedule_expression")), textOf(v.Member("schedule_expression_timezone")))
-	p.target(s.target.Member("task_count"), s.input, v.Member("state"))
+	if isTrue(s.rule.unknown.Member("schedule_expression")) {
+		p.wrong(v, s.rule.address+".schedule_expression is known after apply only", "import the state after apply: terraform show -json > state.json")
+		return p.object(v)
+	}
+	d := due{
+		at: v, expression: textOf(v.Member("schedule_expression")), zone: textOf(v.Member("schedule_expression_timezone")), state: v.Member("state"),
+		start: v.Member("start_date"), end: v.Member("end_date"), count: s.ecs.Member("task_count"), input: s.node.Member("input"), pattern: v.Member("event_pattern"),
+	}
+	if enabled := v.Member("is_enabled"); textOf(d.state) == "" && textOf(enabled) == "false" {
+		d.state = p.textAt(enabled, "DISABLED")
+	}
+	p.due(res, d)
+	tell := teller{reader: p.reader, table: scheduleMembers, what: s.rule.address, key: camel}
+	if s.target != nil {
+		tell.table = ruleMembers
+		parts := p.object(s.node)
+		for _, f := range s.node.Fields {
+			if f.Key == "ecs_target" {
+				f.Key = "ecs_parameters"
+			}
+			parts.Fields = append(parts.Fields, f)
+		}
+		tell.object(p.object(s.node, "targets", parts), "")
+		for _, t := range p.targetsOf(s.rule) {
+			if single(t.values.Member("ecs_target")) == nil {
+				p.lose(t.values, t.address+" is no task: it is not started here", "")
+			}
+		}
+	}
+	tell.tell(v)
 	p.others()
 	return p.definition(s.def)
 }
 
-// target notes what a schedule of EventBridge says that one of podtask does not.
-func (r *reader) target(count, input, state *doctree.Node) {
-	if n, ok := intOf(count); ok && n > 1 {
-		r.lose(count, fmt.Sprintf("the schedule starts %d tasks: one is started here", n), "make as many schedules")
-	}
-	if t := strings.TrimSpace(textOf(input)); t != "" && t != "{}" {
-		r.lose(input, "the overrides of the target are not applied", "write them into a file, and give it to podtask schedule create with --override")
-	}
-	if t := strings.ToUpper(textOf(state)); t != "" && !strings.HasPrefix(t, "ENABLED") {
-		r.lose(state, "the schedule is disabled there", "podtask schedule pause stops it here, too")
-	}
-}
-
 // others notes the resources that nothing here stands for.
 func (p *plan) others() {
-	counts := map[string]int{}
+	counts, scaled := map[string]int{}, false
+	tasks := map[*resource]bool{}
+	for _, triggers := range p.triggers() {
+		for _, t := range triggers {
+			tasks[t.rule], tasks[t.target] = true, true
+			for _, other := range p.targetsOf(t.rule) {
+				tasks[other] = true // its line says that it is no task
+			}
+		}
+	}
 	for _, res := range p.resources {
 		switch res.kind {
-		case "aws_ecs_service", "aws_ecs_task_definition", "aws_cloudwatch_event_rule", "aws_cloudwatch_event_target", "aws_scheduler_schedule", "aws_ecs_cluster":
+		case "aws_ecs_service", "aws_ecs_task_definition", "aws_ecs_cluster":
 		case "aws_appautoscaling_target":
+			scaled = true
 			p.lose(res.values, res.address+": the number of copies stays as it is", "podtask service scale changes it")
-		case "aws_appautoscaling_policy", "aws_appautoscaling_scheduled_action":
 		default:
-			counts[res.kind]++
+			if !tasks[res] {
+				counts[res.kind]++
+			}
 		}
+	}
+	if scaled { // its line says what is lost with these
+		delete(counts, "aws_appautoscaling_policy")
+		delete(counts, "aws_appautoscaling_scheduled_action")
 	}
 	p.loseOthers(p.root, counts)
 }
@@ -634,5 +693,5 @@ func (r *reader) loseOthers(at *doctree.Node, counts map[string]int) {
 	if len(all) > 12 {
 		all = append(all[:12:12], "...")
 	}
-	r.lose(at, "nothing here stands for the resources of other kinds: "+strings.Join(all, ", "), "")
+	r.lose(at, "ignored resources: "+strings.Join(all, ", "), "")
 }
