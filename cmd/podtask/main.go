@@ -8,9 +8,10 @@ import (
 	"os"
 
 	"github.com/podtask/podtask/internal/cli"
+	"github.com/podtask/podtask/internal/parts"
 )
 
 // version is set by the linker.
 var version string
 
-func main() { os.Exit(cli.Main(context.Background(), os.Args, version)) }
+func main() { os.Exit(cli.Main(context.Background(), os.Args, version, parts.Build())) }

@@ -17,6 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/parts"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -34,7 +35,7 @@ func (w *world) startAgent(args ...string) (socket string, signal func(os.Signal
 	}
 	done := make(chan int, 1)
 	go func() {
-		done <- runLine(context.WithoutCancel(w.t.Context()), p, append([]string{"podtask", "agent"}, args...))
+		done <- runLine(context.WithoutCancel(w.t.Context()), p, parts.Build(), append([]string{"podtask", "agent"}, args...))
 	}()
 	to := <-signals
 	socket = filepath.Join(w.getenv("XDG_RUNTIME_DIR"), "podtask", "podtask.sock")

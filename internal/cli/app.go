@@ -2,6 +2,7 @@ package cli
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/podtask/podtask/internal/cli/agent"
 	"github.com/podtask/podtask/internal/cli/command"
@@ -9,19 +10,19 @@ import (
 	"github.com/podtask/podtask/internal/cli/image"
 	"github.com/podtask/podtask/internal/cli/ingress"
 	"github.com/podtask/podtask/internal/cli/lock"
+	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/cli/run"
 	"github.com/podtask/podtask/internal/cli/schedule"
 	"github.com/podtask/podtask/internal/cli/service"
 	"github.com/podtask/podtask/internal/cli/system"
 	"github.com/podtask/podtask/internal/cli/task"
-	"github.com/podtask/podtask/internal/cli/tasktest"
 	"github.com/podtask/podtask/internal/cli/unit"
 	"github.com/urfave/cli/v2"
 )
 
 // newApp describes the command line. It handles help, version and unknown commands itself: the library
 // keeps them in variables that all apps of a process share, and ends the process.
-func newApp(p *command.Program) *cli.App {
+func newApp(p *command.Program, build part.Build) *cli.App {
 	app := &cli.App{
 		Name:            "podtask",
 		Usage:           "run ECS-style tasks on rootless Podman",
@@ -48,20 +49,79 @@ func newApp(p *command.Program) *cli.App {
 		},
 	}
 	app.Flags = append(append(app.Flags, command.HostFlag()), command.ConfigFlags("")...)
-	app.Commands = []*cli.Command{
-		run.Command(p), run.InitCommand(p), run.ValidateCommand(p), run.SchemaCommand(p), run.ExplainCommand(p), run.PlanCommand(p), service.TaskdefCommand(p), service.Command(p), schedule.Command(p),
-		task.PsCommand(p), task.TopCommand(p), task.UICommand(p), task.InspectCommand(p), task.WhyCommand(p), task.LogsCommand(p), task.ExecCommand(p), task.EventsCommand(p), task.TimelineCommand(p),
-		task.UpdateCommand(p), task.StatsCommand(p), lock.Command(p), lock.PullCommand(p), tasktest.Command(p), image.Command(p), system.DoctorCommand(p), system.InfoCommand(p),
-		task.StopCommand(p), task.KillCommand(p), task.RestartCommand(p), task.PortCommand(p), task.CpCommand(p), task.PauseCommand(p), task.UnpauseCommand(p), task.FaultCommand(p), task.RmCommand(p), task.WaitCommand(p), task.DrainCommand(p), task.GCCommand(p),
-		unit.Command(p), unit.GenerateCommand(p), unit.ImportCommand(p), unit.AutoUpdateCommand(p),
-		agent.Command(p), agent.AWSCommand(p), agent.KubeletCommand(p), ecsCommand(p), ingress.Command(p), system.ConfigCommand(p), completionCommand(p), completeCommand(p), system.VersionCommand(p), run.OwnerCommand(p), task.ExecGuardCommand(p), task.ViewCommand(p), sessionCommand(p),
-		host.ContextCommand(p), host.Command(p), host.PushCommand(p), host.PortForwardCommand(p),
+	var added []part.Command
+	for _, x := range build.Parts {
+		if x.Commands != nil {
+			added = append(added, x.Commands(p)...)
+		}
 	}
-	for _, c := range app.Commands {
-		prepare(c, c.Name)
+	for _, g := range coreCommands(p, build) {
+		for _, c := range g.with(added) {
+			c.Category = g.title
+			prepare(c, c.Name)
+			app.Commands = append(app.Commands, c)
+		}
 	}
 	app.OnUsageError = func(_ *cli.Context, err error, _ bool) error { return command.Usagef("", "%v", err) }
 	return app
+}
+
+// commandGroup is a group of commands in the help.
+type commandGroup struct {
+	title    string
+	commands []*cli.Command
+}
+
+// coreCommands returns the commands of the core in the groups and the order of the help. Those of the last group are hidden.
+func coreCommands(p *command.Program, build part.Build) []commandGroup {
+	documents := build.Documents()
+	return []commandGroup{
+		{"Run tasks", []*cli.Command{
+			run.Command(p), task.StopCommand(p), task.KillCommand(p), task.RestartCommand(p), task.PauseCommand(p), task.UnpauseCommand(p),
+			task.FaultCommand(p), task.UpdateCommand(p), task.WaitCommand(p), task.RmCommand(p),
+		}},
+		{"Look at tasks", []*cli.Command{
+			task.PsCommand(p), task.TopCommand(p), task.UICommand(p), task.LogsCommand(p), task.WhyCommand(p), task.StatsCommand(p), task.TimelineCommand(p),
+			task.EventsCommand(p), task.InspectCommand(p), task.PortCommand(p),
+		}},
+		{"Work in containers", []*cli.Command{task.ExecCommand(p), task.CpCommand(p)}},
+		{"Task definitions", []*cli.Command{
+			run.InitCommand(p), run.ValidateCommand(p, documents), run.PlanCommand(p), lock.Command(p), lock.PullCommand(p),
+			service.TaskdefCommand(p), run.SchemaCommand(p, documents), run.ExplainCommand(p),
+		}},
+		{"Services and systemd", []*cli.Command{
+			service.Command(p), schedule.Command(p), unit.Command(p), unit.ImportCommand(p), unit.GenerateCommand(p), unit.AutoUpdateCommand(p),
+			agent.Command(p, build), agent.KubeletCommand(p), ecsCommand(p), ingress.Command(p),
+		}},
+		{"Hosts", []*cli.Command{host.ContextCommand(p), host.Command(p), host.PushCommand(p), host.PortForwardCommand(p)}},
+		{"This host", []*cli.Command{
+			image.Command(p), system.DoctorCommand(p), system.InfoCommand(p), system.ConfigCommand(p), task.GCCommand(p), task.DrainCommand(p),
+			completionCommand(p), system.VersionCommand(p),
+		}},
+		{"", []*cli.Command{completeCommand(p), run.OwnerCommand(p), task.ExecGuardCommand(p), task.ViewCommand(p), sessionCommand(p, build)}},
+	}
+}
+
+// with returns the commands of the group with those that parts add to it.
+func (g commandGroup) with(added []part.Command) (all []*cli.Command) {
+	var add func(c *cli.Command)
+	add = func(c *cli.Command) {
+		all = append(all, c)
+		for _, x := range added {
+			if x.Group == g.title && x.After == c.Name {
+				add(x.Command)
+			}
+		}
+	}
+	for _, c := range g.commands {
+		add(c)
+	}
+	for _, x := range added {
+		if x.Group == g.title && !slices.Contains(all, x.Command) {
+			add(x.Command)
+		}
+	}
+	return all
 }
 
 // prepare adds to a command, and to those in it, what all commands have. Path is the command as users

@@ -1,11 +1,13 @@
 package cli
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
 	"github.com/urfave/cli/v2"
 )
@@ -22,8 +24,8 @@ import (
 // comes out as --name=value under its first name (the library refuses two names of one
 // flag on a line), behind the commands that lead to it; arguments follow a "--". The error
 // is a *command.UsageError.
-func arrange(app *cli.App, args []string) ([]string, error) {
-	a := arranger{app: app, rest: args[1:]}
+func arrange(app *cli.App, build part.Build, args []string) ([]string, error) {
+	a := arranger{app: app, build: build, rest: args[1:]}
 	if err := a.parse(); err != nil {
 		return nil, err
 	}
@@ -47,8 +49,9 @@ func arrange(app *cli.App, args []string) ([]string, error) {
 
 // arranger parses a command line.
 type arranger struct {
-	app  *cli.App
-	rest []string // words that are not parsed yet
+	app   *cli.App
+	build part.Build
+	rest  []string // words that are not parsed yet
 	// path is the command, with the groups of commands that contain it before it.
 	path []*cli.Command
 	// early has the flags that come before their command, behind its group.
@@ -275,6 +278,10 @@ func (a *arranger) unknownFlag(written, name string) error {
 
 // unknownCommand returns the error for an unknown command, with a hint or a suggestion.
 func (a *arranger) unknownCommand(word string, commands []*cli.Command) error {
+	path := strings.TrimSpace(a.verb() + " " + word)
+	if missing := a.build.MissingCommand(path); missing != "" {
+		return fmt.Errorf("podtask %s: %s", path, missing)
+	}
 	if len(a.path) == 0 {
 		if hint := commandHints[word]; hint != "" {
 			return command.Usagef("", "unknown command %q: %s", word, hint)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/parts"
 )
 
 func TestArrangePutsFlagsBeforeArguments(t *testing.T) {
@@ -54,7 +55,7 @@ func TestArrangePutsFlagsBeforeArguments(t *testing.T) {
 	}
 	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
 	for _, tt := range tests {
-		got, err := arrange(newApp(p), append([]string{"podtask"}, strings.Fields(tt.in)...))
+		got, err := arrange(newApp(p, parts.Build()), parts.Build(), append([]string{"podtask"}, strings.Fields(tt.in)...))
 		if diff := cmp.Diff(append([]string{"podtask"}, strings.Fields(tt.want)...), got); err != nil || diff != "" {
 			t.Errorf("%s: %q: %v\n%s", tt.name, tt.in, err, diff)
 		}
@@ -88,7 +89,7 @@ func TestArrangeRefuses(t *testing.T) {
 	}
 	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
 	for _, tt := range tests {
-		_, err := arrange(newApp(p), append([]string{"podtask"}, strings.Fields(tt.in)...))
+		_, err := arrange(newApp(p, parts.Build()), parts.Build(), append([]string{"podtask"}, strings.Fields(tt.in)...))
 		var usage *command.UsageError
 		if !errors.As(err, &usage) || !strings.HasPrefix(usage.What, tt.what) || !strings.Contains(usage.Do, tt.do) {
 			t.Errorf("%q: %#v, want %q and %q", tt.in, err, tt.what, tt.do)
@@ -101,13 +102,13 @@ func TestSuggestionsAreHarmless(t *testing.T) {
 	t.Parallel()
 	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
 	for _, line := range []string{"drai", "gcc", "rmm", "r", "image prun", "stop --al", "rm --forc web"} {
-		_, err := arrange(newApp(p), append([]string{"podtask"}, strings.Fields(line)...))
+		_, err := arrange(newApp(p, parts.Build()), parts.Build(), append([]string{"podtask"}, strings.Fields(line)...))
 		if err == nil || strings.Contains(err.Error(), "did you mean") {
 			t.Errorf("%q: %v", line, err)
 		}
 	}
 	for word := range commandHints {
-		if newApp(p).Command(word) != nil {
+		if newApp(p, parts.Build()).Command(word) != nil {
 			t.Errorf("%q is a command, and has a hint", word)
 		}
 	}
@@ -122,14 +123,14 @@ func FuzzArrange(f *testing.F) {
 	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
 	f.Fuzz(func(t *testing.T, line string) {
 		in := append([]string{"podtask"}, strings.Fields(line)...)
-		out, err := arrange(newApp(p), in)
+		out, err := arrange(newApp(p, parts.Build()), parts.Build(), in)
 		if err != nil {
 			if !errors.As(err, new(*command.UsageError)) {
 				t.Fatalf("%q: %v is no usage error", in, err)
 			}
 			return
 		}
-		again, err := arrange(newApp(p), out)
+		again, err := arrange(newApp(p, parts.Build()), parts.Build(), out)
 		if err != nil {
 			t.Fatalf("%q became %q, which is refused: %v", in, out, err)
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/unit"
 	"github.com/podtask/podtask/internal/define/composefile"
 	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/parts"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 )
 
@@ -40,7 +41,7 @@ func TestComposeFilesAreImported(t *testing.T) {
 				p := &command.Program{Executable: withCompose(t), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &problems, Getenv: getenv, Environ: func() []string {
 					return []string{"HOME=" + home, "IMAGE=registry.example/testbox:1"}
 				}}
-				if code := runLine(t.Context(), p, append([]string{"podtask"}, args...)); code != want {
+				if code := runLine(t.Context(), p, parts.Build(), append([]string{"podtask"}, args...)); code != want {
 					t.Fatalf("%v ends with %d:\n%s%s", args, code, &out, &problems)
 				}
 				return problems.String()
@@ -94,7 +95,7 @@ func TestNameOfAComposeFile(t *testing.T) {
 		}
 		var out, problems bytes.Buffer
 		p := &command.Program{Executable: withCompose(t), Stdin: strings.NewReader(""), Stdout: &out, Stderr: &problems, Getenv: func(string) string { return "" }, Environ: func() []string { return nil }}
-		if code := runLine(t.Context(), p, []string{"podtask", "import", "--dry-run", file}); code != 0 || !strings.HasPrefix(out.String(), "---"+tt.name+".json---") {
+		if code := runLine(t.Context(), p, parts.Build(), []string{"podtask", "import", "--dry-run", file}); code != 0 || !strings.HasPrefix(out.String(), "---"+tt.name+".json---") {
 			t.Errorf("%s with %q: %d %s%s", tt.file, tt.first, code, &out, &problems)
 		}
 	}

@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/testfile"
+	"github.com/podtask/podtask/internal/parts"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/urfave/cli/v2"
 )
@@ -44,7 +45,7 @@ func commandLine(line string) (words []string) {
 func TestExamplesOfTheHelpAreCommandLines(t *testing.T) {
 	t.Parallel()
 	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
-	for _, c := range leaves(newApp(p).Commands) {
+	for _, c := range leaves(newApp(p, parts.Build()).Commands) {
 		_, examples, found := strings.Cut(c.Description, "Examples:\n")
 		n := 0
 		for line := range strings.Lines(examples) {
@@ -53,7 +54,7 @@ func TestExamplesOfTheHelpAreCommandLines(t *testing.T) {
 				continue
 			}
 			n++
-			if arranged, err := arrange(newApp(p), words); err != nil {
+			if arranged, err := arrange(newApp(p, parts.Build()), parts.Build(), words); err != nil {
 				t.Errorf("%s: %s: %v", c.Name, strings.TrimSpace(line), err)
 			} else if len(arranged) < 2 {
 				t.Errorf("%s: %s: no command", c.Name, strings.TrimSpace(line))
@@ -119,7 +120,7 @@ func TestCommandLinesOfTheDocumentsExist(t *testing.T) {
 		for line := range strings.Lines(string(text)) {
 			for _, shown := range documented(line) {
 				n++
-				_, err := arrange(newApp(p), commandLine(shown))
+				_, err := arrange(newApp(p, parts.Build()), parts.Build(), commandLine(shown))
 				if err != nil && !(strings.Contains(line, "`") && incomplete.MatchString(err.Error())) {
 					t.Errorf("%s: %s: %v", name, strings.TrimSpace(shown), err)
 				}

@@ -12,26 +12,15 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// commandGroups has the groups of commands in the help, in their order.
-var commandGroups = []commandGroup{
-	{"Run tasks", []string{"run", "stop", "kill", "restart", "pause", "unpause", "fault", "update", "wait", "rm"}},
-	{"Look at tasks", []string{"ps", "top", "ui", "logs", "why", "stats", "timeline", "events", "inspect", "port"}},
-	{"Work in containers", []string{"exec", "cp"}},
-	{"Task definitions", []string{"init", "validate", "plan", "lock", "pull", "test", "taskdef", "schema", "explain"}},
-	{"Services and systemd", []string{"service", "schedule", "unit", "import", "generate", "auto-update", "agent", "aws", "kubelet", "ecs", "ingress"}},
-	{"Hosts", []string{"context", "host", "push", "port-forward"}},
-	{"This host", []string{"image", "doctor", "info", "config", "gc", "drain", "completion", "version"}},
-}
-
-// commandGroup is a title of the help with the names of its commands or flags.
-type commandGroup struct {
+// flagGroup is a title of the help with the names of its flags.
+type flagGroup struct {
 	title string
 	names []string
 }
 
 // flagGroups has the groups of flags in the help of a command with many flags. Flags without a group come
 // first.
-var flagGroups = []commandGroup{
+var flagGroups = []flagGroup{
 	{"Replace copies", []string{
 		"min-healthy", "max", "no-rollback", "strategy", "bake", "step-percent", "step-bake", "canary-percent", "canary-bake", "test-listen",
 		"hook", "alarm", "breaker-threshold", "breaker-cumulative", "early-success", "early-deferred",
@@ -68,19 +57,15 @@ func programPage(app *cli.App) helptext.Page {
 		Summary: app.Name + ": " + app.Usage, Usage: app.UsageText, Body: app.Description,
 		Footer: "`podtask COMMAND --help` shows the flags and examples of a command.",
 	}
-	rest := visible(app.Commands)
-	for _, g := range commandGroups {
-		group := helptext.Group{Title: g.title}
-		for _, name := range g.names {
-			if i := slices.IndexFunc(rest, func(c *cli.Command) bool { return c.Name == name }); i >= 0 {
-				group.Items = append(group.Items, helptext.Item{Name: rest[i].Name, Text: rest[i].Usage})
-				rest = slices.Delete(rest, i, i+1)
-			}
+	commands := visible(app.Commands)
+	for len(commands) > 0 {
+		title := commands[0].Category
+		n := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.Category != title })
+		if n < 0 {
+			n = len(commands)
 		}
-		page.Groups = append(page.Groups, group)
-	}
-	if len(rest) > 0 {
-		page.Groups = append(page.Groups, commandItems("Other commands", rest))
+		page.Groups = append(page.Groups, commandItems(title, commands[:n]))
+		commands = commands[n:]
 	}
 	page.Groups = append(page.Groups, helptext.Group{Title: "Flags of all commands", Items: flagItems(app.Flags)})
 	return page

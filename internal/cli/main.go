@@ -13,11 +13,12 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
 )
 
 // Main runs the command line of this process and returns its exit code. Version is the version of
-// the program; if it is empty, that of the main module.
-func Main(ctx context.Context, args []string, version string) int {
+// the program; if it is empty, that of the main module. Build has the parts that are linked.
+func Main(ctx context.Context, args []string, version string, build part.Build) int {
 	completeLogin()
 	p := &command.Program{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
@@ -25,7 +26,7 @@ func Main(ctx context.Context, args []string, version string) int {
 		Notify: signal.Notify, Version: buildVersion(version),
 		Patience: 3 * time.Second,
 	}
-	return runLine(ctx, p, args)
+	return runLine(ctx, p, build, args)
 }
 
 // completeLogin sets the variables of a login that a process of cron, su or sudo lacks, so that it finds the agent and

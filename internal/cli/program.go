@@ -6,19 +6,20 @@ import (
 	"fmt"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
 )
 
 // runLine runs one command line and returns the exit code.
-func runLine(ctx context.Context, p *command.Program, args []string) int {
-	app := newApp(p)
-	arranged, err := arrange(app, args)
+func runLine(ctx context.Context, p *command.Program, build part.Build, args []string) int {
+	app := newApp(p, build)
+	arranged, err := arrange(app, build, args)
 	if err != nil {
 		return report(p, err)
 	}
 	if path, asked := requestedHelp(app, arranged); asked {
 		return report(p, printHelp(p, app, path))
 	}
-	switch call, err := remoteLine(ctx, p, arranged); {
+	switch call, err := remoteLine(ctx, p, build, arranged); {
 	case err != nil:
 		return report(p, err)
 	case call != nil:

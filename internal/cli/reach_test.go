@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/act/limits"
 	"github.com/podtask/podtask/internal/engine/facts/conn"
 	"github.com/podtask/podtask/internal/engine/run/owner"
+	"github.com/podtask/podtask/internal/parts"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
@@ -48,7 +49,7 @@ func (w *world) getenv(name string) string {
 func (w *world) podtask(args ...string) (stdout, stderr string, code int) {
 	var out, err bytes.Buffer
 	p := &command.Program{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Getenv: w.getenv, Environ: func() []string { return nil }, Patience: 200 * time.Millisecond, Notify: func(chan<- os.Signal, ...os.Signal) {}}
-	code = runLine(w.t.Context(), p, append([]string{"podtask"}, args...))
+	code = runLine(w.t.Context(), p, parts.Build(), append([]string{"podtask"}, args...))
 	return out.String(), err.String(), code
 }
 

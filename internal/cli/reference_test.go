@@ -13,6 +13,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/helptext"
+	"github.com/podtask/podtask/internal/parts"
 	"github.com/urfave/cli/v2"
 )
 
@@ -22,7 +23,7 @@ func TestCommandReference(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join("..", "..", "docs", "commands")
 	p := &command.Program{Stdout: io.Discard, Stderr: io.Discard}
-	app := newApp(p)
+	app := newApp(p, parts.Build())
 	pages := map[string]string{"podtask.md": markdown(programPage(app), true), "README.md": commandIndex(app)}
 	for _, path := range paths(app.Commands, nil) {
 		name := "podtask"

@@ -14,6 +14,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/connect/sshhost"
 	"golang.org/x/sys/unix"
 	xterm "golang.org/x/term"
@@ -39,7 +40,7 @@ type remoteCall struct {
 }
 
 // remoteLine returns the call for a command line that runs on another host; nil if this process runs it.
-func remoteLine(ctx context.Context, p *command.Program, arranged []string) (*remoteCall, error) {
+func remoteLine(ctx context.Context, p *command.Program, build part.Build, arranged []string) (*remoteCall, error) {
 	line := splitLine(arranged)
 	flag, asked := "", false
 	var words []string
@@ -53,8 +54,8 @@ func remoteLine(ctx context.Context, p *command.Program, arranged []string) (*re
 		return nil, nil
 	}
 	name := strings.Join(line.path, " ")
-	r, known := routes[name]
-	if r.place == special || r.special != nil && r.special(line) || r.place == here && !asked {
+	r, known := routeOf(build, name)
+	if r.place == part.Special || r.special != nil && r.special(line) || r.place == part.Here && !asked {
 		return nil, nil
 	}
 	if asked && flag == "" {
@@ -74,7 +75,7 @@ func remoteLine(ctx context.Context, p *command.Program, arranged []string) (*re
 	switch {
 	case !known:
 		return nil, call.refusal("nobody has said where it works")
-	case r.place == here || r.place == refused:
+	case r.place == part.Here || r.place == part.Refused:
 		return nil, call.refusal(r.why)
 	}
 	return call, nil

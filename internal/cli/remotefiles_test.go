@@ -9,14 +9,15 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/podtask/podtask/internal/parts"
 )
 
 // newCall returns a call whose files are in a directory of the test.
 func newCall(t *testing.T, args ...string) *remoteCall {
 	t.Helper()
 	p := &command.Program{Stdin: strings.NewReader(""), Getenv: func(string) string { return "" }, Environ: func() []string { return []string{"HERE=1", "OTHER=2"} }}
-	app := newApp(p)
-	arranged, err := arrange(app, append([]string{"podtask"}, args...))
+	app := newApp(p, parts.Build())
+	arranged, err := arrange(app, parts.Build(), append([]string{"podtask"}, args...))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -5,22 +5,13 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
-)
-
-// place is where a command works if a host is chosen.
-type place int
-
-const (
-	onHost  place = iota // podtask of the other host runs it
-	here                 // it is about this machine; --host with it is an error, a context is not
-	special              // it connects to the host itself
-	refused              // it works on no other host
+	"github.com/podtask/podtask/internal/cli/part"
 )
 
 // route says what becomes of a command if a host is chosen.
 type route struct {
-	place place
-	why   string // for here and refused: one sentence without a full stop
+	place part.Place
+	why   string // for part.Here and part.Refused: one sentence without a full stop
 	// special reports whether a command line connects to the host itself, whatever the place; nil: it does not.
 	special func(lineParts) bool
 	// prepare adapts a command line that is to run on the host; nil: it is sent as it is.
@@ -46,7 +37,7 @@ const (
 	ownFiles      = "it reads and writes files of this machine only"
 )
 
-// routes has every command. A test fails for one that is missing.
+// routes has every command of the core. A test fails for one that is missing.
 var routes = map[string]route{
 	"run":      {prepare: runOnHost, input: readsDash, stops: true},
 	"plan":     {prepare: planOnHost, input: readsDash},
@@ -86,9 +77,9 @@ var routes = map[string]route{
 	"stats":    {},
 	"port":     {},
 	"timeline": {prepare: writeOutputHere("svg")},
-	"top":      {place: special},
-	"ui":       {place: special},
-	"view":     {place: here, why: serverProcess},
+	"top":      {place: part.Special},
+	"ui":       {place: part.Special},
+	"view":     {place: part.Here, why: serverProcess},
 
 	"exec":    {prepare: execOnHost, input: hasFlag("interactive"), terminal: hasFlag("tty")},
 	"cp":      {run: runCopy},
@@ -122,51 +113,62 @@ var routes = map[string]route{
 	"auto-update":  {},
 	"generate":     {special: hasValue("from")}, // as import
 
-	"init":       {place: here, why: ownFiles},
-	"schema":     {place: here, why: ownFiles},
-	"explain":    {place: here, why: ownFiles},
-	"completion": {place: here, why: ownFiles},
-	"lock":       {place: here, why: "it asks registries and writes a file of this machine; `podtask --host ssh://... run --locked` uses that file"},
-	"import":     {place: special},
-	"__complete": {place: special},
+	"init":       {place: part.Here, why: ownFiles},
+	"schema":     {place: part.Here, why: ownFiles},
+	"explain":    {place: part.Here, why: ownFiles},
+	"completion": {place: part.Here, why: ownFiles},
+	"lock":       {place: part.Here, why: "it asks registries and writes a file of this machine; `podtask --host ssh://... run --locked` uses that file"},
+	"import":     {place: part.Special},
+	"__complete": {place: part.Special},
 
-	"test":        {place: refused, why: "a test reads files beside it, sends requests to ports of the machine it runs on and changes files while it runs: run it on the host itself, or in its CI"},
-	"aws env":     {place: refused, why: "the address that it prints is of the host's own loopback: run it there"},
-	"aws profile": {place: refused, why: "the address that it writes is of the host's own loopback: run it there"},
-	"aws key":     {},
+	"agent":   {place: part.Here, why: serverProcess},
+	"kubelet": {place: part.Here, why: serverProcess},
 
-	"agent":   {place: here, why: serverProcess},
-	"kubelet": {place: here, why: serverProcess},
+	"ecs join":     {place: part.Here, why: serverProcess},
+	"ecs activate": {place: part.Here, why: instance},
+	"ecs status":   {place: part.Here, why: instance},
+	"ecs drain":    {place: part.Here, why: instance},
+	"ecs leave":    {place: part.Here, why: instance},
+	"ecs check":    {place: part.Here, why: instance},
+	"ecs import":   {place: part.Here, why: "it reads an account with the aws command of this machine and writes files here"},
+	"ecs diff":     {place: part.Refused, why: "it reads an account with the aws command of one machine and the service of another: run it on the host itself"},
 
-	"ecs join":     {place: here, why: serverProcess},
-	"ecs activate": {place: here, why: instance},
-	"ecs status":   {place: here, why: instance},
-	"ecs drain":    {place: here, why: instance},
-	"ecs leave":    {place: here, why: instance},
-	"ecs check":    {place: here, why: instance},
-	"ecs import":   {place: here, why: "it reads an account with the aws command of this machine and writes files here"},
-	"ecs diff":     {place: refused, why: "it reads an account with the aws command of one machine and the service of another: run it on the host itself"},
-
-	"ingress serve":  {place: here, why: serverProcess},
+	"ingress serve":  {place: part.Here, why: serverProcess},
 	"ingress status": {},
 	"ingress ls":     {},
 	"ingress logs":   {},
-	"ingress trust":  {place: here, why: "it changes which certificates this machine trusts"},
+	"ingress trust":  {place: part.Here, why: "it changes which certificates this machine trusts"},
 
-	"owner":      {place: here, why: serverProcess},
-	"exec-guard": {place: here, why: serverProcess},
-	"session":    {place: here, why: serverProcess},
+	"owner":      {place: part.Here, why: serverProcess},
+	"exec-guard": {place: part.Here, why: serverProcess},
+	"session":    {place: part.Here, why: serverProcess},
 
-	"host setup":   {place: here, why: "its argument names the host"},
-	"push":         {place: special},
-	"port-forward": {place: special},
+	"host setup":   {place: part.Here, why: "its argument names the host"},
+	"push":         {place: part.Special},
+	"port-forward": {place: part.Special},
 	"image load":   {input: always},
 	"image layers": {},
 
-	"context add": {place: here, why: "contexts are of this machine"},
-	"context use": {place: here, why: "contexts are of this machine"},
-	"context ls":  {place: here, why: "contexts are of this machine"},
-	"context rm":  {place: here, why: "contexts are of this machine"},
+	"context add": {place: part.Here, why: "contexts are of this machine"},
+	"context use": {place: part.Here, why: "contexts are of this machine"},
+	"context ls":  {place: part.Here, why: "contexts are of this machine"},
+	"context rm":  {place: part.Here, why: "contexts are of this machine"},
+}
+
+// routeOf returns the route of a command, by its path.
+func routeOf(build part.Build, path string) (route, bool) {
+	if r, ok := routes[path]; ok {
+		return r, true
+	}
+	for _, p := range build.Parts {
+		if p.Routes == nil {
+			continue
+		}
+		if r, ok := p.Routes()[path]; ok {
+			return route{place: r.Place, why: r.Why}, true
+		}
+	}
+	return route{}, false
 }
 
 func always(*remoteCall) bool { return true }

@@ -2,6 +2,7 @@ package cli
 
 import (
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -9,15 +10,30 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
+	"github.com/podtask/podtask/internal/parts"
 	"github.com/urfave/cli/v2"
 )
+
+// allRoutes returns the routes of the core and of all parts.
+func allRoutes() map[string]route {
+	all := maps.Clone(routes)
+	for _, p := range parts.Build().Parts {
+		if p.Routes != nil {
+			for name := range p.Routes() {
+				all[name], _ = routeOf(parts.Build(), name)
+			}
+		}
+	}
+	return all
+}
 
 // TestEveryCommandHasARoute: for each command, hidden ones too, it is known what becomes of it if a host
 // is chosen; and a reason is one sentence.
 func TestEveryCommandHasARoute(t *testing.T) {
 	t.Parallel()
-	app := newApp(&command.Program{Stdout: io.Discard, Stderr: io.Discard})
-	seen := map[string]bool{}
+	app := newApp(&command.Program{Stdout: io.Discard, Stderr: io.Discard}, parts.Build())
+	seen, all := map[string]bool{}, allRoutes()
 	var walk func(commands []*cli.Command, before string)
 	walk = func(commands []*cli.Command, before string) {
 		for _, c := range commands {
@@ -26,17 +42,17 @@ func TestEveryCommandHasARoute(t *testing.T) {
 				continue
 			}
 			seen[before+c.Name] = true
-			if _, ok := routes[before+c.Name]; !ok {
+			if _, ok := all[before+c.Name]; !ok {
 				t.Errorf("podtask %s: say in routes whether it runs on another host, on this machine only, or on none, and why", before+c.Name)
 			}
 		}
 	}
 	walk(app.Commands, "")
-	for name, r := range routes {
+	for name, r := range all {
 		if !seen[name] {
 			t.Errorf("routes has %q, which is no command", name)
 		}
-		if needs := r.place == here || r.place == refused; needs != (r.why != "") || strings.HasSuffix(r.why, ".") {
+		if needs := r.place == part.Here || r.place == part.Refused; needs != (r.why != "") || strings.HasSuffix(r.why, ".") {
 			t.Errorf("podtask %s: its reason is %q", name, r.why)
 		}
 	}
@@ -46,8 +62,8 @@ func TestEveryCommandHasARoute(t *testing.T) {
 func TestCommandsThatWorkOnNoOtherHostSayWhy(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
-	for name, r := range routes {
-		if r.place != here && r.place != refused {
+	for name, r := range allRoutes() {
+		if r.place != part.Here && r.place != part.Refused {
 			continue
 		}
 		_, stderr, code := w.podtask(append([]string{"--host", "ssh://nowhere.invalid"}, strings.Fields(name)...)...)

@@ -6,9 +6,10 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/cli/unit"
+	"github.com/podtask/podtask/internal/parts"
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(m, map[string]func(){"podtask": func() { os.Exit(Main(context.Background(), os.Args, "")) }, unit.ComposeProgram: serveCompose})
+	testscript.Main(m, map[string]func(){"podtask": func() { os.Exit(Main(context.Background(), os.Args, "", parts.Build())) }, unit.ComposeProgram: serveCompose})
 }

@@ -12,12 +12,13 @@ import (
 	"syscall"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/urfave/cli/v2"
 )
 
 // sessionCommand is what a podtask on another machine starts here through ssh.
-func sessionCommand(p *command.Program) *cli.Command {
+func sessionCommand(p *command.Program, build part.Build) *cli.Command {
 	return &cli.Command{
 		Name:        "session",
 		Usage:       "run commands for podtask on another machine, which starts this through ssh",
@@ -26,7 +27,7 @@ func sessionCommand(p *command.Program) *cli.Command {
 		Flags:       []cli.Flag{&cli.BoolFlag{Name: "inner", Hidden: true, Usage: "run the one command line that is on file descriptor 3"}},
 		Action: func(c *cli.Context) error {
 			if c.Bool("inner") {
-				return runInner(c.Context, p)
+				return runInner(c.Context, p, build)
 			}
 			return serveSession(c.Context, p)
 		},
@@ -34,14 +35,14 @@ func sessionCommand(p *command.Program) *cli.Command {
 }
 
 // runInner runs the command line of a process that a session started.
-func runInner(ctx context.Context, p *command.Program) error {
+func runInner(ctx context.Context, p *command.Program, build part.Build) error {
 	line, err := sshhost.ReadLine()
 	if err != nil {
 		return fmt.Errorf("read the command line: %w; `podtask --host` starts this command", err)
 	}
 	inner := *p
 	inner.Caller, inner.SentDir = append([]string{}, line.Caller...), line.SentDir
-	return command.ExitWith(runLine(ctx, &inner, append([]string{"podtask"}, line.Args...)))
+	return command.ExitWith(runLine(ctx, &inner, build, append([]string{"podtask"}, line.Args...)))
 }
 
 func serveSession(ctx context.Context, p *command.Program) error {

@@ -15,6 +15,7 @@ import (
 	"github.com/coreos/go-systemd/v22/activation"
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/internal/engine"
@@ -36,7 +37,7 @@ import (
 )
 
 // Command is `podtask agent`.
-func Command(p *command.Program) *cli.Command {
+func Command(p *command.Program, build part.Build) *cli.Command {
 	return &cli.Command{
 		Name:  "agent",
 		Usage: "run the tasks and services of this user until stopped",
@@ -53,12 +54,13 @@ Examples:
   podtask agent
   systemctl --user enable --now podtask.socket podtask.service`,
 		Flags:  command.ConfigFlags("agent"),
-		Action: command.WithMachine(p, newAgent),
+		Action: command.WithMachine(p, newAgent(build)),
 	}
 }
 
 // agentOptions is what `podtask agent` uses: all of the engine.
 type agentOptions struct {
+	build     part.Build
 	version   string
 	notify    func(chan<- os.Signal, ...os.Signal)
 	getenv    func(string) string
@@ -72,11 +74,13 @@ type agentOptions struct {
 	cleanUp   func(context.Context) // removes tasks that stopped long ago
 }
 
-func newAgent(m *command.Machine) agentOptions {
-	p := m.Program
-	return agentOptions{
-		version: p.Version, notify: p.Notify, getenv: p.Getenv, configure: p.Configure, settings: m.Config, log: m.Log, logLevel: m.LogLevel,
-		engine: m.Engine, host: m.Connector.Host, socket: m.Connector.AgentSocket, cleanUp: m.CleanUp,
+func newAgent(build part.Build) func(*command.Machine) agentOptions {
+	return func(m *command.Machine) agentOptions {
+		p := m.Program
+		return agentOptions{
+			build: build, version: p.Version, notify: p.Notify, getenv: p.Getenv, configure: p.Configure, settings: m.Config, log: m.Log, logLevel: m.LogLevel,
+			engine: m.Engine, host: m.Connector.Host, socket: m.Connector.AgentSocket, cleanUp: m.CleanUp,
+		}
 	}
 }
 
@@ -162,7 +166,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	a.engine.Delivery.Observe(m.Output)
 	a.engine.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
-	servers, err := a.listenTCP(backend, server, m.Handler())
+	servers, err := a.addParts(backend, server, m.Handler())
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}

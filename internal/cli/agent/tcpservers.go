@@ -1,53 +1,65 @@
 package agent
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
-	"time"
 
-	"github.com/podtask/podtask/internal/aws/adapter"
-	"github.com/podtask/podtask/internal/aws/awsapi"
-	"github.com/podtask/podtask/internal/aws/awskey"
-	"github.com/podtask/podtask/internal/aws/sigv4"
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/api/connlimit"
 )
 
-// listenTCP listens on the configured TCP addresses, and adds the ECS API to the agent's socket.
-func (a *agentRun) listenTCP(backend serve.AgentBackend, server *api.Server, metrics http.Handler) (servers []command.TCPServer, err error) {
-	ecs := adapter.NewECS(backend)
-	sessions := adapter.NewECSSessions(ecs)
-	aws, err := a.awsServer(backend, ecs, sessions)
-	if err != nil {
-		return nil, err
+// tcpServers are the servers of an agent on TCP addresses.
+type tcpServers []command.TCPServer
+
+// addParts lets the parts add to the agent, and returns its servers on TCP addresses.
+func (a *agentRun) addParts(backend serve.AgentBackend, server *api.Server, metrics http.Handler) (servers tcpServers, err error) {
+	defer func() {
+		if err != nil {
+			servers.close()
+		}
+	}()
+	listen := func(s command.TCPServer, key, address string) error {
+		if address == "" {
+			return nil
+		}
+		var err error
+		if s.Listener, err = net.Listen("tcp", address); err != nil {
+			return fmt.Errorf("listen for %s: %w; choose another %s", s.What, err, key)
+		}
+		a.log.Info("listening", "for", s.What, "address", s.Listener.Addr().String())
+		servers = append(servers, s)
+		return nil
 	}
-	server.Handle("POST /{$}", aws.Trusted())
-	served := signedServer(aws.Signed())
-	served.Ended = sessions.Close
-	for _, d := range []struct {
-		address, key string
-		command.TCPServer
-	}{
-		{a.settings.Agent.MetricsListen, "metrics-listen", metricsServer(metrics)},
-		{a.settings.Agent.AWSListen, "aws-listen", served},
-	} {
-		if d.address == "" {
+	if err := listen(metricsServer(metrics), "metrics-listen", a.settings.Agent.MetricsListen); err != nil {
+		return servers, err
+	}
+	if missing := a.build.MissingSetting("aws-listen"); missing != "" && a.settings.Agent.AWSListen != "" {
+		return servers, errors.New("aws-listen: " + missing + ", or leave the key out")
+	}
+	for _, p := range a.build.Parts {
+		if p.Agent == nil {
 			continue
 		}
-		if d.Listener, err = net.Listen("tcp", d.address); err != nil {
-			for _, open := range servers {
-				_ = open.Listener.Close()
-			}
-			return nil, fmt.Errorf("listen for %s: %w; choose another %s", d.What, err, d.key)
+		err := p.Agent(&part.Agent{
+			Log: a.log, Settings: a.settings, Engine: a.engine, Backend: backend, StateDir: a.host.StateDir, Handle: server.Handle, Listen: listen,
+		})
+		if err != nil {
+			return servers, err
 		}
-		a.log.Info("listening", "for", d.What, "address", d.Listener.Addr().String())
-		servers = append(servers, d.TCPServer)
 	}
 	return servers, nil
+}
+
+// close ends the servers that do not serve yet.
+func (s tcpServers) close() {
+	for _, open := range s {
+		_ = open.Listener.Close()
+	}
 }
 
 // metricsServer is the server of metrics.
@@ -58,26 +70,4 @@ func metricsServer(metrics http.Handler) command.TCPServer {
 		metrics.ServeHTTP(w, r)
 	})
 	return command.TCPServer{What: "metrics", Handler: scrape, Connections: 32}
-}
-
-// signedServer is the server of AWS clients.
-func signedServer(signed http.Handler) command.TCPServer {
-	return command.TCPServer{What: "the ECS API", Handler: signed, Connections: 64}
-}
-
-// awsServer returns the server of the ECS API.
-func (a *agentRun) awsServer(backend serve.AgentBackend, ecs adapter.ECS, sessions adapter.ECSSessions) (*awsapi.Server, error) {
-	definitions, err := define.OpenCatalog(a.host.StateDir, "podtask agent")
-	if err != nil {
-		return nil, err
-	}
-	records, err := adapter.OpenECSRecords(a.host.StateDir)
-	if err != nil {
-		return nil, err
-	}
-	return awsapi.New(awsapi.Config{
-		Log: a.log, Key: func() (sigv4.Key, error) { return awskey.Load(a.host.StateDir) }, Definitions: definitions, Records: records,
-		Tasks: ecs, Parser: ecs, Host: ecs, Logs: ecs, Sessions: sessions, Services: adapter.NewECSServices(backend), Now: time.Now,
-		Registry: adapter.Registries(a.settings.Rules),
-	}), nil
 }

@@ -1,21 +1,29 @@
 package run
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/define/lockfile"
-	"github.com/podtask/podtask/internal/define/testfile"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
 
-// SchemaCommand is `podtask schema`.
-func SchemaCommand(p *command.Program) *cli.Command {
+// SchemaCommand is `podtask schema`. Documents are the kinds of files that parts add.
+func SchemaCommand(p *command.Program, documents []command.Document) *cli.Command {
+	names := []string{"definition", "override", "lock"}
+	for _, d := range documents {
+		names = append(names, d.Name)
+	}
+	names = append(names, "schedule")
+	listed := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 	return &cli.Command{
 		Name:      "schema",
 		Usage:     "print a JSON Schema of task definitions and other files",
-		ArgsUsage: "[definition|override|lock|test|schedule]",
+		ArgsUsage: "[" + strings.Join(names, "|") + "]",
 		Description: `The JSON Schema (2020-12) is for editors and other programs. It has every member with its
 type, values and range. Only podtask validate checks rules across members. That of schedule is
 of what podtask schedule ls and history print as JSON.
@@ -26,7 +34,7 @@ Examples:
 		Flags: []cli.Flag{&cli.BoolFlag{Name: "strict", Usage: "members that the ECS model does not have are errors"}},
 		Action: func(c *cli.Context) error {
 			if n := c.Args().Len(); n > 1 {
-				return command.Usagef("schema", "schema takes definition, override, lock, test or schedule, not %d arguments", n)
+				return command.Usagef("schema", "schema takes %s, not %d arguments", listed, n)
 			}
 			switch c.Args().First() {
 			case "", "definition":
@@ -35,12 +43,14 @@ Examples:
 				return console.WriteJSON(p.Stdout, taskdef.OverrideSchema(c.Bool("strict")))
 			case "lock":
 				return console.WriteJSON(p.Stdout, lockfile.Schema())
-			case "test":
-				return console.WriteJSON(p.Stdout, testfile.Schema())
 			case "schedule":
 				return console.WriteJSON(p.Stdout, schedule.Schema())
 			}
-			return command.Usagef("schema", "no schema of %q: it is definition, override, lock, test or schedule", c.Args().First())
+			i := slices.IndexFunc(documents, func(d command.Document) bool { return d.Name == c.Args().First() })
+			if i < 0 {
+				return command.Usagef("schema", "no schema of %q: it is %s", c.Args().First(), listed)
+			}
+			return console.WriteJSON(p.Stdout, documents[i].Schema())
 		},
 	}
 }

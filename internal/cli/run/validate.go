@@ -11,14 +11,12 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/lint"
-	"github.com/podtask/podtask/internal/define/strictdoc"
-	"github.com/podtask/podtask/internal/define/testfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
 
-// ValidateCommand is `podtask validate`.
-func ValidateCommand(p *command.Program) *cli.Command {
+// ValidateCommand is `podtask validate`. Documents are the kinds of files that parts add.
+func ValidateCommand(p *command.Program, documents []command.Document) *cli.Command {
 	return &cli.Command{
 		Name:      "validate",
 		Usage:     "check task definitions and do nothing else",
@@ -39,7 +37,7 @@ Examples:
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print problems only, and nothing about valid files"},
 			command.FormatFlag("json, yaml, github (annotations of GitHub Actions) or sarif"),
 		),
-		Action: validateOptions{out: p.Stdout, errOut: p.Stderr, version: p.Version, definition: p.Definition}.run,
+		Action: validateOptions{out: p.Stdout, errOut: p.Stderr, version: p.Version, definition: p.Definition, documents: documents}.run,
 	}
 }
 
@@ -48,6 +46,7 @@ type validateOptions struct {
 	out, errOut io.Writer
 	version     string
 	definition  func(c *cli.Context, name string) (command.Definition, error)
+	documents   []command.Document
 }
 
 func (o validateOptions) run(c *cli.Context) error {
@@ -80,8 +79,10 @@ func (o validateOptions) run(c *cli.Context) error {
 
 // check reads and checks one file.
 func (o validateOptions) check(c *cli.Context, name string, target taskdef.Target) (command.Finding, error) {
-	if testfile.IsTestFile(name) {
-		return checkTests(name)
+	for _, d := range o.documents {
+		if d.Is != nil && d.Is(name) {
+			return checkDocument(d, name)
+		}
 	}
 	d, err := o.definition(c, name)
 	if err != nil {
@@ -95,16 +96,15 @@ func (o validateOptions) check(c *cli.Context, name string, target taskdef.Targe
 	return f, err
 }
 
-// checkTests reads a file with tests; its definition is a file of its own.
-func checkTests(name string) (command.Finding, error) {
+// checkDocument reads and checks a file that is no definition.
+func checkDocument(d command.Document, name string) (command.Finding, error) {
 	f := command.Finding{File: name, Valid: true, Problems: []taskdef.Problem{}, Warnings: []taskdef.Problem{}, Needs: []taskdef.Problem{}}
 	src, err := command.ReadSmall(name)
 	if err != nil {
 		return f, err
 	}
-	var invalid *strictdoc.InvalidError
-	if _, err := testfile.Parse(name, src); errors.As(err, &invalid) {
-		f.Valid, f.Problems = false, invalid.Problems
+	if problems := d.Check(name, src); len(problems) > 0 {
+		f.Valid, f.Problems = false, problems
 	}
 	return f, nil
 }

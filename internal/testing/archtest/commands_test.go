@@ -15,7 +15,7 @@ var wholes = []struct {
 	use  string
 }{
 	{"Machine", isConstructor, "a function new..., which WithMachine calls"},
-	{"Program", func(f string) bool { return isConstructor(f) || strings.HasSuffix(f, "Command") }, "a function new... or ...Command"},
+	{"Program", func(f string) bool { return isConstructor(f) || strings.HasSuffix(f, "Command") || f == "Part" }, "a function new..., ...Command or Part"},
 }
 
 func isConstructor(function string) bool { return strings.HasPrefix(function, "new") }

@@ -19,6 +19,7 @@ type group struct {
 // only groups on lower floors. The table of groups in ARCHITECTURE.md is generated from it.
 var floors = [][]group{
 	{{"cmd", "the programs: a main function each"}},
+	{{"internal/parts", "the list of the parts that are linked; none with the build tag `podtask_core`"}},
 	{{"internal/cli", "the command line: one package for each group of commands; each command has an options struct that names what it uses"}},
 	{{"internal/unit", "units: the process of a systemd service that runs a task, its replacement and its rollback"}},
 	{
@@ -70,7 +71,7 @@ var narrow = []struct {
 	{"internal/netnshelper", []string{"pkg/netns"}, "it is initialized before most other packages"},
 	{"internal/aws/adapter", nil, ""}, // joins the interfaces of the rows below to the engine
 	{"internal/aws/", []string{"pkg/", "internal/define/catalog", "internal/ecsstatus", "internal/engine/facts/arn", "internal/state/", "internal/config"}, "clients of AWS drive the agent over interfaces that they declare"},
-	{"cmd/podtask", []string{"internal/cli"}, "a main function calls its program"},
+	{"cmd/podtask", []string{"internal/cli", "internal/parts"}, "a main function calls its program"},
 	{"cmd/podtask-compose", []string{"internal/define/"}, "without Podman"},
 	{"cmd/podtask-ingress", []string{"internal/ingress/program"}, "without Podman"},
 	{"cmd/podtask-ecs", []string{"internal/aws/instance/program"}, "without Podman"},
@@ -81,7 +82,7 @@ var narrow = []struct {
 
 // cliShared are the packages that commands are made of. Every other package of internal/cli is a group of
 // commands, and imports none of the others: only internal/cli does.
-var cliShared = []string{"command", "console", "helptext", "hostview", "lint", "timeline", "top", "webui"}
+var cliShared = []string{"command", "console", "helptext", "hostview", "lint", "part", "timeline", "top", "webui"}
 
 // support is what only tests and other programs import.
 var support = []string{"internal/testing/", "test/", "hack/", "examples/"}
@@ -147,11 +148,11 @@ func whyNot(from, imp string) string {
 }
 
 // whyNotInTest is whyNot for tests: they may import support, and all that their floor may import. Tests of what runs
-// for long use the composed engine.
+// for long use the composed engine, and those of the command line all parts.
 func whyNotInTest(from, imp string) string {
 	_, height := groupOf(from)
 	_, depth := groupOf(imp)
-	if matchesAny(support, imp) || depth < height || imp == "internal/engine" && matches("internal/engine/run/", from) {
+	if matchesAny(support, imp) || depth < height || imp == "internal/engine" && matches("internal/engine/run/", from) || imp == "internal/parts" && from == "internal/cli" {
 		return ""
 	}
 	return whyNot(from, imp)

@@ -1,11 +1,15 @@
 package rudeclient
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"net"
+	"net/http"
 	"strings"
+	"sync"
 	"testing"
+	"time"
 )
 
 // Crowd opens n connections of each kind of rude client, which stay open until the end of the
@@ -47,4 +51,27 @@ func kinds(path string) []string {
 		"\x16\x03\x01\x02\x00\x01\x00\x01",                             // the beginning of TLS
 		string(garbage),
 	}
+}
+
+// Serve serves on a new address, with a Crowd for a server of n connections, until the test ends. The client that it
+// returns makes a connection for each request.
+func Serve(t testing.TB, n int, path string, serve func(ctx context.Context, l net.Listener) error) *http.Client {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		if err := serve(ctx, l); err != nil {
+			t.Error(err)
+		}
+	})
+	t.Cleanup(func() { cancel(); wg.Wait() })
+	dial := func() (net.Conn, error) { return net.Dial("tcp", l.Addr().String()) }
+	Crowd(t, n, path, dial)
+	return &http.Client{Timeout: time.Minute, Transport: &http.Transport{
+		DisableKeepAlives: true, DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() },
+	}}
 }

@@ -1,4 +1,4 @@
-package agent
+package aws
 
 import (
 	"errors"
@@ -13,8 +13,8 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// AWSCommand is `podtask aws`.
-func AWSCommand(p *command.Program) *cli.Command {
+// Command is `podtask aws`.
+func Command(p *command.Program) *cli.Command {
 	o := newAWS(p)
 	return &cli.Command{
 		Name:  "aws",

@@ -1,0 +1,114 @@
+// Package part has the hook by which an optional part of podtask adds itself to the core: a value of type Part. The core
+// calls the functions of the parts that it is given and knows no part by name; internal/parts lists them. A part may import
+// the core; nothing but internal/parts imports a part.
+package part
+
+import (
+	"log/slog"
+	"net/http"
+	"slices"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/serve"
+	"github.com/urfave/cli/v2"
+)
+
+// Part is what an optional part adds. All members but Name may be empty. Nothing is called before it is needed, so
+// that a part costs a command that does not use it nothing.
+type Part struct {
+	// Name is the part in one word, as in the table of internal/parts.
+	Name string
+	// Commands returns the part's commands. It is called for each command line and does nothing else.
+	Commands func(p *command.Program) []Command
+	// Routes returns where the commands work if another host is chosen, by their path, such as "aws env".
+	Routes func() map[string]Route
+	// Documents are the kinds of files that the part reads.
+	Documents []command.Document
+	// Agent adds to an agent that starts. An error ends it.
+	Agent func(a *Agent) error
+}
+
+// Command is a command with its place in the list of commands.
+type Command struct {
+	*cli.Command
+	// Group is the title of a group in the help of the core; empty for a hidden command. The command follows the command
+	// After there; if that is not in the group, it is the last one.
+	Group, After string
+}
+
+// Agent is an agent that starts, for a part that adds to it.
+type Agent struct {
+	Log      *slog.Logger
+	Settings *config.Settings
+	Engine   *engine.Engine
+	Backend  serve.AgentBackend
+	// StateDir is the directory of records.
+	StateDir string
+	// Handle adds a handler to the agent's socket; the pattern is that of http.ServeMux.
+	Handle func(pattern string, h http.Handler)
+	// Listen makes the agent serve at a TCP address that the key of the configuration has; it does nothing without an address.
+	Listen func(s command.TCPServer, key, address string) error
+}
+
+// Place is where a command works if a host is chosen.
+type Place int
+
+// The places.
+const (
+	OnHost  Place = iota // podtask of the other host runs it
+	Here                 // it is about this machine; --host with it is an error, a context is not
+	Special              // it connects to the host itself
+	Refused              // it works on no other host
+)
+
+// Route says what becomes of a command if a host is chosen.
+type Route struct {
+	Place Place
+	// Why is for Here and Refused: one sentence without a full stop.
+	Why string
+}
+
+// Build is what a program is built of besides the core.
+type Build struct {
+	// Parts are those that are linked. Their order is that of what they add after the same command of the core.
+	Parts []Part
+	// Absent are the other ones.
+	Absent []Absent
+}
+
+// Documents returns the kinds of files that the parts read.
+func (b Build) Documents() (all []command.Document) {
+	for _, p := range b.Parts {
+		all = append(all, p.Documents...)
+	}
+	return all
+}
+
+// Absent is a part that is not linked.
+type Absent struct {
+	Name string
+	// Commands are those that the part adds, by their path.
+	Commands []string
+	// Settings are the keys of the configuration that only the part uses.
+	Settings []string
+}
+
+// MissingCommand returns why a command is not in this build; empty if no part has it.
+func (b Build) MissingCommand(path string) string {
+	return b.missing(func(a Absent) bool { return slices.Contains(a.Commands, path) })
+}
+
+// MissingSetting returns why a key of the configuration does nothing in this build; empty if it does something.
+func (b Build) MissingSetting(key string) string {
+	return b.missing(func(a Absent) bool { return slices.Contains(a.Settings, key) })
+}
+
+func (b Build) missing(has func(Absent) bool) string {
+	i := slices.IndexFunc(b.Absent, has)
+	if i < 0 {
+		return ""
+	}
+	return "not in this build: it is the core of podtask without the part " + b.Absent[i].Name + "; install the whole podtask"
+}
