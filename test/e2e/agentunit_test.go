@@ -132,6 +132,32 @@ func TestAgentAsAUserService(t *testing.T) {
 	b.want(0, "rm", id)
 }
 
+// The agent's unit stops and starts while podman.service has ended because it is idle, also if it is
+// ordered after that service, which systemd then does not start.
+func TestAgentUnitStopsWithoutPodmanService(t *testing.T) {
+	b := newBox(t)
+	unit := b.agentUnit("[Unit]\nAfter=podman.service\n")
+	unit.systemctl("start", "podtask.socket")
+	t.Cleanup(func() { unit.systemctl("stop", "podman.socket", "podman.service") })
+	id := b.detach("--wait=running", b.define(quiet("db"), quiet("app")))
+	idle := func() {
+		t.Helper()
+		eventually(t, "the end of an idle podman.service", func() bool {
+			return unit.systemctl("show", "--property=ActiveState", "--value", "podman.service") == "inactive"
+		})
+	}
+	idle()
+	unit.systemctl("restart", "podtask.service")
+	b.want(0, "stop", id)
+	again := b.detach("--wait=running", b.define(quiet("db"), quiet("app")))
+	idle()
+	unit.systemctl("stop", "podtask.socket", "podtask.service")
+	if got := unit.show("Result"); got != "success" {
+		t.Errorf("the agent's unit stopped with %s", got)
+	}
+	b.want(0, "rm", "-f", id, again)
+}
+
 // A task's loop that is stuck is not seen by anything that the API answers; systemd
 // restarts the agent all the same.
 func TestWatchdogRestartsAnAgentWithAStuckLoop(t *testing.T) {

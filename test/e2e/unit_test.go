@@ -606,3 +606,46 @@ func TestUnitsNetworks(t *testing.T) {
 	}
 	u.prints(u.name("none"), "app", "interfaces lo")
 }
+
+// podman.service ends when it is idle, as it is beside containers whose logs no stream follows. The
+// stop of a unit then needs another one, which systemd does not start before a unit that is ordered
+// after podman.service has stopped.
+func TestUnitStopsWithoutPodmanService(t *testing.T) {
+	for _, c := range []struct{ rule, name, unit string }{
+		{"a unit of today", "now", ""},
+		{"a unit that is ordered after the service", "old", "After=podman.service"},
+	} {
+		t.Run(c.rule, func(t *testing.T) {
+			u := newUnits(t)
+			service := u.task(c.name, u.define(quiet("db"), quiet("app"), quiet("web")), c.unit, "", "")
+			u.systemctl("daemon-reload")
+			u.systemctl("start", service)
+			first := u.inspect(u.name(c.name)).ID
+			u.idle()
+			u.systemctl("restart", service)
+			if second := u.inspect(u.name(c.name)).ID; second == first {
+				t.Error("restart kept the task")
+			}
+			u.idle()
+			u.systemctl("stop", service)
+			if state, result := u.show(service, "ActiveState"), u.show(service, "Result"); state != "inactive" || result != "success" {
+				t.Errorf("after stop: %s, %s\n%s", state, result, u.journal())
+			}
+			if r := u.want(0, "ps", "--all", "--quiet"); r.out != "" {
+				t.Errorf("tasks after stop: %s", r.out)
+			}
+		})
+	}
+}
+
+// quiet is a container that runs until it is stopped, and whose log no stream of Podman follows.
+func quiet(name string) ctr {
+	return ctr{Name: name, Command: words("term 0 -- sleep forever"), More: obj{"logConfiguration": obj{"logDriver": "json-file"}}}
+}
+
+// idle waits until the user's Podman service has ended because it is idle.
+func (u *units) idle() {
+	u.t.Helper()
+	u.becomes("podman.socket", "ActiveState", "active")
+	u.becomes("podman.service", "ActiveState", "inactive")
+}

@@ -36,7 +36,7 @@ const DefaultIdleTimeout = 60 * time.Second
 // own tools.
 type Options struct {
 	// URI is a unix:// address (CONTAINER_HOST). If set, no other socket is tried and no
-	// service is started. Other schemes are rejected, because a task's slice, ports and
+	// service is started, unless it is the address of the user's own socket. Other schemes are rejected, because a task's slice, ports and
 	// namespaces must be on this machine.
 	URI string
 	// RuntimeDir replaces $XDG_RUNTIME_DIR.
@@ -130,7 +130,7 @@ const connectAttempts = 3
 // holds the bindings' connection; end cancels it.
 func (s *service) connect(ctx context.Context, log *slog.Logger) (bound context.Context, end func(), err error) {
 	for n := 1; ; n++ {
-		err := s.ensure(ctx)
+		err := s.ensure(ctx, "")
 		again := errors.Is(err, Temporary) // the service was killed
 		if err == nil {
 			bound, end, err = s.bindSoon(ctx, n, log)

@@ -191,7 +191,7 @@ func (p *pulse) tell(text string, level slog.Level) {
 // hungCause says that the service at a socket hangs, and what to do.
 func hungCause(socket string) string {
 	return fmt.Sprintf("Podman's service at %s has not answered for 10 seconds, and is asked again: if it does not continue, end it "+
-		"(systemctl --user restart podman.service, unless it was started in another way)", socket)
+		"(systemctl --user kill -s KILL podman.service, unless it was started in another way)", socket)
 }
 
 // pingOnce asks the service for a sign of life over a connection of its own. It never starts

@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -24,18 +23,19 @@ import (
 // serve answers on a unix socket until the test's end.
 func serve(t *testing.T, path string, h http.Handler) {
 	t.Helper()
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		t.Fatal(err)
-	}
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
+	serveUntil(t, path, h)
+}
+
+// serveUntil is serve until down is called.
+func serveUntil(t *testing.T, path string, h http.Handler) (down func()) {
+	t.Helper()
 	s := httptest.NewUnstartedServer(h)
 	_ = s.Listener.Close()
-	s.Listener = l
+	s.Listener = listen(t, path)
 	s.Start()
-	t.Cleanup(s.Close)
+	down = sync.OnceFunc(func() { s.CloseClientConnections(); s.Close() })
+	t.Cleanup(down)
+	return down
 }
 
 // recorded returns a client of a server of the given version, whose replies other

@@ -1,12 +1,16 @@
 package libpod
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"log/slog"
 	"net"
+	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
@@ -27,6 +31,14 @@ const maxSocketPath = 107
 // pollService is the polling interval for a starting service and for a held lock.
 const pollService = 20 * time.Millisecond
 
+// answerLimit is how long the user's own service may take to answer a ping on a new connection,
+// its start by systemd included.
+const answerLimit = 5 * time.Second
+
+// errSilent means that nothing serves a socket on which somebody listens: systemd accepts
+// connections for a service that it cannot start now.
+var errSilent = errors.New("no answer from Podman's service")
+
 // service finds the Podman service, and starts one if there is none.
 type service struct {
 	fixed  string // from Options.URI: the only socket to try
@@ -34,40 +46,43 @@ type service struct {
 	ours   string // the socket of podtask's own service
 	podman string
 	idle   time.Duration
+	log    *slog.Logger // may be nil
 
 	mu      sync.Mutex
 	current string
 }
 
 func newService(o Options) (*service, error) {
-	s := &service{podman: o.Podman, idle: o.IdleTimeout}
+	s := &service{podman: o.Podman, idle: o.IdleTimeout, log: o.Log}
 	if s.podman == "" {
 		s.podman = "podman"
 	}
 	if s.idle < time.Second {
 		s.idle = DefaultIdleTimeout
 	}
+	dir := o.RuntimeDir
+	if dir == "" {
+		dir = os.Getenv("XDG_RUNTIME_DIR")
+	}
+	s.users = filepath.Join(dir, "podman", "podman.sock")
 	if o.URI != "" {
 		u, err := url.Parse(o.URI)
 		if err != nil || u.Scheme != "unix" || u.Host+u.Path == "" {
 			return nil, &Error{Class: InvalidSpec, Cause: "not the address of a unix socket on this host; set CONTAINER_HOST to unix:///path, or unset it"}
 		}
-		s.fixed = u.Host + u.Path
-		if !filepath.IsAbs(s.fixed) {
+		fixed := u.Host + u.Path
+		if !filepath.IsAbs(fixed) {
 			// The bindings read unix://path as unix:///path.
-			s.fixed = "/" + s.fixed
+			fixed = "/" + fixed
 		}
-		s.current = s.fixed
-		return s, nil
-	}
-	dir := o.RuntimeDir
-	if dir == "" {
-		dir = os.Getenv("XDG_RUNTIME_DIR")
+		if dir == "" || filepath.Clean(fixed) != s.users {
+			s.fixed, s.current = fixed, fixed
+			return s, nil
+		}
 	}
 	if dir == "" {
 		return nil, &Error{Class: Unavailable, Cause: "XDG_RUNTIME_DIR is not set, so there is no directory for Podman's socket; log in with ssh or 'machinectl shell', or set it to a directory with mode 0700"}
 	}
-	s.users = filepath.Join(dir, "podman", "podman.sock")
 	s.ours = filepath.Join(dir, "podtask", "podman.sock")
 	if len(s.ours) > maxSocketPath {
 		return nil, &Error{Class: Unavailable, Cause: fmt.Sprintf("the socket path %s is longer than the %d bytes that the kernel allows; set XDG_RUNTIME_DIR to a shorter path", s.ours, maxSocketPath)}
@@ -94,17 +109,69 @@ func (s *service) use(path string) {
 // own reports whether the service in use is one that podtask started.
 func (s *service) own() bool { return s.ours != "" && s.path() == s.ours }
 
-// dial connects to the service. If the service is gone, it finds or starts another one.
+// dial connects to the service. If the service is gone or cannot be started, it finds or starts
+// another one.
 func (s *service) dial(ctx context.Context) (net.Conn, error) {
-	var d net.Dialer
-	conn, err := d.DialContext(ctx, "unix", s.path())
-	if !notListening(err) || s.fixed != "" {
+	path := s.path()
+	conn, err := s.reach(ctx, path)
+	if err == nil || s.fixed != "" || !notListening(err) && !errors.Is(err, errSilent) {
 		return conn, err
 	}
-	if err := s.ensure(ctx); err != nil {
+	if err := s.ensure(ctx, path); err != nil {
 		return nil, err
 	}
+	var d net.Dialer
 	return d.DialContext(ctx, "unix", s.path())
+}
+
+// reach connects to a socket. A connection to the user's own socket proves nothing: systemd
+// listens there, and starts the service for the first connection. It does not while the user's
+// manager shuts down, and not before a unit that is ordered after podman.service has stopped,
+// which may be ours, waiting for this connection. So the service must answer first.
+func (s *service) reach(ctx context.Context, path string) (net.Conn, error) {
+	var d net.Dialer
+	conn, err := d.DialContext(ctx, "unix", path)
+	if err != nil || path != s.users {
+		return conn, err
+	}
+	limited, cancel := context.WithTimeout(ctx, answerLimit)
+	defer cancel()
+	err = greet(limited, conn)
+	if err == nil {
+		return conn, nil
+	}
+	_ = conn.Close()
+	if ctx.Err() != nil {
+		return nil, ctx.Err()
+	}
+	if s.log != nil && limited.Err() != nil {
+		s.log.Warn(fmt.Sprintf("Podman's service at %s did not answer for %.0f seconds: podtask uses a service of its own", path, answerLimit.Seconds()))
+	}
+	return nil, fmt.Errorf("%w at %s: %w", errSilent, path, err)
+}
+
+// greet makes a first request on a connection, which can be used for others afterwards.
+func greet(ctx context.Context, conn net.Conn) error {
+	stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+	defer stop()
+	if _, err := io.WriteString(conn, "GET /_ping HTTP/1.1\r\nHost: d\r\n\r\n"); err != nil {
+		return err
+	}
+	res, err := http.ReadResponse(bufio.NewReader(conn), nil)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(io.Discard, res.Body)
+	if err = errors.Join(err, res.Body.Close()); err != nil {
+		return err
+	}
+	if res.Close {
+		return io.ErrUnexpectedEOF
+	}
+	if !stop() {
+		return context.Cause(ctx)
+	}
+	return nil
 }
 
 // notListening reports whether err means that nothing listens: there is no socket, or only the
@@ -123,15 +190,23 @@ func listening(ctx context.Context, path string) error {
 	return conn.Close()
 }
 
-// ensure finds or starts a service and remembers its socket.
-func (s *service) ensure(ctx context.Context) error {
+// ensure finds or starts a service and remembers its socket. It does not try the user's own
+// socket if that has just failed.
+func (s *service) ensure(ctx context.Context, failed string) error {
 	if s.fixed != "" {
 		return listening(ctx, s.fixed)
 	}
 	for _, path := range []string{s.users, s.ours} {
-		if listening(ctx, path) == nil {
+		if path == s.users && path == failed {
+			continue
+		}
+		conn, err := s.reach(ctx, path)
+		if err == nil {
 			s.use(path)
-			return nil
+			return conn.Close()
+		}
+		if ctx.Err() != nil {
+			return ctx.Err()
 		}
 	}
 	if err := s.start(ctx); err != nil {

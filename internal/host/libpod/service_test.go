@@ -315,6 +315,80 @@ func TestDialOfSilentServiceEndsWithContext(t *testing.T) {
 	}
 }
 
+// systemd accepts connections to the user's socket for a service that it cannot start, because a
+// unit that is ordered after it has yet to stop.
+func TestUsersSocketWithoutServiceIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir, o := fakePodman(t)
+	users := filepath.Join(o.RuntimeDir, "podman", "podman.sock")
+	listen(t, users)
+	o.URI = "unix://" + users // names the same socket
+	c := mustDial(t, o)
+	if _, err := c.InspectContainer(soon(t), "x"); err != nil {
+		t.Error(err)
+	}
+	if n := len(instances(t, dir)); n != 1 {
+		t.Errorf("%d services were started, want 1", n)
+	}
+}
+
+// While the user's manager shuts down, systemd closes the connections to the socket of a service
+// that it does not start any more.
+func TestUsersSocketThatClosesConnectionsIsReplaced(t *testing.T) {
+	t.Parallel()
+	dir, o := fakePodman(t)
+	users := filepath.Join(o.RuntimeDir, "podman", "podman.sock")
+	down := serveUntil(t, users, replies{})
+	c := mustDial(t, o)
+	if _, err := c.InspectContainer(soon(t), "x"); err != nil {
+		t.Error(err)
+	}
+	if n := len(instances(t, dir)); n != 0 {
+		t.Errorf("%d services were started beside the user's", n)
+	}
+	down()
+	l := listen(t, users)
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_ = conn.Close()
+		}
+	}()
+	var wg sync.WaitGroup
+	for range 4 {
+		wg.Go(func() {
+			_, err := c.InspectContainer(soon(t), "x")
+			if transient.Is(err) { // a request that was on the dead connection may be lost, once
+				_, err = c.InspectContainer(soon(t), "x")
+			}
+			if err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	if n := len(instances(t, dir)); n != 1 {
+		t.Errorf("%d services were started, want 1", n)
+	}
+}
+
+// listen listens on a socket until the test ends, and accepts nothing.
+func listen(t *testing.T, path string) net.Listener {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = l.Close() })
+	return l
+}
+
 // A service that a signal has stopped still accepts connections.
 func TestStoppedServiceIsReplaced(t *testing.T) {
 	t.Parallel()

@@ -87,7 +87,7 @@ func (s *storage) limit(c *storageCall) {
 		return
 	}
 	hangs := &Error{Class: ReadOnly, Cause: "no answer from Podman's service since it could not write its storage (" + s.why +
-		"): when the storage can be written, restart the service (systemctl --user restart podman.service, unless it was started in another way)"}
+		"): when the storage can be written, restart the service (systemctl --user kill -s KILL podman.service, unless it was started in another way)"}
 	c.late = time.AfterFunc(c.within, func() { c.cancel(hangs) })
 }
 

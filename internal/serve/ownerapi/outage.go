@@ -21,7 +21,7 @@ func WithOutage(t api.Task, podman *conn.Lazy) api.Task {
 	}
 	r := api.Reason{Code: api.WhyPodmanNotResponding, Since: outage.Since}
 	r.Text = fmt.Sprintf("Podman's service at %s does not answer; if it does not continue, end it "+
-		"(systemctl --user restart podman.service, unless it was started in another way)", outage.Socket)
+		"(systemctl --user kill -s KILL podman.service, unless it was started in another way)", outage.Socket)
 	if outage.Replaced {
 		r.Text = fmt.Sprintf("Podman's service at %s does not answer; podtask ends a service that it has started and that stays silent, and starts another one", outage.Socket)
 	}

@@ -25,7 +25,7 @@ func TestOnlyATaskThatWaitsForPodmanIsToldOfItsOutage(t *testing.T) {
 		replaced bool
 		want     string // empty: no reason is added
 	}{
-		{lifecycle.WhyOperation, false, "systemctl --user restart podman.service"},
+		{lifecycle.WhyOperation, false, "systemctl --user kill -s KILL podman.service"},
 		{lifecycle.WhyInspect, true, "starts another one"},
 		{lifecycle.WhyRunning, true, ""},
 	} {

@@ -280,8 +280,9 @@ func (c *conversion) unit() {
 	if c.defaultDependencies() {
 		// The first waits for the network; it is there from Podman 5.3 on.
 		c.out.Add(unitSection, "Wants", "podman-user-wait-network-online.service podman.socket")
-		// podman.service, so that it stops later: at shutdown it cannot be started again.
-		c.out.Add(unitSection, "After", "podman-user-wait-network-online.service podman.socket podman.service")
+		// Not after podman.service, which ends when idle: its start would wait until this unit has
+		// stopped, for which the service is needed.
+		c.out.Add(unitSection, "After", "podman-user-wait-network-online.service podman.socket")
 	}
 	c.out.Add(unitSection, "RequiresMountsFor", "%t/containers")
 	for _, e := range c.source.entries(unitSection) {
