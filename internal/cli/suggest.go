@@ -15,14 +15,21 @@ var commandHints = map[string]string{
 	"build":    "`podman build` builds images; podtask runs them",
 	"compose":  "`podtask import compose.yaml` makes a definition of a Compose file, which `podtask run` runs",
 	"create":   "`podtask run --detach FILE` creates and starts a task",
+	"deploy":   "`podtask service update NAME FILE --wait` deploys a new definition or image, and rolls back if it fails",
 	"describe": "`podtask inspect TASK` shows a task, `podtask why TASK` explains its status",
 	"down":     "`podtask stop TASK` stops a task",
+	"diff":     "`podtask plan FILE` shows what a run would do, `podtask service inspect NAME` what a service runs",
 	"get":      "`podtask ps` lists tasks, `podtask inspect TASK` shows one",
 	"images":   "`podtask image ls` lists the images that podtask pulled",
 	"kube":     "`podtask run FILE` runs a Kubernetes manifest, `podtask import FILE` makes a service of a controller",
 	"login":    "`podman login REGISTRY` logs in; podtask uses the same credentials",
+	"network":  "`podman network ls` lists networks; a definition names the one that its task joins",
+	"rename":   "`podtask run --name NAME FILE` names a new task; tasks and services keep their names",
+	"scale":    "`podtask service scale NAME COUNT` changes how many copies of a service run",
+	"secret":   "`podman secret ls` lists secrets, `podman secret create NAME FILE` makes one; definitions refer to it by its name",
 	"start":    "`podtask run --detach FILE` starts a new task, `podtask restart TASK` the same again",
 	"up":       "`podtask run --detach FILE` starts a task; `podtask import compose.yaml` makes one of a Compose file",
+	"volume":   "`podman volume ls` lists volumes; `podtask run --map-volume NAME=PATH` maps one of a definition",
 }
 
 // neverSuggested has the commands and flags that remove or stop things. A suggestion may be run without

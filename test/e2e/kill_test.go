@@ -154,7 +154,7 @@ func TestContainerThatEndsWhileNobodyOwnsIt(t *testing.T) {
 	b.touch(container, "/tmp/go")
 	b.podman("wait", container)
 	// Nobody has updated the record, so Podman is asked.
-	if out := b.want(0, "ps").out; !strings.Contains(out, "no owner (in Podman 0 of 1 run)") {
+	if out := b.want(0, "ps").out; !strings.Contains(out, "no owner, 0 of 1 containers running") {
 		t.Errorf("ps printed\n%s", out)
 	}
 	if got := b.inspect(b.family); !got.Observed || got.codes() != "app=7" || got.Containers[0].Status != "STOPPED" {

@@ -37,7 +37,7 @@ func TaskState(t api.Task, queuedFor string) string {
 	}
 	switch {
 	case !t.Settled && !t.Owner.Alive && t.Observed:
-		return fmt.Sprintf("no owner (in Podman %d of %d run)", running, len(t.Containers))
+		return fmt.Sprintf("no owner, %d of %d containers running", running, len(t.Containers))
 	case !t.Settled && !t.Owner.Alive:
 		return "no owner"
 	case t.DesiredStatus == lifecycle.StatusStopped.String():

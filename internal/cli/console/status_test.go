@@ -12,18 +12,18 @@ func TestStateOfATaskInEverydayWords(t *testing.T) {
 	three := api.ExitCode(3)
 	alive := api.Owner{PID: 1, Alive: true}
 	for want, task := range map[string]api.Task{
-		"queued":                          {Status: "NONE", Queue: "its turn", Owner: alive},
-		"starting":                        {Status: "CREATED", Owner: alive},
-		"running":                         {Status: "RUNNING", Owner: alive},
-		"stopping":                        {Status: "RUNNING", DesiredStatus: "STOPPED", Owner: alive},
-		"stopped":                         {Status: "STOPPED", Settled: true},
-		"exited (3)":                      {Status: "STOPPED", Settled: true, ExitCode: &three},
-		"failed to start":                 {Status: "STOPPED", StopCode: "TaskFailedToStart", Settled: true},
-		"no owner":                        {Status: "RUNNING"},
-		"no owner (in Podman 1 of 2 run)": {Status: "RUNNING", Observed: true, Containers: []api.Container{{Status: "RUNNING"}, {Status: "STOPPED"}}},
-		"paused":                          {Status: "RUNNING", Owner: alive, Containers: []api.Container{{Status: "RUNNING", Paused: true}}},
-		"running (1 of 2 paused)":         {Status: "RUNNING", Owner: alive, Containers: []api.Container{{Status: "RUNNING", Paused: true}, {Status: "RUNNING"}}},
-		"restarting":                      {Status: "RUNNING", Owner: alive, Containers: []api.Container{{Status: "RUNNING", RestartAt: time.Unix(1, 0)}}},
+		"queued":                              {Status: "NONE", Queue: "its turn", Owner: alive},
+		"starting":                            {Status: "CREATED", Owner: alive},
+		"running":                             {Status: "RUNNING", Owner: alive},
+		"stopping":                            {Status: "RUNNING", DesiredStatus: "STOPPED", Owner: alive},
+		"stopped":                             {Status: "STOPPED", Settled: true},
+		"exited (3)":                          {Status: "STOPPED", Settled: true, ExitCode: &three},
+		"failed to start":                     {Status: "STOPPED", StopCode: "TaskFailedToStart", Settled: true},
+		"no owner":                            {Status: "RUNNING"},
+		"no owner, 1 of 2 containers running": {Status: "RUNNING", Observed: true, Containers: []api.Container{{Status: "RUNNING"}, {Status: "STOPPED"}}},
+		"paused":                              {Status: "RUNNING", Owner: alive, Containers: []api.Container{{Status: "RUNNING", Paused: true}}},
+		"running (1 of 2 paused)":             {Status: "RUNNING", Owner: alive, Containers: []api.Container{{Status: "RUNNING", Paused: true}, {Status: "RUNNING"}}},
+		"restarting":                          {Status: "RUNNING", Owner: alive, Containers: []api.Container{{Status: "RUNNING", RestartAt: time.Unix(1, 0)}}},
 	} {
 		if got := TaskState(task, ""); got != want {
 			t.Errorf("%+v: %q, want %q", task, got, want)

@@ -117,6 +117,11 @@ func (o call) times(ctx context.Context, s *schedule.State, cron *pod.CronJob) e
 				add(events, err, cmp.Or(zone, "UTC"))
 				continue
 			}
+			if calendar.IsCron(at) { // in local time, as cron has it
+				events, err := calendar.Cron(at)
+				add(events, err, zone)
+				continue
+			}
 			add([]string{at}, nil, zone)
 		}
 	case cron != nil:

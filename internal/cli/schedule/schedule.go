@@ -81,7 +81,7 @@ Examples:
 			"run", "NAME", "run a schedule now, and print the ID of the task", "The rule for overlaps holds. A paused schedule runs, too.\n\nExamples:\n  podtask schedule run nightly", 1, 1,
 			[]cli.Flag{&cli.BoolFlag{Name: "due", Usage: "run it if it is due, as its timer does"}}, call.run,
 		},
-		{"pause", "NAME ...", "suspend schedules; times that pass are not made up for", "A run that has begun continues.\n\nExamples:\n  podtask schedule pause nightly", 1, many, nil, call.pause},
+		{"pause", "NAME ...", "suspend schedules; runs missed meanwhile are not caught up", "A run that has begun continues.\n\nExamples:\n  podtask schedule pause nightly", 1, many, nil, call.pause},
 		{"resume", "NAME ...", "continue paused schedules, and renew their timers", "Examples:\n  podtask schedule resume nightly", 1, many, nil, call.resume},
 		{
 			"rm", "NAME ...", "remove schedules; the tasks that have ended stay", "Examples:\n  podtask schedule rm nightly", 1, many,

@@ -36,7 +36,7 @@ func ingressFinding(ctx context.Context, stateDir, runtimeDir string) doctor.Fin
 	case err != nil:
 		f.Text = err.Error()
 	case s == nil:
-		f.Text = fmt.Sprintf("%d public addresses are not served: the ingress proxy is not running", len(t.Routes))
+		f.Text = fmt.Sprintf("%s served: the ingress proxy is not running", areNot(len(t.Routes)))
 		f.Fix = "start it with `systemctl --user enable --now podtask-ingress.service` or `podtask ingress serve`"
 		if lowest := netns.UnprivilegedStart(); lowest > 80 {
 			f.Text += fmt.Sprintf(", and this user may not open the ports 80 and 443, only those from %d on", lowest)
@@ -109,4 +109,12 @@ func writableSysctl() bool {
 func otherUsers() bool {
 	entries, err := os.ReadDir("/run/user")
 	return err == nil && len(entries) > 1
+}
+
+// areNot says how many public addresses are not.
+func areNot(addresses int) string {
+	if addresses == 1 {
+		return "1 public address is not"
+	}
+	return fmt.Sprintf("%d public addresses are not", addresses)
 }

@@ -131,6 +131,19 @@ var macros = map[string]string{
 	"@yearly": "0 0 1 1 *", "@annually": "0 0 1 1 *", "@monthly": "0 0 1 * *", "@weekly": "0 0 * * 0", "@daily": "0 0 * * *", "@midnight": "0 0 * * *", "@hourly": "0 * * * *",
 }
 
+// cronField is one field of a cron expression: numbers, names, lists, ranges and steps.
+var cronField = regexp.MustCompile(`^[0-9A-Za-z*?,/-]+$`)
+
+// IsCron reports whether a text has the form of a cron expression: five fields, or a name such as @daily. No calendar
+// event of systemd has either form.
+func IsCron(text string) bool {
+	words := strings.Fields(text)
+	if len(words) == 1 {
+		return strings.HasPrefix(words[0], "@")
+	}
+	return len(words) == 5 && !slices.ContainsFunc(words, func(w string) bool { return !cronField.MatchString(w) })
+}
+
 // Cron converts the five fields of a CronJob, or a name such as @daily. If both days are restricted, either will do,
 // which makes two events.
 func Cron(text string) ([]string, error) {

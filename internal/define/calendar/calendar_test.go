@@ -49,6 +49,19 @@ func TestCron(t *testing.T) {
 	}
 }
 
+// Five fields are cron's, whatever is in them; calendar events of systemd are not.
+func TestFormsOfCron(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]bool{
+		"0 3 * * *": true, "61 * * * *": true, " */5  * ? JAN-MAR mon,2 ": true, "@daily": true, "@reboot": true,
+		"daily": false, "Mon..Fri 03:00": false, "Mon *-*-* 03:00:00 UTC": false, "* * * *": false, "0 3 * * * *": false, "Mon *-*-* 03:00 Europe/Berlin x": false, "": false,
+	} {
+		if got := IsCron(text); got != want {
+			t.Errorf("%q: %t", text, got)
+		}
+	}
+}
+
 func TestEventBridge(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string]string{

@@ -92,10 +92,10 @@ func checkAdvisories(_ context.Context, h Host) Finding {
 		}
 	}
 	if len(found) == 0 {
-		return ok("no hole is known in Podman %s", h.Podman.Version)
+		return ok("no vulnerability of Podman %s is known", h.Podman.Version)
 	}
-	return warn("update Podman to 6.2.0 or 5.8.10, or to a repaired package of the distribution; the page doctor says what to do until then",
-		"Podman %s has known holes unless the distribution has repaired them: %s", h.Podman.Version, strings.Join(found, ", "))
+	return warn("update Podman to 6.2.0 or 5.8.10, or to a repaired package of the distribution; see docs/doctor.md",
+		"Podman %s has known vulnerabilities unless the distribution has fixed them: %s", h.Podman.Version, strings.Join(found, ", "))
 }
 
 func checkSocket(_ context.Context, h Host) Finding {

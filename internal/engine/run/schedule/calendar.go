@@ -114,7 +114,7 @@ func (c SystemdCalendar) times(ctx context.Context, expression string, after tim
 		if ctx.Err() != nil {
 			return nil, "", context.Cause(ctx)
 		}
-		return nil, "", fmt.Errorf("systemd does not take %q for a time: %s; `man systemd.time` describes calendar events, such as 'Mon..Fri 03:00'", expression, strings.TrimSpace(said.String()))
+		return nil, "", fmt.Errorf("%q is not a calendar time: %s; write an event of systemd such as 'Mon..Fri 03:00' (man systemd.time), or the five fields of cron such as '0 3 * * 1-5'", expression, strings.TrimSpace(said.String()))
 	}
 	times, normalized, err = parseTimes(string(out))
 	return slices.DeleteFunc(times, func(t time.Time) bool { return !t.After(after) }), normalized, err

@@ -46,7 +46,7 @@ func Explain(s State, next time.Time, timer bool) []api.Reason {
 	}
 	switch {
 	case s.Paused:
-		add(api.Reason{Code: WhyPaused, Text: fmt.Sprintf("missed runs are not made up for; resume it with `podtask schedule resume %s`", s.Name)})
+		add(api.Reason{Code: WhyPaused, Text: fmt.Sprintf("missed runs are not caught up; resume it with `podtask schedule resume %s`", s.Name)})
 	case !timer:
 		add(api.Reason{Code: WhyNoTimer, Text: fmt.Sprintf("its systemd timer is missing; create it with `podtask schedule resume %s`", s.Name)})
 	case next.IsZero():

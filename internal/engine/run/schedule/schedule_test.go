@@ -234,7 +234,7 @@ func TestSystemdCalendar(t *testing.T) {
 			t.Errorf("%s: %+v, %v", tt.expression, got, err)
 		}
 	}
-	for expression, want := range map[string]string{"25:00": "does not take", "2020-01-01": "never due", "*:*:0/0.5": "fractions", "": "does not take", "--help": "does not take"} {
+	for expression, want := range map[string]string{"25:00": "is not a calendar time", "2020-01-01": "never due", "*:*:0/0.5": "fractions", "": "is not a calendar time", "--help": "is not a calendar time"} {
 		if err := c.Check(t.Context(), expression); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %s", expression, err, want)
 		}
