@@ -26,6 +26,9 @@ func Main(ctx context.Context, args []string, version string, build part.Build) 
 		Notify: signal.Notify, Version: buildVersion(version),
 		Patience: 3 * time.Second,
 	}
+	p.Stdout, p.Stderr = command.ToTerminal(p.Stdout), command.ToTerminal(p.Stderr)
+	defer command.ResetTerminal(p.Stdout)
+	defer command.ResetTerminal(p.Stderr)
 	return runLine(ctx, p, build, args)
 }
 

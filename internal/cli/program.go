@@ -7,6 +7,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
+	"github.com/podtask/podtask/internal/term"
 )
 
 // runLine runs one command line and returns the exit code.
@@ -39,12 +40,12 @@ func report(p *command.Program, err error) int {
 	case errors.As(err, &status):
 		return int(status)
 	case errors.As(err, &usage):
-		fmt.Fprintf(p.Stderr, "Error: %s\n%s\n", usage.What, usage.Do)
+		fmt.Fprintf(p.Stderr, "Error: %s\n%s\n", term.Lines(usage.What), term.Lines(usage.Do))
 	case errors.As(err, &failed):
-		fmt.Fprintln(p.Stderr, command.OnTerminal(p.Stderr, "Error: ", err.Error()))
+		fmt.Fprintln(p.Stderr, command.OnTerminal(p.Stderr, "Error: ", term.Lines(err.Error())))
 		return failed.Code
 	default:
-		fmt.Fprintln(p.Stderr, command.OnTerminal(p.Stderr, "Error: ", err.Error()))
+		fmt.Fprintln(p.Stderr, command.OnTerminal(p.Stderr, "Error: ", term.Lines(err.Error())))
 	}
 	return command.ExitOwnFailure
 }

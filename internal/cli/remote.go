@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/podtask/podtask/internal/term"
 	"golang.org/x/sys/unix"
 	xterm "golang.org/x/term"
 )
@@ -154,8 +155,8 @@ func (r *remoteCall) onHost(ctx context.Context) (int, error) {
 	}
 	out, errOut := r.outputs()
 	closed := closedOutput(out)
-	if mode != sshhost.Terminal {
-		out, errOut = forScreen(out), forScreen(errOut)
+	if mode == sshhost.Terminal { // the command there has it for itself
+		out, errOut = term.Unwrap(out), term.Unwrap(errOut)
 	}
 	if r.positions != nil {
 		out, errOut = r.positions.Writer(out), r.positions.Writer(errOut)
@@ -196,17 +197,9 @@ func (r *remoteCall) outputs() (out, errOut io.Writer) {
 	return r.p.Stdout, r.p.Stderr
 }
 
-// forScreen returns w, and for a terminal what keeps it from being steered by the other host.
-func forScreen(w io.Writer) io.Writer {
-	if command.IsTerminal(w) {
-		return sshhost.NewScreenWriter(w)
-	}
-	return w
-}
-
 // closedOutput returns a channel that is closed when the reader of a pipe is gone; nil for what is no pipe.
 func closedOutput(w io.Writer) <-chan struct{} {
-	f, ok := w.(*os.File)
+	f, ok := term.Unwrap(w).(*os.File)
 	if !ok {
 		return nil
 	}
@@ -245,7 +238,7 @@ func (r *remoteCall) mode() sshhost.Mode {
 
 // size returns the size of the terminal.
 func (r *remoteCall) size() sshhost.Size {
-	for _, end := range []any{r.p.Stdout, r.p.Stdin} {
+	for _, end := range []any{term.Unwrap(r.p.Stdout), r.p.Stdin} {
 		if f, ok := end.(*os.File); ok {
 			if columns, rows, err := xterm.GetSize(int(f.Fd())); err == nil {
 				return sshhost.Size{Rows: uint16(rows), Columns: uint16(columns)}

@@ -24,6 +24,16 @@ func Line(s string) string {
 	}, strings.ToValidUTF8(s, "\ufffd")))
 }
 
+// Lines is [Line] for each line of s: line breaks stay.
+func Lines(s string) string {
+	lines := strings.Split(s, "\n")
+	for i, l := range lines {
+		indent := l[:len(l)-len(strings.TrimLeft(l, " "))]
+		lines[i] = strings.TrimRight(indent+Line(l), " ")
+	}
+	return strings.Join(lines, "\n")
+}
+
 // isPlain reports whether s has printable ASCII characters only.
 func isPlain(s string) bool {
 	for i := range len(s) {

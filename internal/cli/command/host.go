@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/urfave/cli/v2"
 )
 
@@ -159,7 +160,7 @@ func (a *Answer) Write(p []byte) (int, error) {
 // there is an ExitStatus.
 func AnswerOf(ctx context.Context, link *sshhost.Link, errOut io.Writer, args ...string) ([]byte, error) {
 	var out Answer
-	code, err := link.Run(ctx, sshhost.Request{Args: args}, sshhost.Streams{Out: &out, Err: sshhost.NewScreenWriter(errOut)})
+	code, err := link.Run(ctx, sshhost.Request{Args: args}, sshhost.Streams{Out: &out, Err: term.NewScreen(errOut)})
 	if err != nil {
 		return nil, err
 	}

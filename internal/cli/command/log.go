@@ -13,6 +13,7 @@ import (
 	"time"
 
 	journald "github.com/coreos/go-systemd/v22/journal"
+	"github.com/podtask/podtask/internal/term"
 )
 
 // logFormat returns the format of a log on w; "auto" depends on what w is.
@@ -29,7 +30,7 @@ func logFormat(format string, w io.Writer, getenv func(string) string) string {
 // isJournal reports whether w is the stream to journald that a variable of systemd
 // names by device and inode (systemd.exec(5), JOURNAL_STREAM).
 func isJournal(w io.Writer, stream string) bool {
-	f, ok := w.(*os.File)
+	f, ok := term.Unwrap(w).(*os.File)
 	if !ok || stream == "" {
 		return false
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/failpoint"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -48,7 +49,7 @@ type Program struct {
 func (p *Program) Warn(format string, args ...any) { warn(p.Stderr, format, args...) }
 
 func warn(stderr io.Writer, format string, args ...any) {
-	fmt.Fprintln(stderr, OnTerminal(stderr, "Warning: ", fmt.Sprintf(format, args...)))
+	fmt.Fprintln(stderr, OnTerminal(stderr, "Warning: ", term.Lines(fmt.Sprintf(format, args...))))
 }
 
 // CallerEnviron returns the environment of who wrote the command line: what `-e NAME` and `env:NAME` mean.

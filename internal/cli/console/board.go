@@ -161,7 +161,7 @@ func (b *Board) draw() {
 	if b.live != nil {
 		return
 	}
-	b.live = mpb.New(mpb.WithOutput(b.out), mpb.WithAutoRefresh(), mpb.WithRefreshRate(barPace))
+	b.live = mpb.New(mpb.WithOutput(term.Unwrap(b.out)), mpb.WithAutoRefresh(), mpb.WithRefreshRate(barPace))
 	for i := range texts {
 		b.bars = append(b.bars, b.live.MustAdd(0, nil, mpb.PrependDecorators(decor.Any(func(decor.Statistics) string {
 			b.mu.Lock()

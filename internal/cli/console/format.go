@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/template"
 	"unicode"
+	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
 )
@@ -42,7 +43,7 @@ func WriteYAML(w io.Writer, v any) error {
 		return err
 	}
 	var doc yaml.Node
-	if err := yaml.Unmarshal(text.Bytes(), &doc); err != nil {
+	if err := yaml.Unmarshal(escapeForYAML(text.Bytes()), &doc); err != nil {
 		return err
 	}
 	removeStyle(&doc)
@@ -52,6 +53,19 @@ func WriteYAML(w io.Writer, v any) error {
 		return err
 	}
 	return out.Close()
+}
+
+// escapeForYAML escapes characters in JSON that a document in YAML may not have.
+func escapeForYAML(text []byte) []byte {
+	out := make([]byte, 0, len(text))
+	for _, r := range string(text) {
+		if r >= 0x7f && r < 0xa0 || r == 0xfeff || r == 0xfffe || r == 0xffff {
+			out = fmt.Appendf(out, `\u%04x`, r)
+			continue
+		}
+		out = utf8.AppendRune(out, r)
+	}
+	return out
 }
 
 // removeStyle removes the quotes and brackets of JSON, so that the encoder writes YAML.

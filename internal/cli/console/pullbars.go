@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/podtask/podtask/internal/term"
 	"github.com/vbauerster/mpb/v8"
 	"github.com/vbauerster/mpb/v8/decor"
 )
@@ -29,7 +30,7 @@ func (b *pullBars) update(image string, p *pull) {
 			return
 		}
 		if b.live == nil {
-			b.live = mpb.New(mpb.WithOutput(b.out), mpb.WithAutoRefresh(), mpb.WithRefreshRate(barPace))
+			b.live = mpb.New(mpb.WithOutput(term.Unwrap(b.out)), mpb.WithAutoRefresh(), mpb.WithRefreshRate(barPace))
 			b.bars = map[string]*mpb.Bar{}
 		}
 		bar = b.live.New(0, barStyle(), mpb.BarRemoveOnComplete(), mpb.BarWidth(24),

@@ -9,8 +9,9 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
-	"golang.org/x/term"
+	xterm "golang.org/x/term"
 )
 
 // The time between two updates of a pull: on a terminal, and in lines.
@@ -46,7 +47,7 @@ var ProgressModes = []string{"auto", "plain", "json", "none"}
 func NewPullView(mode string, out io.Writer, getenv func(string) string) *PullView {
 	if mode == "auto" {
 		mode = "plain"
-		if f, ok := out.(*os.File); ok && getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())) {
+		if f, ok := term.Unwrap(out).(*os.File); ok && getenv("TERM") != "dumb" && xterm.IsTerminal(int(f.Fd())) {
 			mode = "bar"
 		}
 	}
@@ -62,7 +63,7 @@ func (v *PullView) Observe(p api.Pull) {
 	}
 	if v.Mode == "json" {
 		// A closed output stops the task elsewhere.
-		_ = json.NewEncoder(v.out).Encode(p)
+		_ = json.NewEncoder(term.JSON(v.out)).Encode(p)
 		return
 	}
 	v.note(p)
@@ -193,10 +194,10 @@ func (p *pull) bytes() (current, total int64) {
 // Above returns a writer whose lines appear above the bars if w is the same terminal; otherwise it writes to
 // w. Each Write must have whole lines.
 func (v *PullView) Above(w io.Writer) io.Writer {
-	if f, ok := w.(*os.File); v.Mode != "bar" || !ok || !term.IsTerminal(int(f.Fd())) {
+	if f, ok := term.Unwrap(w).(*os.File); v.Mode != "bar" || !ok || !xterm.IsTerminal(int(f.Fd())) {
 		return w
 	}
-	return TerminalWriter{To: w, Writer: WriterFunc(func(b []byte) (int, error) {
+	return TerminalWriter{To: w, Writer: term.NewScreen(WriterFunc(func(b []byte) (int, error) {
 		v.mu.Lock()
 		defer v.mu.Unlock()
 		if v.board != nil {
@@ -208,5 +209,5 @@ func (v *PullView) Above(w io.Writer) io.Writer {
 			return n, err
 		}
 		return w.Write(b)
-	})}
+	}))}
 }

@@ -15,7 +15,7 @@ import (
 
 // WriteJSON prints v as indented JSON, without escaping <, > and &.
 func WriteJSON(w io.Writer, v any) error {
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(term.JSON(w))
 	enc.SetIndent("", "    ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(v)
@@ -93,7 +93,7 @@ func terminalSize(w io.Writer) (columns, rows int) {
 	if v, ok := w.(TerminalWriter); ok {
 		return terminalSize(v.To)
 	}
-	if f, ok := w.(*os.File); ok {
+	if f, ok := term.Unwrap(w).(*os.File); ok {
 		if columns, rows, err := xterm.GetSize(int(f.Fd())); err == nil {
 			return columns, rows
 		}

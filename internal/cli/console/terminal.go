@@ -4,7 +4,8 @@ import (
 	"io"
 	"os"
 
-	"golang.org/x/term"
+	"github.com/podtask/podtask/internal/term"
+	xterm "golang.org/x/term"
 )
 
 // Ink is a color or style: an SGR sequence of a terminal; empty for none.
@@ -41,8 +42,8 @@ type Colors bool
 
 // ColorsFor returns true for a terminal, unless NO_COLOR is set; see https://no-color.org.
 func ColorsFor(w io.Writer, getenv func(string) string) Colors {
-	f, ok := w.(*os.File)
-	return Colors(ok && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd())))
+	f, ok := term.Unwrap(w).(*os.File)
+	return Colors(ok && getenv("NO_COLOR") == "" && getenv("TERM") != "dumb" && xterm.IsTerminal(int(f.Fd())))
 }
 
 // Paint returns text in an ink, or as it is where there are no colors.

@@ -7,7 +7,8 @@ import (
 	"strconv"
 	"time"
 
-	"golang.org/x/term"
+	"github.com/podtask/podtask/internal/term"
+	xterm "golang.org/x/term"
 )
 
 // WriterFunc is an io.Writer that calls itself.
@@ -36,8 +37,8 @@ func Columns(w io.Writer, getenv func(string) string) int {
 	if n, err := strconv.Atoi(getenv("COLUMNS")); err == nil && n > 0 {
 		return n
 	}
-	if f, ok := w.(*os.File); ok {
-		if n, _, err := term.GetSize(int(f.Fd())); err == nil && n > 0 {
+	if f, ok := term.Unwrap(w).(*os.File); ok {
+		if n, _, err := xterm.GetSize(int(f.Fd())); err == nil && n > 0 {
 			return n
 		}
 	}

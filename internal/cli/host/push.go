@@ -18,6 +18,7 @@ import (
 	"github.com/docker/go-units"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/urfave/cli/v2"
 )
 
@@ -164,7 +165,7 @@ func (p pusher) send(ctx context.Context, link *sshhost.Link, name string, image
 		copied <- err
 	}()
 	code, runErr := link.Run(ctx, sshhost.Request{Args: []string{"image", "load"}},
-		sshhost.Streams{In: read, Out: sshhost.NewScreenWriter(p.out), Err: sshhost.NewScreenWriter(p.errOut)})
+		sshhost.Streams{In: read, Out: term.NewScreen(p.out), Err: term.NewScreen(p.errOut)})
 	_ = read.Close()
 	copyErr := <-copied
 	saveErr := save.Wait()

@@ -567,7 +567,7 @@ func (s *setup) doctor(ctx context.Context) error {
 		return err
 	}
 	defer link.Close()
-	code, err := link.Run(ctx, sshhost.Request{Args: []string{"doctor"}}, sshhost.Streams{Out: sshhost.NewScreenWriter(s.out), Err: sshhost.NewScreenWriter(s.errOut)})
+	code, err := link.Run(ctx, sshhost.Request{Args: []string{"doctor"}}, sshhost.Streams{Out: term.NewScreen(s.out), Err: term.NewScreen(s.errOut)})
 	if err != nil {
 		return err
 	}

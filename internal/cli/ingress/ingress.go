@@ -343,6 +343,7 @@ Examples:
 
 // printLog prints the lines of a service, or all of them; tail limits their number unless it is negative.
 func printLog(w io.Writer, parts []string, service string, tail int) error {
+	w = term.JSON(w)
 	var last []string
 	for _, part := range parts {
 		f, err := os.Open(part)

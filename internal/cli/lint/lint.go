@@ -8,6 +8,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"github.com/podtask/podtask/internal/term"
 )
 
 // Level is the severity of a finding, as in SARIF.
@@ -75,7 +77,7 @@ func WriteSARIF(w io.Writer, version string, findings []Finding) error {
 		results = append(results, r)
 	}
 	driver := sarifDriver{Name: "podtask", Version: version, Rules: rules}
-	enc := json.NewEncoder(w)
+	enc := json.NewEncoder(term.JSON(w))
 	enc.SetIndent("", "  ")
 	enc.SetEscapeHTML(false)
 	return enc.Encode(sarifLog{

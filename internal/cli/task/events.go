@@ -190,7 +190,7 @@ func (o eventsOptions) printOne(e eventLine, format string) error {
 		fmt.Fprintln(o.out, "---")
 		return console.WriteYAML(o.out, e)
 	case console.FormatJSON:
-		return json.NewEncoder(o.out).Encode(e)
+		return json.NewEncoder(term.JSON(o.out)).Encode(e)
 	default:
 		return command.PrintTemplate(o.out, "events", format, []eventLine{e})
 	}

@@ -18,9 +18,10 @@ import (
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
-	"golang.org/x/term"
+	xterm "golang.org/x/term"
 )
 
 // Exit codes of a shell for a command that cannot be run.
@@ -104,6 +105,9 @@ func (o execOptions) Run(ctx context.Context, c *cli.Context) error {
 	index, err := observe.ExecContainer(st, container)
 	if err != nil {
 		return err
+	}
+	if terminal { // the command has it for itself
+		o.out, o.errOut = term.Unwrap(o.out), term.Unwrap(o.errOut)
 	}
 	x := &execution{execOptions: o, input: input, terminal: terminal}
 	if x.keys, err = mobyterm.ToBytes(c.String("detach-keys")); err != nil && c.String("detach-keys") != "" {
@@ -258,18 +262,18 @@ func (x *execution) raw() (restore func(), err error) {
 	if !x.terminal || !x.input || !ok {
 		return func() {}, nil
 	}
-	before, err := term.MakeRaw(int(f.Fd()))
+	before, err := xterm.MakeRaw(int(f.Fd()))
 	if err != nil {
 		return nil, fmt.Errorf("set the terminal up: %w", err)
 	}
-	return func() { _ = term.Restore(int(f.Fd()), before) }, nil
+	return func() { _ = xterm.Restore(int(f.Fd()), before) }, nil
 }
 
 // size returns the size of the terminal of podtask; zero without one.
 func (x *execution) size() libpod.Size {
-	for _, end := range []any{x.out, x.in} {
+	for _, end := range []any{term.Unwrap(x.out), x.in} {
 		if f, ok := end.(*os.File); ok && x.terminal {
-			if columns, rows, err := term.GetSize(int(f.Fd())); err == nil {
+			if columns, rows, err := xterm.GetSize(int(f.Fd())); err == nil {
 				return libpod.Size{Rows: uint16(rows), Columns: uint16(columns)}
 			}
 		}

@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
@@ -251,7 +252,7 @@ func percent(part, whole uint64) float64 {
 func (o statsOptions) print(format string, lines []taskStats, stream, live bool) error {
 	switch {
 	case format == "json" && stream:
-		enc := json.NewEncoder(o.out)
+		enc := json.NewEncoder(term.JSON(o.out))
 		for _, l := range lines {
 			if err := enc.Encode(l); err != nil {
 				return err

@@ -5,6 +5,7 @@ import (
 	"io"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/podtask/podtask/internal/term"
 )
 
 // Terminal is the terminal of the view.
@@ -20,7 +21,7 @@ func Run(ctx context.Context, source Source, actions Actions, options Options, o
 	inner, cancel := context.WithCancel(ctx)
 	defer cancel()
 	p := tea.NewProgram(New(inner, source, actions, options),
-		tea.WithInput(on.In), tea.WithOutput(on.Out), tea.WithoutSignalHandler(), tea.WithEnvironment(on.Environ))
+		tea.WithInput(on.In), tea.WithOutput(term.Unwrap(on.Out)), tea.WithoutSignalHandler(), tea.WithEnvironment(on.Environ))
 	// Not tea.WithContext, which closes the input while it is still read.
 	defer context.AfterFunc(ctx, p.Quit)()
 	if _, err := p.Run(); err != nil {

@@ -46,7 +46,7 @@ func Dial(ctx context.Context, h Host, o Options) (*Link, error) {
 		ctx, cancel = context.WithTimeoutCause(ctx, silentLimit, fmt.Errorf("%s does not answer within %s", h, silentLimit))
 		defer cancel()
 	}
-	p, err := startSSH(h, o.Ask, remoteCommand, NewScreenWriter(o.Stderr))
+	p, err := startSSH(h, o.Ask, remoteCommand, term.NewScreen(o.Stderr))
 	if err != nil {
 		return nil, err
 	}

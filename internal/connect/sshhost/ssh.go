@@ -11,6 +11,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/podtask/podtask/internal/term"
 )
 
 // process is a running ssh.
@@ -152,7 +154,7 @@ type ShellCommand struct {
 
 // Run runs the command and returns when it has ended. Its exit code is that of the *exec.ExitError.
 func (c ShellCommand) Run(ctx context.Context) error {
-	p, err := startSSH(c.Host, c.Ask, c.Line, NewScreenWriter(c.Stderr), silenceOptions...)
+	p, err := startSSH(c.Host, c.Ask, c.Line, term.NewScreen(c.Stderr), silenceOptions...)
 	if err != nil {
 		return err
 	}
@@ -167,7 +169,7 @@ func (c ShellCommand) Run(ctx context.Context) error {
 		}
 		p.in.Close()
 	})
-	_, err = io.Copy(NewScreenWriter(c.Stdout), p.out)
+	_, err = io.Copy(term.NewScreen(c.Stdout), p.out)
 	<-p.ended
 	p.in.Close()
 	wg.Wait()

@@ -289,7 +289,7 @@ func (p *Proxy) serve(w *recorder, r *http.Request, x *exchange) {
 	case r.TLS != nil && r.TLS.ServerName != "" && normalHost(r.TLS.ServerName) != host:
 		refuse(w, x, http.StatusMisdirectedRequest, "the connection was made for another name")
 		return
-	case confusing(table, x.secure, host, r.URL.EscapedPath(), r.URL.Path, route):
+	case confusing(table, x.secure, host, r.URL, route):
 		refuse(w, x, http.StatusBadRequest, "the path means another one to other programs: send it without . and .., parameters (;), and escaped or other characters that mean a slash or nothing")
 		return
 	}

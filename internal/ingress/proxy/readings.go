@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"net/url"
 	"path"
 	"strconv"
 	"strings"
@@ -51,9 +52,10 @@ var loose = []reader{
 	cutStreamName, // NTFS: name::$DATA
 }
 
-// confusing reports whether a path leads to another route once other programs have read it. escaped is the path of the
-// request, decoded the one by which the route was found.
-func confusing(t routefile.Table, secure bool, host, escaped, decoded string, found routefile.Route) bool {
+// confusing reports whether the path of a URL leads to another route than the one that was found by it, once other
+// programs have read it.
+func confusing(t routefile.Table, secure bool, host string, u *url.URL, found routefile.Route) bool {
+	escaped, decoded := u.EscapedPath(), u.Path
 	if strings.ContainsRune(decoded, 0) {
 		return true
 	}
