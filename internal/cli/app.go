@@ -58,6 +58,11 @@ func newApp(p *command.Program, build part.Build) *cli.App {
 	for _, g := range coreCommands(p, build) {
 		for _, c := range g.with(added) {
 			c.Category = g.title
+			for _, x := range slices.Backward(added) {
+				if x.Under == c.Name {
+					c.Subcommands = slices.Insert(c.Subcommands, 0, x.Command)
+				}
+			}
 			prepare(c, c.Name)
 			app.Commands = append(app.Commands, c)
 		}
@@ -78,10 +83,10 @@ func coreCommands(p *command.Program, build part.Build) []commandGroup {
 	return []commandGroup{
 		{"Run tasks", []*cli.Command{
 			run.Command(p), task.StopCommand(p), task.KillCommand(p), task.RestartCommand(p), task.PauseCommand(p), task.UnpauseCommand(p),
-			task.FaultCommand(p), task.UpdateCommand(p), task.WaitCommand(p), task.RmCommand(p),
+			task.UpdateCommand(p), task.WaitCommand(p), task.RmCommand(p),
 		}},
 		{"Look at tasks", []*cli.Command{
-			task.PsCommand(p), task.TopCommand(p), task.UICommand(p), task.LogsCommand(p), task.WhyCommand(p), task.StatsCommand(p), task.TimelineCommand(p),
+			task.PsCommand(p), task.LogsCommand(p), task.WhyCommand(p), task.StatsCommand(p),
 			task.EventsCommand(p), task.InspectCommand(p), task.PortCommand(p),
 		}},
 		{"Work in containers", []*cli.Command{task.ExecCommand(p), task.CpCommand(p)}},
@@ -90,15 +95,15 @@ func coreCommands(p *command.Program, build part.Build) []commandGroup {
 			service.TaskdefCommand(p), run.SchemaCommand(p, documents), run.ExplainCommand(p),
 		}},
 		{"Services and systemd", []*cli.Command{
-			service.Command(p), schedule.Command(p), unit.Command(p), unit.ImportCommand(p), unit.GenerateCommand(p), unit.AutoUpdateCommand(p),
-			agent.Command(p, build), agent.KubeletCommand(p), ecsCommand(p), ingress.Command(p),
+			service.Command(p), schedule.Command(p), unit.Command(p), unit.GenerateCommand(p), unit.AutoUpdateCommand(p),
+			agent.Command(p, build), ingress.Command(p),
 		}},
 		{"Hosts", []*cli.Command{host.ContextCommand(p), host.Command(p), host.PushCommand(p), host.PortForwardCommand(p)}},
 		{"This host", []*cli.Command{
 			image.Command(p), system.DoctorCommand(p), system.InfoCommand(p), system.ConfigCommand(p), task.GCCommand(p), task.DrainCommand(p),
 			completionCommand(p), system.VersionCommand(p),
 		}},
-		{"", []*cli.Command{completeCommand(p), run.OwnerCommand(p), task.ExecGuardCommand(p), task.ViewCommand(p), sessionCommand(p, build)}},
+		{"", []*cli.Command{completeCommand(p, build), run.OwnerCommand(p), task.ExecGuardCommand(p), sessionCommand(p, build)}},
 	}
 }
 
@@ -108,7 +113,7 @@ func (g commandGroup) with(added []part.Command) (all []*cli.Command) {
 	add = func(c *cli.Command) {
 		all = append(all, c)
 		for _, x := range added {
-			if x.Group == g.title && x.After == c.Name {
+			if x.Under == "" && x.Group == g.title && x.After == c.Name {
 				add(x.Command)
 			}
 		}
@@ -117,7 +122,7 @@ func (g commandGroup) with(added []part.Command) (all []*cli.Command) {
 		add(c)
 	}
 	for _, x := range added {
-		if x.Group == g.title && !slices.Contains(all, x.Command) {
+		if x.Under == "" && x.Group == g.title && !slices.Contains(all, x.Command) {
 			add(x.Command)
 		}
 	}

@@ -34,6 +34,9 @@ func arrange(app *cli.App, build part.Build, args []string) ([]string, error) {
 		return out, nil
 	}
 	help := slices.Contains(a.local, "--help=true")
+	if from := a.importedBy(); from != "" && !help {
+		return arrange(app, build, slices.Concat(args[:1], a.global, []string{"import"}, a.local, []string{"--", from}))
+	}
 	switch {
 	case help:
 		a.arguments = nil // the library would take the first for a topic
@@ -45,6 +48,21 @@ func arrange(app *cli.App, build part.Build, args []string) ([]string, error) {
 	}
 	out = append(out, a.local...)
 	return append(append(out, "--"), a.arguments...), nil
+}
+
+// importedBy returns the file of `podtask generate --from FILE`, which is `podtask import FILE`.
+func (a *arranger) importedBy() (from string) {
+	if a.verb() != "generate" {
+		return ""
+	}
+	a.local = slices.DeleteFunc(a.local, func(flag string) bool {
+		value, ok := strings.CutPrefix(flag, "--from=")
+		if ok {
+			from = value
+		}
+		return ok
+	})
+	return from
 }
 
 // arranger parses a command line.
@@ -78,11 +96,12 @@ func isGroup(c *cli.Command) bool { return len(c.Subcommands) > 0 }
 
 // passesFlags reports whether the command executes another program, which parses the flags.
 func (a *arranger) passesFlags() bool {
-	return a.command() != nil && (a.command().Name == "kubelet" || len(a.path) == 2 && a.path[0].Name == "ecs" && !readsAccount(a.command().Name))
+	if a.expectsCommand() {
+		return false
+	}
+	r, _ := a.build.Route(a.verb())
+	return r.Passes
 }
-
-// readsAccount reports whether a command of `podtask ecs` is one of this program.
-func readsAccount(name string) bool { return name == "import" || name == "diff" }
 
 func (a *arranger) parse() error {
 	for len(a.rest) > 0 {

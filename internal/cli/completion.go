@@ -11,12 +11,13 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/cli/run"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
-	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -54,26 +55,30 @@ func completionCommand(p *command.Program) *cli.Command {
 
 // completeCommand prints the completions of the last of its arguments, which are the words behind
 // podtask, one per line. It prints nothing where a file is expected.
-func completeCommand(p *command.Program) *cli.Command {
+func completeCommand(p *command.Program, build part.Build) *cli.Command {
 	return &cli.Command{
 		Name:   "__complete",
 		Usage:  "print what a word may become; the scripts of `completion` ask it",
 		Hidden: true,
-		Action: command.WithMachine(p, newCompletion),
+		Action: command.WithMachine(p, newCompletion(build)),
 	}
 }
 
 // completionOptions is what `podtask __complete` uses.
 type completionOptions struct {
+	build     part.Build
 	out       io.Writer
 	program   *command.Program
+	engine    *engine.Engine
 	tasks     *record.Tasks
 	schedules *schedule.Store
 	owners    *connect.Connector
 }
 
-func newCompletion(m *command.Machine) completionOptions {
-	return completionOptions{out: m.Program.Stdout, program: m.Program, tasks: m.Engine.Tasks, schedules: m.Engine.Schedules, owners: m.Connector}
+func newCompletion(build part.Build) func(*command.Machine) completionOptions {
+	return func(m *command.Machine) completionOptions {
+		return completionOptions{build: build, out: m.Program.Stdout, program: m.Program, engine: m.Engine, tasks: m.Engine.Tasks, schedules: m.Engine.Schedules, owners: m.Connector}
+	}
 }
 
 // Run implements command.Runner.
@@ -103,9 +108,9 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 	case flag != nil && flag.Names()[0] == "host":
 		candidates = o.contextNames(true)
 	case flag != nil:
-		candidates = valuesOf(flag)
+		candidates = valuesOf(o.build, flag)
 	case strings.HasPrefix(word, "--") && strings.Contains(word, "="):
-		candidates = attachedValues(app, cmd, word)
+		candidates = attachedValues(o.build, app, cmd, word)
 	case strings.HasPrefix(word, "-"):
 		candidates = flagNames(app, cmd)
 	case len(commands) > 0 && len(arguments) == 0:
@@ -133,16 +138,32 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 		if cmd.Name != "create" && cmd.Name != "ls" && (len(arguments) == 0 || strings.HasSuffix(cmd.ArgsUsage, "...")) {
 			candidates = o.scheduleNames()
 		}
-	case path[0].Name == "fault" && len(arguments) > 0:
-		if len(arguments) == 1 {
-			for _, k := range fault.Kinds() {
-				candidates = append(candidates, k.Short())
-			}
+	default:
+		if found, ok := o.ofParts(path, arguments); ok {
+			candidates = found
+			break
 		}
-	case strings.HasPrefix(strings.TrimPrefix(cmd.ArgsUsage, "["), "TASK"):
-		candidates = o.taskArguments(cmd, arguments)
+		if strings.HasPrefix(strings.TrimPrefix(cmd.ArgsUsage, "["), "TASK") {
+			candidates = o.taskArguments(cmd, arguments)
+		}
 	}
 	return slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, word) })
+}
+
+// ofParts returns what a part says of an argument.
+func (o completionOptions) ofParts(path []*cli.Command, arguments []string) (candidates []string, ok bool) {
+	q := part.Completion{Arguments: arguments, Engine: o.engine}
+	for _, c := range path {
+		q.Path = append(q.Path, c.Name)
+	}
+	for _, p := range o.build.Parts {
+		if p.Complete != nil {
+			if candidates, ok = p.Complete(q); ok {
+				return candidates, true
+			}
+		}
+	}
+	return nil, false
 }
 
 // contextNames returns the names of contexts.

@@ -7,10 +7,10 @@ import (
 	"github.com/urfave/cli/v2"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
-	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -20,7 +20,6 @@ var conditions = []string{string(connect.UntilRunning), string(connect.UntilStea
 // in their table.
 var flagValues = map[string][]string{
 	"protocol":  {"tcp", "udp"},
-	"direction": {fault.Ingress, fault.Egress},
 	"overlap":   {string(schedule.Forbid), string(schedule.Replace), string(schedule.Allow)},
 	"condition": conditions,
 	"wait":      conditions,
@@ -35,7 +34,7 @@ var flagValues = map[string][]string{
 var formats = []string{"table", "wide", "json", "yaml", "text", "github", "sarif", "dot", "mermaid", "otlp", "podstatus"}
 
 // valuesOf returns the values of a flag that has a fixed set of them, and for a filter its keys, each with "=".
-func valuesOf(f cli.Flag) (values []string) {
+func valuesOf(build part.Build, f cli.Flag) (values []string) {
 	for _, k := range config.Keys() {
 		if slices.Contains(f.Names(), k.Name) {
 			return k.Values
@@ -59,12 +58,15 @@ func valuesOf(f cli.Flag) (values []string) {
 		}
 		return values
 	default:
-		return flagValues[name]
+		for _, p := range build.Parts {
+			values = append(values, p.FlagValues[name]...)
+		}
+		return append(values, flagValues[name]...)
 	}
 }
 
 // attachedValues completes a word such as --wait=h.
-func attachedValues(app *cli.App, cmd *cli.Command, word string) (candidates []string) {
+func attachedValues(build part.Build, app *cli.App, cmd *cli.Command, word string) (candidates []string) {
 	name, _, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
 	flags := app.Flags
 	if cmd != nil {
@@ -72,7 +74,7 @@ func attachedValues(app *cli.App, cmd *cli.Command, word string) (candidates []s
 	}
 	for _, f := range flags {
 		if _, optional := f.(*command.OptionalFlag); slices.Contains(f.Names(), name) && (optional || takesValue(f)) {
-			for _, v := range valuesOf(f) {
+			for _, v := range valuesOf(build, f) {
 				candidates = append(candidates, "--"+name+"="+v)
 			}
 			return candidates

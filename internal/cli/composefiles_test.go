@@ -12,7 +12,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/cli/unit"
+	"github.com/podtask/podtask/internal/cli/importer"
 	"github.com/podtask/podtask/internal/define/composefile"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/parts"
@@ -117,7 +117,7 @@ func withCompose(t *testing.T) func() (string, error) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	if err := os.Symlink(self, filepath.Join(dir, unit.ComposeProgram)); err != nil {
+	if err := os.Symlink(self, filepath.Join(dir, importer.ComposeProgram)); err != nil {
 		t.Fatal(err)
 	}
 	return func() (string, error) { return filepath.Join(dir, "podtask"), nil }

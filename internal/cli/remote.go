@@ -56,7 +56,7 @@ func remoteLine(ctx context.Context, p *command.Program, build part.Build, arran
 	}
 	name := strings.Join(line.path, " ")
 	r, known := routeOf(build, name)
-	if r.place == part.Special || r.special != nil && r.special(line) || r.place == part.Here && !asked {
+	if r.place == part.Special || r.place == part.Here && !asked {
 		return nil, nil
 	}
 	if asked && flag == "" {

@@ -12,8 +12,6 @@ import (
 type route struct {
 	place part.Place
 	why   string // for part.Here and part.Refused: one sentence without a full stop
-	// special reports whether a command line connects to the host itself, whatever the place; nil: it does not.
-	special func(lineParts) bool
 	// prepare adapts a command line that is to run on the host; nil: it is sent as it is.
 	prepare func(*remoteCall) error
 	// input reports whether the command reads its input; nil: it does not.
@@ -32,8 +30,7 @@ type route struct {
 }
 
 const (
-	serverProcess = "it is a process of the machine that it serves: a unit of systemd starts it there"
-	instance      = "it is about the instance that this machine is: run it on the host itself"
+	serverProcess = part.ServerProcess
 	ownFiles      = "it reads and writes files of this machine only"
 )
 
@@ -69,17 +66,13 @@ var routes = map[string]route{
 	"schedule run":     {},
 	"schedule rm":      {},
 
-	"ps":       {},
-	"inspect":  {},
-	"why":      {},
-	"logs":     {follows: followsLogs},
-	"events":   {follows: followsEvents},
-	"stats":    {},
-	"port":     {},
-	"timeline": {prepare: writeOutputHere("svg")},
-	"top":      {place: part.Special},
-	"ui":       {place: part.Special},
-	"view":     {place: part.Here, why: serverProcess},
+	"ps":      {},
+	"inspect": {},
+	"why":     {},
+	"logs":    {follows: followsLogs},
+	"events":  {follows: followsEvents},
+	"stats":   {},
+	"port":    {},
 
 	"exec":    {prepare: execOnHost, input: hasFlag("interactive"), terminal: hasFlag("tty")},
 	"cp":      {run: runCopy},
@@ -91,10 +84,6 @@ var routes = map[string]route{
 	"update":  {},
 	"rm":      {},
 	"wait":    {},
-
-	"fault start":  {},
-	"fault stop":   {},
-	"fault status": {},
 
 	"image ls":      {},
 	"image prune":   {},
@@ -111,27 +100,16 @@ var routes = map[string]route{
 	"unit print":   {},
 	"unit rm":      {},
 	"auto-update":  {},
-	"generate":     {special: hasValue("from")}, // as import
+	"generate":     {},
 
 	"init":       {place: part.Here, why: ownFiles},
 	"schema":     {place: part.Here, why: ownFiles},
 	"explain":    {place: part.Here, why: ownFiles},
 	"completion": {place: part.Here, why: ownFiles},
 	"lock":       {place: part.Here, why: "it asks registries and writes a file of this machine; `podtask --host ssh://... run --locked` uses that file"},
-	"import":     {place: part.Special},
 	"__complete": {place: part.Special},
 
-	"agent":   {place: part.Here, why: serverProcess},
-	"kubelet": {place: part.Here, why: serverProcess},
-
-	"ecs join":     {place: part.Here, why: serverProcess},
-	"ecs activate": {place: part.Here, why: instance},
-	"ecs status":   {place: part.Here, why: instance},
-	"ecs drain":    {place: part.Here, why: instance},
-	"ecs leave":    {place: part.Here, why: instance},
-	"ecs check":    {place: part.Here, why: instance},
-	"ecs import":   {place: part.Here, why: "it reads an account with the aws command of this machine and writes files here"},
-	"ecs diff":     {place: part.Refused, why: "it reads an account with the aws command of one machine and the service of another: run it on the host itself"},
+	"agent": {place: part.Here, why: serverProcess},
 
 	"ingress serve":  {place: part.Here, why: serverProcess},
 	"ingress status": {},
@@ -160,15 +138,18 @@ func routeOf(build part.Build, path string) (route, bool) {
 	if r, ok := routes[path]; ok {
 		return r, true
 	}
-	for _, p := range build.Parts {
-		if p.Routes == nil {
-			continue
-		}
-		if r, ok := p.Routes()[path]; ok {
-			return route{place: r.Place, why: r.Why}, true
-		}
+	r, ok := build.Route(path)
+	if !ok {
+		return route{}, false
 	}
-	return route{}, false
+	made := route{place: r.Place, why: r.Why, later: r.Later}
+	switch {
+	case r.Definition > 0:
+		made.prepare, made.input = sendDefinition(r.Definition-1), readsDash
+	case r.Output != "":
+		made.prepare = writeOutputHere(r.Output)
+	}
+	return made, true
 }
 
 func always(*remoteCall) bool { return true }
@@ -195,13 +176,6 @@ func runOnHost(r *remoteCall) error {
 		return r.refusal("--notify is for the main process of a service, which runs on the machine of its systemd: `podtask unit install` installs a unit there")
 	}
 	return sendDefinition(0)(r)
-}
-
-// hasValue reports whether a flag has a value other than the empty one.
-func hasValue(name string) func(lineParts) bool {
-	return func(l lineParts) bool {
-		return slices.ContainsFunc(l.local, func(f lineFlag) bool { return f.name == name && f.value != "" })
-	}
 }
 
 // lineParts is an arranged command line in its parts.

@@ -6,7 +6,12 @@ import "github.com/podtask/podtask/internal/cli/part"
 
 // table has a row for each part, so that a build without it can say what it lacks.
 var table = []part.Absent{
+	{Name: "faults", Commands: []string{"fault"}},
+	{Name: "views", Commands: []string{"top", "ui", "timeline", "view"}},
 	{Name: "test", Commands: []string{"test"}},
+	{Name: "import", Commands: []string{"import", "ecs import", "ecs diff"}},
+	{Name: "kubelet", Commands: []string{"kubelet"}},
+	{Name: "ecs", Commands: []string{"ecs"}},
 	{Name: "aws", Commands: []string{"aws"}, Settings: []string{"aws-listen"}},
 }
 

@@ -5,6 +5,7 @@ package parts
 import (
 	"io"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/podtask/podtask/internal/cli/command"
@@ -27,7 +28,7 @@ func TestTheTableIsTrue(t *testing.T) {
 		var have []string
 		if p.Commands != nil {
 			for _, c := range p.Commands(&command.Program{Stdout: io.Discard, Stderr: io.Discard}) {
-				have = append(have, c.Name)
+				have = append(have, strings.TrimSpace(c.Under+" "+c.Name))
 			}
 		}
 		slices.Sort(have)

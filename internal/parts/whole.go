@@ -4,14 +4,24 @@ package parts
 
 import (
 	"github.com/podtask/podtask/internal/cli/aws"
+	"github.com/podtask/podtask/internal/cli/ecs"
+	"github.com/podtask/podtask/internal/cli/importer"
+	"github.com/podtask/podtask/internal/cli/inject"
+	"github.com/podtask/podtask/internal/cli/kubelet"
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/cli/tasktest"
+	"github.com/podtask/podtask/internal/cli/views"
 )
 
 // linked returns the parts in the order of what they add to the help.
 func linked() []part.Part {
 	return []part.Part{
+		inject.Part(),
+		views.Part(),
 		tasktest.Part(),
+		importer.Part(),
 		aws.Part(),
+		kubelet.Part(),
+		ecs.Part(),
 	}
 }

@@ -1,3 +1,2 @@
-// Package agent has the commands that run servers: the agent with its TCP listeners, the access of
-// AWS clients, and the node of a Kubernetes cluster.
+// Package agent has the command that runs the agent, with its TCP listeners and what parts add to it.
 package agent

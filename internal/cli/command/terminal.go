@@ -31,3 +31,6 @@ func ResetTerminal(w io.Writer) {
 		_ = s.Close() // there may be no terminal any more
 	}
 }
+
+// Shell is the command line of a shell in a container: bash where the image has it.
+var Shell = []string{"sh", "-c", "command -v bash >/dev/null && exec bash || exec sh"}

@@ -26,6 +26,10 @@ type Part struct {
 	Routes func() map[string]Route
 	// Documents are the kinds of files that the part reads.
 	Documents []command.Document
+	// FlagValues has the values of flags that take one of a few, by the name of the flag, for completion.
+	FlagValues map[string][]string
+	// Complete returns what the next argument of a command of the part may be; ok is false if the core knows.
+	Complete func(q Completion) (candidates []string, ok bool)
 	// Agent adds to an agent that starts. An error ends it.
 	Agent func(a *Agent) error
 }
@@ -36,6 +40,15 @@ type Command struct {
 	// Group is the title of a group in the help of the core; empty for a hidden command. The command follows the command
 	// After there; if that is not in the group, it is the last one.
 	Group, After string
+	// Under, if not empty, is the command that this one is a command of, before those that it has.
+	Under string
+}
+
+// Completion is an argument of a command that is to be completed.
+type Completion struct {
+	// Path is the command with the groups that contain it, Arguments are the arguments before.
+	Path, Arguments []string
+	Engine          *engine.Engine
 }
 
 // Agent is an agent that starts, for a part that adds to it.
@@ -68,7 +81,18 @@ type Route struct {
 	Place Place
 	// Why is for Here and Refused: one sentence without a full stop.
 	Why string
+	// Definition is the number of arguments before a task definition, which is sent to the host, plus one; 0 for none.
+	Definition int
+	// Later: the tasks of the definition start when the command has ended, so no secret can come with it.
+	Later bool
+	// Output is a flag with a file that is written on this machine.
+	Output string
+	// Passes: the command executes another program, which parses the flags behind it.
+	Passes bool
 }
+
+// ServerProcess is why a command that serves this machine works here only.
+const ServerProcess = "it is a process of the machine that it serves: a unit of systemd starts it there"
 
 // Build is what a program is built of besides the core.
 type Build struct {
@@ -84,6 +108,19 @@ func (b Build) Documents() (all []command.Document) {
 		all = append(all, p.Documents...)
 	}
 	return all
+}
+
+// Route returns where a command works, by its path; false if no part has it.
+func (b Build) Route(path string) (Route, bool) {
+	for _, p := range b.Parts {
+		if p.Routes == nil {
+			continue
+		}
+		if r, ok := p.Routes()[path]; ok {
+			return r, true
+		}
+	}
+	return Route{}, false
 }
 
 // Absent is a part that is not linked.

@@ -98,7 +98,7 @@ func (o execOptions) Run(ctx context.Context, c *cli.Context) error {
 	switch {
 	case len(argv) > 0:
 	case command.IsTerminal(o.in) && command.IsTerminal(o.out):
-		argv, input, terminal = shell, true, true
+		argv, input, terminal = command.Shell, true, true
 	default:
 		return command.Usagef("exec", "no COMMAND to run: write `podtask exec %s -- COMMAND`; the shell that runs without one needs a terminal", strings.Join(words, " "))
 	}
@@ -130,9 +130,6 @@ func (o execOptions) Run(ctx context.Context, c *cli.Context) error {
 	}
 	return command.ExitWith(code)
 }
-
-// shell is bash where the image has it.
-var shell = []string{"sh", "-c", "command -v bash >/dev/null && exec bash || exec sh"}
 
 // splitCommand splits the words after the task into the name of a container, which may be empty, and the
 // command. Without "--", a first word is a container if there is one of that name.

@@ -3,7 +3,6 @@ package task
 import (
 	"bytes"
 	"flag"
-	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -14,7 +13,6 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/pkg/api"
-	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
@@ -259,23 +257,5 @@ func TestEachPublishedPortIsListedOnce(t *testing.T) {
 	want := []portRow{{Container: "app", Port: web}, {Port: dns}}
 	if diff := cmp.Diff(want, publishedPorts(task)); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
-	}
-}
-
-// While a task has faults, its lane says so, once for those that overlap.
-func TestTheTimelineShowsFaults(t *testing.T) {
-	t.Parallel()
-	at := func(s int) time.Time { return time.Date(2026, 1, 2, 3, 4, s, 0, time.UTC) }
-	var history []api.Transition
-	for i, status := range []string{"RUNNING", lifecycle.FaultStarted, lifecycle.FaultStarted, lifecycle.FaultStopped, lifecycle.FaultStopped} {
-		history = append(history, api.Transition{Seq: uint64(i + 1), At: at(10 * i), Status: status})
-	}
-	lane := chartOf(api.Task{CreatedAt: at(0), History: history}, at(50)).Lanes[0]
-	var got []string
-	for _, s := range lane.Spans {
-		got = append(got, fmt.Sprintf("%s %s", s.Activity, s.To.Sub(s.From)))
-	}
-	if want := "run 10s, fault 30s, run 10s"; strings.Join(got, ", ") != want {
-		t.Errorf("%s, want %s", got, want)
 	}
 }

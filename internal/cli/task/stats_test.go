@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/cli/usage"
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -15,11 +16,11 @@ import (
 )
 
 // at is a sample of a task with one container, some seconds after the first.
-func at(seconds int, change func(*observe.Usage)) []taskUsage {
+func at(seconds int, change func(*observe.Usage)) []usage.Sample {
 	st := lifecycle.State{ID: strings.Repeat("a", 32), Name: "web", Task: taskdef.Task{Family: "web"}}
 	u := observe.Usage{At: time.Unix(int64(100+seconds), 0), Source: observe.SourceCgroup, Containers: []observe.ContainerUsage{{Name: "app"}}}
 	change(&u)
-	return []taskUsage{{st, u}}
+	return []usage.Sample{{State: st, Usage: u}}
 }
 
 func TestStatisticsAreOfTheInterval(t *testing.T) {
@@ -38,7 +39,7 @@ func TestStatisticsAreOfTheInterval(t *testing.T) {
 		u.Network = &netns.Traffic{Received: 1 << 10, Sent: 2 << 10}
 		u.Containers[0].Usage = cgroups.Usage{CPUUsec: 9_000_000, Memory: &cgroups.Memory{Used: 24 << 20}}
 	})
-	lines := compare(before, after)
+	lines := usage.Compare(before, after)
 	var out strings.Builder
 	if err := console.WriteTable(&out, statsTable(lines)); err != nil {
 		t.Fatal(err)
@@ -66,12 +67,12 @@ func TestCountersThatBeginAnew(t *testing.T) {
 		u.Task.CPUUsec, u.Containers[0].CPUUsec = 5_500_000, 500_000
 		u.Containers = append(u.Containers, observe.ContainerUsage{Name: "new", Usage: cgroups.Usage{CPUUsec: 77}})
 	})
-	lines := compare(before, after)
+	lines := usage.Compare(before, after)
 	got := []float64{lines[0].CPUPercent, lines[0].Containers[0].CPUPercent, lines[0].Containers[1].CPUPercent}
 	if diff := cmp.Diff([]float64{50, 50, 0}, got); diff != "" {
 		t.Error(diff)
 	}
-	if lines := compare(nil, after); len(lines) != 0 {
+	if lines := usage.Compare(nil, after); len(lines) != 0 {
 		t.Errorf("a task without a sample of before: %+v", lines)
 	}
 }

@@ -1,23 +1,21 @@
 package task
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
-	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
 
@@ -39,22 +37,6 @@ Examples:
 		Flags:  []cli.Flag{command.FormatFlag(command.ItemFormats), command.IgnoreFlag()},
 		Action: command.WithMachine(p, newWhy),
 	}
-}
-
-// whyNoOwner is the code of the reason of a task without an owner.
-const whyNoOwner = "no-owner"
-
-// whyECS is the code of what podtask-ecs waits for. It comes after the other reasons.
-const whyECS = "ecs"
-
-// explanation is the output for a task or service; templates see its fields.
-type explanation struct {
-	ID     string `json:"id"`
-	Name   string `json:"name,omitempty"`
-	Status string `json:"status"`
-	// Sentence is printed without --format.
-	Sentence string       `json:"sentence"`
-	Why      []api.Reason `json:"why"`
 }
 
 // whyOptions is what `podtask why` uses.
@@ -85,7 +67,7 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 	if !c.Args().Present() {
 		return command.Usagef("why", "no TASK to explain")
 	}
-	explanations := []explanation{}
+	explanations := []reason.Explanation{}
 	var errs []error
 	for _, ref := range c.Args().Slice() {
 		t, err := o.reader.Inspect(ctx, ref)
@@ -111,7 +93,7 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 		switch {
 		case err == nil:
 			t.Why = append(t.Why, ecsReasons(o.ecsWaits(), t)...)
-			explanations = append(explanations, explain(t, time.Now()))
+			explanations = append(explanations, reason.Task(t, time.Now()))
 		case connect.IsGone(err) && !c.Bool("ignore"):
 			errs = append(errs, fmt.Errorf("no task, service or schedule %q: list them with `podtask ps -a`, `podtask service ls` and `podtask schedule ls`", ref))
 		case !connect.IsGone(err):
@@ -132,90 +114,6 @@ func byFamily(t api.Task, ref string) bool {
 	return t.Name == "" && t.Family == ref && !strings.HasPrefix(t.ID, ref)
 }
 
-// explain makes sentences of the reasons of a task. Without an owner, that is the first reason.
-func explain(t api.Task, now time.Time) explanation {
-	a := explanation{ID: t.ID, Name: t.Name, Status: t.Status, Why: t.Why}
-	if !t.Settled && !t.Owner.Alive {
-		ref := cmp.Or(t.Name, lifecycle.ShortID(t.ID))
-		text := fmt.Sprintf("the podtask process that ran it has died. Take it over with `podtask wait %s`, or stop it with `podtask stop %s`", ref, ref)
-		if len(t.Why) > 0 {
-			text += ". Last known: " + t.Why[0].Text
-		}
-		a.Why = append([]api.Reason{{Code: whyNoOwner, Text: text}}, t.Why...)
-	}
-	name := lifecycle.ShortID(t.ID)
-	if shown := cmp.Or(t.Name, t.Family); shown != "" {
-		name = shown + " (" + name + ")"
-	}
-	a.Sentence = name + " " + stateClause(t, a.Why, now) + ": "
-	if len(a.Why) > 0 {
-		first := a.Why[0]
-		if first.Code == lifecycle.WhyRunning { // stateClause has that
-			first.Since = time.Time{}
-		}
-		a.Sentence += console.Reason(first, now) + advice(t, first)
-	}
-	for i, r := range a.Why {
-		if i > 0 && (r.Code == lifecycle.WhyProtected || r.Code == lifecycle.WhyFault || r.Code == api.WhyLogsStalled || r.Code == api.WhyNames || r.Code == whyECS) {
-			a.Sentence += ". " + console.Capital(console.Reason(r, now))
-		}
-	}
-	a.Sentence += "."
-	return a
-}
-
-// stateClause says what a task does, with a verb: "has been running for 3s", "stopped 2 minutes ago".
-func stateClause(t api.Task, why []api.Reason, now time.Time) string {
-	ago := ""
-	if len(why) > 0 && why[0].Code == lifecycle.WhyEnded && !why[0].Since.IsZero() {
-		ago = " " + console.Ago(now, why[0].Since)
-	}
-	t.Owner.Alive = true // what happens to a task without an owner is among its reasons
-	switch state := console.TaskState(t, ""); {
-	case state == "failed to start":
-		return state + ago
-	case t.Status == lifecycle.StatusStopped.String() && ago == "":
-		return "has stopped"
-	case t.Status == lifecycle.StatusStopped.String():
-		return "stopped" + ago
-	case state == "running" && len(why) > 0 && why[0].Code == lifecycle.WhyRunning && now.Sub(why[0].Since) < time.Second:
-		return "has just started"
-	case state == "running" && len(why) > 0 && why[0].Code == lifecycle.WhyRunning && !why[0].Since.IsZero():
-		return "has been running for " + console.ReasonSpan(now.Sub(why[0].Since))
-	default:
-		return "is " + state
-	}
-}
-
-// advice returns a sentence more: what a user can do, or that there is nothing to do.
-func advice(t api.Task, r api.Reason) string {
-	ref := cmp.Or(t.Name, lifecycle.ShortID(t.ID))
-	ran := func(c api.Container) bool { return !c.StartedAt.IsZero() }
-	switch r.Code {
-	case lifecycle.WhyQueued:
-		return ". It starts by itself when that is free"
-	case lifecycle.WhyPaused:
-		return fmt.Sprintf(". Resume it with `podtask unpause %s`", ref)
-	case lifecycle.WhyRetry:
-		if t.Goal == lifecycle.Up.String() {
-			return fmt.Sprintf(". Give up with `podtask stop %s`", ref)
-		}
-	case lifecycle.WhyUnhealthy, lifecycle.WhyRestart:
-		return fmt.Sprintf(". See `podtask logs %s`", ref)
-	case lifecycle.WhyEnded:
-		switch {
-		case strings.Contains(r.Text, lifecycle.ErrOutOfMemory):
-			return ". Give it more `memory` in its definition, or with `podtask run --memory`"
-		case strings.Contains(r.Text, "of its stop signal and was killed"):
-			return ". Have the program exit on its stop signal, or raise its `stopTimeout`"
-		case t.Goal == lifecycle.Gone.String():
-		case slices.ContainsFunc(t.Containers, ran):
-			return fmt.Sprintf(". See `podtask logs %s`", ref)
-		}
-	}
-	return ""
-}
-
 // findService asks the agent, if there is one, for a service.
 func (o whyOptions) findService(ctx context.Context, name string) (api.Service, bool) {
 	c := o.owners.DialAgent(ctx)
@@ -231,8 +129,8 @@ func (o whyOptions) findService(ctx context.Context, name string) (api.Service, 
 const serviceReasons = 3
 
 // explainService makes sentences of the first reasons of a service.
-func explainService(s api.Service, now time.Time) explanation {
-	a := explanation{Name: s.ServiceName, Status: s.Status, Why: s.Why}
+func explainService(s api.Service, now time.Time) reason.Explanation {
+	a := reason.Explanation{Name: s.ServiceName, Status: s.Status, Why: s.Why}
 	a.Sentence = fmt.Sprintf("service %s: %s", s.ServiceName, console.Reason(s.Why[0], now))
 	for _, r := range s.Why[1:min(serviceReasons, len(s.Why))] {
 		a.Sentence += ". " + console.Capital(console.Reason(r, now))
@@ -242,7 +140,7 @@ func explainService(s api.Service, now time.Time) explanation {
 }
 
 // explainSchedule makes a sentence of the reasons of a schedule, if there is one of that name.
-func (o whyOptions) explainSchedule(ctx context.Context, name string) (a explanation, found bool, err error) {
+func (o whyOptions) explainSchedule(ctx context.Context, name string) (a reason.Explanation, found bool, err error) {
 	s, err := o.schedules.Get(name)
 	if missing := (*schedule.NotFoundError)(nil); errors.As(err, &missing) {
 		return a, false, nil
@@ -268,7 +166,7 @@ func (o whyOptions) explainSchedule(ctx context.Context, name string) (a explana
 			return a, false, err
 		}
 	}
-	a = explanation{Name: s.Name, Status: status, Why: schedule.Explain(s, next, timer)}
+	a = reason.Explanation{Name: s.Name, Status: status, Why: schedule.Explain(s, next, timer)}
 	for i, r := range a.Why {
 		if i > 0 {
 			a.Sentence += ". "

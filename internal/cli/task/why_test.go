@@ -2,14 +2,13 @@ package task
 
 import (
 	"bytes"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/cli/timeline"
+	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -51,12 +50,12 @@ func TestWhyIsSentencesWithTimes(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			c.task.ID = shopTask().ID
-			if got := explain(c.task, now).Sentence; got != c.want {
+			if got := reason.Task(c.task, now).Sentence; got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
 		})
 	}
-	if a := explain(api.Task{Why: []api.Reason{{Code: "running"}}}, now); len(a.Why) != 2 || a.Why[0].Code != whyNoOwner {
+	if a := reason.Task(api.Task{Why: []api.Reason{{Code: "running"}}}, now); len(a.Why) != 2 || a.Why[0].Code != reason.NoOwner {
 		t.Errorf("without an owner: %+v", a.Why)
 	}
 }
@@ -110,102 +109,11 @@ func TestProgressShowsWhatAQueuedTaskWaitsFor(t *testing.T) {
 	}
 }
 
-func TestTimelineOfATask(t *testing.T) {
-	t.Parallel()
-	task := shopTask()
-	task.Containers[1].ExitCode = code(3)
-	chart := chartOf(task, after(time.Hour))
-	want := timeline.Chart{
-		Title: "shop (0123456789ab): exited (3), 1m6s", From: noon, To: after(66 * time.Second),
-		Lanes: []timeline.Lane{
-			{Name: "(task)", Note: "exit code 3", Failed: true, Spans: []timeline.Span{
-				{State: "NONE", Activity: "resolve", From: noon, To: after(110 * time.Millisecond)},
-				{State: "MANIFEST_PULLED", Activity: "prepare", From: after(110 * time.Millisecond), To: after(66 * time.Second)},
-			}},
-			{Name: "(pod)", Spans: []timeline.Span{
-				{State: "NONE", Activity: "wait for digests", From: noon, To: after(110 * time.Millisecond)},
-				{State: "NONE", Activity: "create", From: after(110 * time.Millisecond), To: after(2 * time.Second)},
-				{State: "RESOURCES_PROVISIONED", Activity: "run", From: after(2 * time.Second), To: after(66 * time.Second)},
-			}},
-			{Name: "migrate", Spans: []timeline.Span{{State: "NONE", Activity: "resolve", From: noon, To: after(3 * time.Second)}}},
-			{Name: "server", Note: "exit code 3", Failed: true, Spans: []timeline.Span{
-				{State: "NONE", Activity: "resolve", From: noon, To: after(100 * time.Millisecond)},
-				{State: "MANIFEST_PULLED", Activity: "pull", From: after(100 * time.Millisecond), To: after(4 * time.Second)},
-				{State: "UNHEALTHY", Activity: "unhealthy", From: after(4 * time.Second), To: after(65 * time.Second)},
-			}},
-		},
-	}
-	if diff := cmp.Diff(want, chart); diff != "" {
-		t.Error(diff)
-	}
-	doc := wireTimeline(task, chart)
-	if l := doc.Lanes[1]; l.Container != "~infra" || l.Spans[1].Seconds < 1.8 || !doc.Lanes[3].Spans[2].Failed || doc.Lanes[0].Container != "" || doc.Lanes[3].Container != "server" {
-		t.Errorf("%+v", doc)
-	}
-}
-
 func TestColumnsAreThoseAskedFor(t *testing.T) {
 	t.Parallel()
 	for value, want := range map[string]int{"": console.DefaultColumns, "72": 72, "x": console.DefaultColumns, "-1": console.DefaultColumns} {
 		if got := console.Columns(&bytes.Buffer{}, func(string) string { return value }); got != want {
 			t.Errorf("COLUMNS=%s: %d, want %d", value, got, want)
 		}
-	}
-}
-
-// What a container waits for is named, in the order in which it was there.
-func TestTimelineNamesWhatAContainerWaitsFor(t *testing.T) {
-	t.Parallel()
-	sec := func(n int) time.Time { return after(time.Duration(n) * time.Second) }
-	task := api.Task{CreatedAt: noon, Containers: []api.Container{
-		{Name: "app", Status: "CREATED", DependsOn: []api.Dependency{{ContainerName: "db", Condition: "HEALTHY"}, {ContainerName: "init", Condition: "SUCCESS"}}},
-		{Name: "db", Status: "RUNNING"}, {Name: "init", Status: "STOPPED", ExitCode: code(0)},
-	}}
-	add := func(at int, container, status string, exit *api.ExitCode) {
-		task.History = append(task.History, api.Transition{At: sec(at), Container: container, Status: status, ExitCode: exit})
-	}
-	add(1, "app", "MANIFEST_PULLED", nil)
-	add(2, "app", "PULLED", nil)
-	add(3, "app", "CREATED", nil)
-	add(4, "~infra", "RESOURCES_PROVISIONED", nil)
-	add(5, "init", "STOPPED", code(1))
-	add(6, "init", "STOPPED", code(0))
-	add(7, "db", "RESTARTING", code(2))
-	add(8, "db", "RUNNING", nil)
-	named := func() string {
-		var words []string
-		for _, s := range chartOf(task, sec(20)).Lanes[2].Spans {
-			words = append(words, fmt.Sprintf("%s %g", s.Activity, s.To.Sub(s.From).Seconds()))
-		}
-		return strings.Join(words, ", ")
-	}
-	if got, want := named(), "resolve 1, pull 1, create 1, wait for the pod 1, wait for init 2, wait for db 14"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	if spans := chartOf(task, sec(20)).Lanes[3].Spans; !spans[1].Failed || spans[1].Activity != "restart" || spans[2].Failed {
-		t.Errorf("%+v", spans)
-	}
-	add(10, "db", "HEALTHY", nil)
-	add(12, "app", "RUNNING", nil)
-	if got, want := named(), "resolve 1, pull 1, create 1, wait for the pod 1, wait for init 2, wait for db 4, start 2, run 8"; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	task.History[3].Container = "another" // no record of the pod: it was there, as the container has started
-	if got := named(); strings.Contains(got, "pod") {
-		t.Error(got)
-	}
-}
-
-func TestAnExitBySignalFailsOnlyIfNoUserStoppedTheTask(t *testing.T) {
-	t.Parallel()
-	for stop, want := range map[string]bool{"UserInitiated": false, "EssentialContainerExited": true} {
-		chart := chartOf(api.Task{CreatedAt: noon, StopCode: stop, ExitCode: code(143), Containers: []api.Container{{Name: "app", Status: "STOPPED", ExitCode: code(143)}}}, after(time.Second))
-		if chart.Lanes[0].Failed != want || chart.Lanes[2].Failed != want {
-			t.Errorf("%s: %+v", stop, chart)
-		}
-	}
-	chart := chartOf(api.Task{CreatedAt: noon, Containers: []api.Container{{Name: "app", Status: "STOPPED", Errors: []api.Error{{Name: "CannotPullContainerError"}}}}}, after(time.Second))
-	if l := chart.Lanes[2]; !l.Failed || l.Note != "CannotPullContainerError" {
-		t.Errorf("%+v", l)
 	}
 }

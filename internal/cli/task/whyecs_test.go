@@ -5,6 +5,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/api"
@@ -32,7 +33,7 @@ func TestWhyATaskOfECSWaits(t *testing.T) {
 	one := api.Task{ID: strings.Repeat("a", 32), Name: "ecs-0123", Status: "RUNNING", Tags: map[string]string{arn.TagTask: task}, Why: []api.Reason{{Code: "running", Text: "it waits for nothing"}}}
 	one.Owner.Alive = true
 	one.Why = append(one.Why, ecsReasons(waits, one)...)
-	if a := explain(one, now); !strings.Contains(a.Sentence, "nothing. podtask-ecs waits for the credentials") {
+	if a := reason.Task(one, now); !strings.Contains(a.Sentence, "nothing. podtask-ecs waits for the credentials") {
 		t.Errorf("%q", a.Sentence)
 	}
 	if r := ecsReasons(waits, api.Task{}); len(r) > 0 {

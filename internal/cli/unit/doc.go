@@ -1,3 +1,2 @@
-// Package unit has the commands for .task units, and the conversion of Compose files, Quadlet
-// units and tasks to them.
+// Package unit has the commands for .task units.
 package unit

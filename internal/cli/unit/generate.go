@@ -34,29 +34,21 @@ Examples:
 			&cli.StringFlag{Name: "name", Usage: "with --from: call the unit `NAME`"},
 			&cli.BoolFlag{Name: "replace", Usage: "with --from: replace files that are there"},
 		},
-		Action: generateOptions{units: newUnits(p), importer: newImporter(p)}.run,
+		Action: newUnits(p).generate,
 	}
 }
 
-// generateOptions is what `podtask generate` uses.
-type generateOptions struct {
-	units    units
-	importer importer
-}
-
-func (o generateOptions) run(c *cli.Context) error {
+// generate writes the services of all units. The command line with --from is one of `podtask import`.
+func (u units) generate(c *cli.Context) error {
 	if err := command.NoArguments(c); err != nil {
 		return err
 	}
-	if c.String("from") != "" {
-		return o.importer.run(c, c.String("from"))
-	}
-	set, err := o.units.load()
+	set, err := u.load()
 	if err != nil {
 		return err
 	}
-	o.units.report(set.problems)
-	if err := o.units.put(c, set.services); err != nil {
+	u.report(set.problems)
+	if err := u.put(c, set.services); err != nil {
 		return err
 	}
 	if taskunit.Errors(set.problems) > 0 {

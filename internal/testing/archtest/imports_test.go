@@ -82,7 +82,7 @@ var narrow = []struct {
 
 // cliShared are the packages that commands are made of. Every other package of internal/cli is a group of
 // commands, and imports none of the others: only internal/cli does.
-var cliShared = []string{"command", "console", "helptext", "hostview", "lint", "part", "timeline", "top", "webui"}
+var cliShared = []string{"command", "console", "helptext", "hostview", "lint", "part", "reason", "timeline", "top", "usage", "webui"}
 
 // support is what only tests and other programs import.
 var support = []string{"internal/testing/", "test/", "hack/", "examples/"}

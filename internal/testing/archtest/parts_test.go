@@ -13,7 +13,8 @@ import (
 // partOnly are packages that only parts use, besides those that internal/parts lists. A core build links none of them.
 var partOnly = []string{
 	"internal/aws/adapter", "internal/aws/awsapi", "internal/aws/awskey", "internal/aws/datachannel", "internal/aws/ecsexec", "internal/aws/portforward", "internal/aws/sigv4",
-	"internal/define/testfile",
+	"internal/cli/hostview", "internal/cli/timeline", "internal/cli/top", "internal/cli/webui",
+	"internal/define/foreign", "internal/define/testfile",
 }
 
 // linkedBy returns the packages that cmd/podtask links with a build tag more.

@@ -1,4 +1,4 @@
-package agent
+package kubelet
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// KubeletProgram is the program of a node. It is not linked here: the client of Kubernetes
+// Program is the program of a node. It is not linked here: the client of Kubernetes
 // would more than double podtask.
-const KubeletProgram = "podtask-kubelet"
+const Program = "podtask-kubelet"
 
-// KubeletCommand is `podtask kubelet`.
-func KubeletCommand(p *command.Program) *cli.Command {
+// Command is `podtask kubelet`.
+func Command(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:  "kubelet",
 		Usage: "make this host a node of a Kubernetes cluster",
@@ -30,10 +30,10 @@ Examples:
 
 // runKubelet executes podtask-kubelet in this process. It returns only if it cannot.
 func runKubelet(find func(name string) (string, error), environ, args []string) error {
-	path, err := find(KubeletProgram)
+	path, err := find(Program)
 	if err != nil {
 		return err
 	}
-	err = syscall.Exec(path, append([]string{KubeletProgram}, args...), environ)
+	err = syscall.Exec(path, append([]string{Program}, args...), environ)
 	return fmt.Errorf("execute %s: %w", path, err)
 }

@@ -1,4 +1,4 @@
-package task
+package views
 
 import (
 	"context"
@@ -15,6 +15,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/hostview"
+	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/cli/webui"
 	"github.com/podtask/podtask/internal/engine/act/observe"
@@ -154,7 +155,7 @@ func newWebView(m *command.Machine, local bool) webView {
 func (v webView) Tasks(ctx context.Context) ([]top.Task, error) {
 	tasks, err := v.taskView.Tasks(ctx)
 	for i, t := range tasks {
-		tasks[i].Why = explain(t.Task, time.Now()).Why
+		tasks[i].Why = reason.Task(t.Task, time.Now()).Why
 	}
 	return tasks, err
 }
@@ -166,7 +167,7 @@ func (v webView) Explain(ctx context.Context, id string) (top.Detail, error) {
 		return top.Detail{}, err
 	}
 	d, err := v.taskView.Explain(ctx, st.ID)
-	d.Task.Why = explain(d.Task, time.Now()).Why
+	d.Task.Why = reason.Task(d.Task, time.Now()).Why
 	return d, err
 }
 

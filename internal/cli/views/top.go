@@ -1,4 +1,4 @@
-package task
+package views
 
 import (
 	"bytes"
@@ -15,7 +15,9 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/hostview"
+	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/cli/top"
+	"github.com/podtask/podtask/internal/cli/usage"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/act/admit"
@@ -159,11 +161,11 @@ type taskView struct {
 	owners     *connect.Connector
 	reader     command.TaskReader
 	restarter  command.Restarter
-	sampler    sampler
+	sampler    usage.Sampler
 	queue      *admit.Queue
 
-	mu     sync.Mutex  // guards before
-	before []taskUsage // the samples of the last call of Tasks
+	mu     sync.Mutex     // guards before
+	before []usage.Sample // the samples of the last call of Tasks
 }
 
 func newTaskView(m *command.Machine) *taskView {
@@ -171,7 +173,7 @@ func newTaskView(m *command.Machine) *taskView {
 	return &taskView{
 		warn: p.Warn, environ: p.Environ, executable: p.Executable, settings: m.Config,
 		tasks: m.Engine.Tasks, logs: m.Engine.Logs, owners: m.Connector,
-		reader: m.TaskReader(), restarter: m.Restarter(), sampler: newSampler(m), queue: m.Engine.Queue,
+		reader: m.TaskReader(), restarter: m.Restarter(), sampler: usage.NewSampler(m), queue: m.Engine.Queue,
 	}
 }
 
@@ -184,12 +186,12 @@ func (v *taskView) Tasks(ctx context.Context) ([]top.Task, error) {
 	slices.Reverse(states)
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	after, err := v.sampler.sample(ctx, states, false)
+	after, err := v.sampler.Sample(ctx, states, false)
 	if err != nil { // as on a host without cgroups v2; the rest is shown
 		v.warn("the CPU and memory use of tasks is not known: %v", err)
 	}
-	used := map[string]taskStats{}
-	for _, l := range compare(v.before, after) {
+	used := map[string]usage.Task{}
+	for _, l := range usage.Compare(v.before, after) {
 		used[l.ID] = l
 	}
 	v.before = after
@@ -205,9 +207,9 @@ func (v *taskView) Tasks(ctx context.Context) ([]top.Task, error) {
 		}
 		if l, ok := used[t.ID]; ok {
 			item.Use, item.ContainerUse = new(top.Use), map[string]top.Use{}
-			*item.Use = topUse(l.use)
+			*item.Use = topUse(l.Use)
 			for _, c := range l.Containers {
-				item.ContainerUse[c.Name] = topUse(c.use)
+				item.ContainerUse[c.Name] = topUse(c.Use)
 			}
 		}
 		tasks = append(tasks, item)
@@ -232,7 +234,7 @@ func (v *taskView) Services(ctx context.Context) ([]api.Service, error) {
 	return client.Services(ctx)
 }
 
-func topUse(u use) top.Use {
+func topUse(u usage.Use) top.Use {
 	t := top.Use{CPUPercent: u.CPUPercent}
 	if u.Memory != nil {
 		t.Memory, t.MemoryLimit = u.Memory.Used, u.Memory.Limit
@@ -247,7 +249,7 @@ func (v *taskView) Explain(ctx context.Context, id string) (top.Detail, error) {
 		return top.Detail{}, err
 	}
 	now := time.Now()
-	return top.Detail{Task: t, Why: explain(t, now).Sentence, Chart: chartOf(t, now)}, nil
+	return top.Detail{Task: t, Why: reason.Task(t, now).Sentence, Chart: chartOf(t, now)}, nil
 }
 
 // topTail is the number of existing log lines of each container that are shown.
@@ -320,7 +322,7 @@ func (v *taskView) Shell(ctx context.Context, id, container string) (*exec.Cmd, 
 	if err != nil {
 		return nil, fmt.Errorf("find the program of podtask: %w", err)
 	}
-	args := append(append(v.settings.FlagArgs(), "exec", "-it", id, container, "--"), shell...)
+	args := append(append(v.settings.FlagArgs(), "exec", "-it", id, container, "--"), command.Shell...)
 	cmd := exec.CommandContext(ctx, self, args...)
 	cmd.Env = v.environ()
 	return cmd, nil

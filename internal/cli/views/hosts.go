@@ -1,4 +1,4 @@
-package task
+package views
 
 import (
 	"context"
@@ -110,7 +110,7 @@ func (o otherHosts) open(c *cli.Context) (*hostview.View, error) {
 		hosts = append(hosts, &hostview.Host{Name: h.Name(), Open: open})
 	}
 	shellOf := func(ctx context.Context, host, id, container string) (*exec.Cmd, error) {
-		args := append([]string{"--host", words[host], "exec", "-it", id, container, "--"}, shell...)
+		args := append([]string{"--host", words[host], "exec", "-it", id, container, "--"}, command.Shell...)
 		return o.program(ctx, args...)
 	}
 	return hostview.New(c.Context, hosts, shellOf, time.Now), nil

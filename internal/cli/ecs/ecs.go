@@ -1,4 +1,4 @@
-package agent
+package ecs
 
 import (
 	"fmt"
@@ -8,12 +8,12 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// ECSProgram is the program of an instance of an ECS cluster. It is not linked here, so that podtask
+// Program is the program of an instance of an ECS cluster. It is not linked here, so that podtask
 // stays without a client of AWS.
-const ECSProgram = "podtask-ecs"
+const Program = "podtask-ecs"
 
-// ECSCommand is `podtask ecs`.
-func ECSCommand(p *command.Program) *cli.Command {
+// Command is `podtask ecs`.
+func Command(p *command.Program) *cli.Command {
 	pass := func(name, usage, description, example string) *cli.Command {
 		return &cli.Command{
 			Name: name, Usage: usage,
@@ -31,14 +31,20 @@ Examples:
 	}
 	return &cli.Command{
 		Name:  "ecs",
-		Usage: "make this host a container instance of an Amazon ECS cluster",
-		Description: `ECS schedules, podtask runs: the host joins a cluster as an external instance
+		Usage: "read services from Amazon ECS, or make this host a container instance",
+		Description: `import and diff make definitions of services that run on ECS, and compare them with those of
+this host. The account is read with your aws command, and nothing in it changes. See
+docs/importing.md.
+
+ECS schedules, podtask runs: the host joins a cluster as an external instance
 (ECS Anywhere), without root. This was shown offline and was not tried against AWS. See
 docs/ecs-anywhere.md.
 
 Examples:
   podtask ecs join --cluster edge --region eu-central-1
-  podtask ecs status`,
+  podtask ecs status
+  podtask ecs import web --cluster shop
+  podtask ecs diff web --cluster shop`,
 		Subcommands: []*cli.Command{
 			pass("join", "register this host, and run the tasks that ECS places on it", `Registers this host and runs the tasks that ECS places on it, until it is ended. Tasks
 continue then, and are found again. It needs an agent.`,
@@ -64,10 +70,10 @@ code is 125 if something that is needed fails.`,
 
 // runECS executes podtask-ecs in this process. It returns only if it cannot.
 func runECS(find func(name string) (string, error), environ, args []string) error {
-	path, err := find(ECSProgram)
+	path, err := find(Program)
 	if err != nil {
 		return err
 	}
-	err = syscall.Exec(path, append([]string{ECSProgram}, args...), environ)
+	err = syscall.Exec(path, append([]string{Program}, args...), environ)
 	return fmt.Errorf("execute %s: %w", path, err)
 }

@@ -1,6 +1,6 @@
 //go:build e2e && bed_systemd && nightly
 
-package unit
+package importer
 
 import (
 	"bytes"

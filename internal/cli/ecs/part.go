@@ -1,0 +1,23 @@
+package ecs
+
+import (
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
+)
+
+// Part is the part ecs.
+func Part() part.Part {
+	return part.Part{
+		Name: "ecs",
+		Commands: func(p *command.Program) []part.Command {
+			return []part.Command{{Command: Command(p), Group: "Services and systemd", After: "agent"}}
+		},
+		Routes: func() map[string]part.Route {
+			routes := map[string]part.Route{"ecs join": {Place: part.Here, Why: part.ServerProcess, Passes: true}}
+			for _, name := range []string{"activate", "status", "drain", "leave", "check"} {
+				routes["ecs "+name] = part.Route{Place: part.Here, Why: "it is about the instance that this machine is: run it on the host itself", Passes: true}
+			}
+			return routes
+		},
+	}
+}
