@@ -99,8 +99,8 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 }
 
 // RollbackService implements api.ServiceBackend.
-func (k ServiceBackend) RollbackService(ctx context.Context, name string) (api.Service, error) {
-	return wireService(k.Controller.Rollback(ctx, name))
+func (k ServiceBackend) RollbackService(ctx context.Context, name string, gradual bool) (api.Service, error) {
+	return wireService(k.Controller.Rollback(ctx, name, gradual))
 }
 
 // ContinueService implements api.ServiceBackend.

@@ -286,7 +286,7 @@ func (f full) UpdateService(ctx context.Context, name string, _ ServiceUpdate) (
 	return f.Service(ctx, name)
 }
 
-func (f full) RollbackService(ctx context.Context, name string) (Service, error) {
+func (f full) RollbackService(ctx context.Context, name string, _ bool) (Service, error) {
 	if name == "young" {
 		return Service{}, Failed(Conflict, "there is nothing to return to")
 	}
@@ -499,7 +499,7 @@ func TestServicesCrossTheWire(t *testing.T) {
 	made, errMade := c.CreateService(t.Context(), NewService{ServiceName: "web", TaskDefinition: "web:1"})
 	zero := 0
 	changed, errChanged := c.UpdateService(t.Context(), "web", ServiceUpdate{DesiredCount: &zero})
-	back, errBack := c.RollbackService(t.Context(), "web")
+	back, errBack := c.RollbackService(t.Context(), "web", true)
 	on, errOn := c.ContinueService(t.Context(), "web", ContinueRequest{Hook: "ok"})
 	if err := errors.Join(watched, errOne, errMade, errChanged, errBack, errOn, c.RemoveService(t.Context(), "web", true)); err != nil {
 		t.Error(err)

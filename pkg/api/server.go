@@ -283,13 +283,16 @@ func (h taskHandler) serveRemove(w http.ResponseWriter, r *http.Request, t Task)
 }
 
 // parseForce reads the query's force.
-func parseForce(r *http.Request) (force bool, err error) {
-	if v := r.URL.Query().Get("force"); v != "" {
-		if force, err = strconv.ParseBool(v); err != nil {
-			return false, Failed(BadRequest, "force is true or false, not %q", v)
+func parseForce(r *http.Request) (force bool, err error) { return parseBool(r, "force") }
+
+// parseBool reads a parameter that is false where it is absent.
+func parseBool(r *http.Request, name string) (value bool, err error) {
+	if v := r.URL.Query().Get(name); v != "" {
+		if value, err = strconv.ParseBool(v); err != nil {
+			return false, Failed(BadRequest, "%s is true or false, not %q", name, v)
 		}
 	}
-	return force, nil
+	return value, nil
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

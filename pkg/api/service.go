@@ -312,7 +312,7 @@ type ServiceBackend interface {
 	// state of the service or the host does not allow the request.
 	CreateService(ctx context.Context, n NewService) (Service, error)
 	UpdateService(ctx context.Context, name string, u ServiceUpdate) (Service, error)
-	RollbackService(ctx context.Context, name string) (Service, error)
+	RollbackService(ctx context.Context, name string, gradual bool) (Service, error)
 	RemoveService(ctx context.Context, name string, force bool) error
 	// ContinueService decides about the pause of a deployment, likewise.
 	ContinueService(ctx context.Context, name string, q ContinueRequest) (Service, error)
@@ -502,7 +502,11 @@ func serveUpdateService(w http.ResponseWriter, r *http.Request, k ServiceBackend
 }
 
 func serveRollbackService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
-	s, err := k.RollbackService(r.Context(), r.PathValue("service"))
+	gradual, err := parseBool(r, "gradual")
+	if err != nil {
+		return err
+	}
+	s, err := k.RollbackService(r.Context(), r.PathValue("service"), gradual)
 	if err == nil {
 		writeJSON(w, http.StatusOK, s)
 	}
@@ -555,9 +559,10 @@ func (c *ServiceClient) UpdateService(ctx context.Context, name string, u Servic
 	return c.callService(ctx, http.MethodPatch, servicePath(name), u)
 }
 
-// RollbackService returns a service to the deployment that was completed before.
-func (c *ServiceClient) RollbackService(ctx context.Context, name string) (Service, error) {
-	return c.callService(ctx, http.MethodPost, servicePath(name)+"/rollback", nil)
+// RollbackService returns a service to the deployment that was completed before. All connections move at once, unless
+// gradual: then with the steps, hooks and waits of the service's strategy.
+func (c *ServiceClient) RollbackService(ctx context.Context, name string, gradual bool) (Service, error) {
+	return c.callService(ctx, http.MethodPost, servicePath(name)+"/rollback?gradual="+strconv.FormatBool(gradual), nil)
 }
 
 // ContinueService decides about the pause of a deployment.

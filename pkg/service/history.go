@@ -206,7 +206,7 @@ func (s State) Wanted(deployment string) int {
 
 // beginAttempt adds an attempt to bring the copies to the primary deployment, from what there
 // was before.
-func (s *State) beginAttempt(at time.Time, sources []Share) {
+func (s *State) beginAttempt(at time.Time, m Method, sources []Share) {
 	a := Attempt{Number: 1, Status: AttemptRunning, Target: Share{Deployment: s.Primary().ID}, Times: AttemptTime{CreatedAt: at, UpdatedAt: at}}
 	if n := len(s.History); n > 0 {
 		a.Number = s.History[n-1].Number + 1
@@ -216,7 +216,7 @@ func (s *State) beginAttempt(at time.Time, sources []Share) {
 			a.Sources = append(a.Sources, old)
 		}
 	}
-	a.Method = s.Config.Method
+	a.Method = m
 	a.Progress = s.plan(at, a.Method, s.shift())
 	if a.Progress != nil && len(a.Method.Alarms.names()) > 0 && !a.Progress.Back {
 		a.Alarms = &AlarmUse{NextCheck: at}
@@ -238,11 +238,11 @@ func (s *State) beginStages(at time.Time) {
 
 // returnTo has the attempt go back to what is the primary deployment now. One that is on its way back
 // already, or has ended, is followed by another.
-func (s *State) returnTo(at time.Time, reason string, sources []Share) {
+func (s *State) returnTo(at time.Time, m Method, reason string, sources []Share) {
 	a := s.History.current()
 	if a == nil || a.Status == AttemptReturning {
 		s.stopAttempt(at, reason)
-		s.beginAttempt(at, sources)
+		s.beginAttempt(at, m, sources)
 		return
 	}
 	a.closeCalls(at)

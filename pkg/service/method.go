@@ -41,6 +41,15 @@ type Method struct {
 	Alarms Alarms       `json:"alarms,omitzero"`
 }
 
+// atOnce returns the method that brings all connections to the copies of another revision as soon as those are healthy,
+// without hooks, alarms and waits. A rolling deployment without them is as it is.
+func (m Method) atOnce() Method {
+	if m.rolls() {
+		return Method{Strategy: m.Strategy}
+	}
+	return Method{Strategy: BlueGreen}
+}
+
 // Increment is the part of the connections that green gets at a time.
 type Increment struct {
 	// Part is that of each step of Linear (3 % to 100 %), or of the first one of Canary (0.1 % to 100 %).

@@ -345,7 +345,7 @@ func (s *State) giveUp(at time.Time, f failure, back bool) {
 		s.say(at, "rolling back to (deployment %s).", to.ID)
 		p.FailedAt = at
 		s.Rollbacks++
-		s.restore(at, to, f.why)
+		s.restore(at, to, s.Config.Method, f.why)
 		s.Deployments[0].Rollback = true
 		s.Deployments[0].Reason = fmt.Sprintf("deployment %s failed and was rolled back: %s", id, f.cause)
 	}

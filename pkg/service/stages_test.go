@@ -940,3 +940,34 @@ func TestCheckNoticesProgressThatCannotBe(t *testing.T) {
 		}
 	}
 }
+
+// In an incident all connections move back as soon as the copies are healthy; the strategy's steps, waits and hooks are
+// for those who ask for them.
+func TestARollbackOfACompletedDeploymentIsAtOnce(t *testing.T) {
+	t.Parallel()
+	hook := Hook{Name: "ask", Stages: []Stage{PostScaleUp}, Target: HookTarget{Kind: HookCommand, Command: []string{"true"}}}
+	for name, m := range map[string]Method{
+		"canary":     {Strategy: Canary, Step: CanaryStep, Bake: time.Hour, Hooks: []Hook{hook}},
+		"linear":     {Strategy: Linear, Step: LinearStep, Bake: time.Hour},
+		"blue/green": {Strategy: BlueGreen, Bake: time.Hour, Alarms: Alarms{Enable: true, Rollback: true, Alarms: []Alarm{{Name: "errors"}}}},
+		"rolling":    {Strategy: Rolling, Bake: time.Hour},
+	} {
+		for _, gradual := range []bool{false, true} {
+			w := steady(t, 2, m)
+			w.passes = true
+			w.tell(update(spec(2)))
+			waitForRest(w, t, 48*time.Hour)
+			w.has(t, "web:2=2")
+			w.tell(RollbackRequested{Gradual: gradual})
+			waitForRest(w, t, 48*time.Hour)
+			w.has(t, "web:1=2")
+			times := w.state.History[len(w.state.History)-1].Times
+			if took := times.EndedAt.Sub(times.CreatedAt); took < time.Minute == gradual {
+				t.Errorf("%s, gradual %t: the rollback took %s:\n%s", name, gradual, took, w.said())
+			}
+			if w.state.Config.Method.Strategy != m.Strategy {
+				t.Errorf("%s: the service's strategy became %s", name, w.state.Config.Method.Strategy)
+			}
+		}
+	}
+}

@@ -21,8 +21,10 @@ type (
 		// Notes become events.
 		Notes []string
 	}
-	// RollbackRequested asks for the deployment of RollbackTarget.
-	RollbackRequested struct{}
+	// RollbackRequested asks for the deployment of RollbackTarget. A deployment that is under way returns as its strategy
+	// says. After it has ended, all connections move back at once, without the hooks, alarms and waits of the strategy,
+	// unless Gradual.
+	RollbackRequested struct{ Gradual bool }
 	// AbortRequested asks for the attempt that has not ended to be given up as it is.
 	AbortRequested struct{}
 	// DeleteRequested asks for everything to be stopped and removed.
@@ -148,7 +150,11 @@ func (s *State) fold(at time.Time, in Input) {
 		if d, ok := s.RollbackTarget(); ok {
 			s.say(at, "(deployment %s) is rolled back to (deployment %s) as asked.", s.Primary().ID, d.ID)
 			s.prefer(d.ID)
-			s.restore(at, d, "a user asked for it")
+			m := s.Config.Method
+			if !in.Gradual {
+				m = m.atOnce()
+			}
+			s.restore(at, d, m, "a user asked for it")
 		}
 	case AbortRequested:
 		s.abort(at)
@@ -219,16 +225,16 @@ func (s *State) deploy(at time.Time, spec Spec) {
 	s.makePrimary(at, Deployment{ID: id, Spec: spec, CreatedAt: at})
 	s.noteRevision(s.Primary(), s.Config.Client)
 	s.say(at, "(deployment %s) began with %s.", s.Primary().ID, spec.TaskDefinition)
-	s.beginAttempt(at, sources)
+	s.beginAttempt(at, s.Config.Method, sources)
 }
 
 // restore makes an earlier deployment the primary one again: its tasks that are still
-// there stay.
-func (s *State) restore(at time.Time, d Deployment, reason string) {
+// there stay. A method is for a new attempt; one that is under way keeps its own.
+func (s *State) restore(at time.Time, d Deployment, m Method, reason string) {
 	sources := Shares(*s)
 	d.FailedTasks, d.LastFailure, d.Reason, d.Rollback, d.FailedAt = 0, "", "", false, time.Time{}
 	s.makePrimary(at, d)
-	s.returnTo(at, reason, sources)
+	s.returnTo(at, m, reason, sources)
 }
 
 // Aborted is the reason of a deployment that AbortRequested has stopped.

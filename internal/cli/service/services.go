@@ -79,7 +79,11 @@ func serviceVerbs() []serviceVerb {
 			append(SettingsFlags(), force("replace all copies even if nothing differs"), &cli.StringSliceFlag{Name: "image", Usage: "register and deploy the present definition with `[CONTAINER=]IMAGE`"}), "update web --family web:2 --wait --timeout 5m", serviceCall.update,
 		},
 		{"scale", "NAME=N ... | NAME N", "change the number of copies", 1, many, waitFlags("all copies are healthy"), "scale web=5 worker=0", serviceCall.scale},
-		{"rollback", "NAME", "return to the previous revision", 1, 1, waitFlags("all copies are healthy"), "rollback web", serviceCall.rollback},
+		{
+			"rollback", "NAME", "return to the previous revision, with all connections at once", 1, 1,
+			append(waitFlags("all copies are healthy"), &cli.BoolFlag{Name: "now", Usage: "move all connections as soon as the copies are healthy; the default"},
+				&cli.BoolFlag{Name: "gradual", Usage: "use the steps, hooks and waits of the service's strategy"}), "rollback web", serviceCall.rollback,
+		},
 		{
 			"continue", "NAME", "continue a paused deployment, or roll it back", 1, 1,
 			append(waitFlags("all copies are healthy"), &cli.StringFlag{Name: "hook", Usage: "decide at the pause `NAME`, if there are several"}, &cli.BoolFlag{Name: "rollback", Usage: "return to the revision before"}),
@@ -436,7 +440,11 @@ func (k serviceCall) update(ctx context.Context, args []string) error {
 }
 
 func (k serviceCall) rollback(ctx context.Context, args []string) error {
-	return k.change(ctx, "rollback", args[0], func() (api.Service, error) { return k.client.RollbackService(ctx, args[0]) })
+	gradual := k.c.Bool("gradual")
+	if gradual && k.c.Bool("now") {
+		return command.Usagef(command.Path(k.c), "--now and --gradual exclude each other")
+	}
+	return k.change(ctx, "rollback", args[0], func() (api.Service, error) { return k.client.RollbackService(ctx, args[0], gradual) })
 }
 
 func (k serviceCall) goOn(ctx context.Context, args []string) error {

@@ -301,7 +301,7 @@ func (v *taskView) Continue(ctx context.Context, service string) error {
 // Rollback implements top.Actions.
 func (v *taskView) Rollback(ctx context.Context, service string) error {
 	return v.withAgent(ctx, func(c *api.Client) error {
-		_, err := c.RollbackService(ctx, service)
+		_, err := c.RollbackService(ctx, service, false)
 		return err
 	})
 }

@@ -362,13 +362,14 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 	})
 }
 
-// Rollback returns a service to the deployment that was completed before.
-func (a *Services) Rollback(ctx context.Context, name string) (service.State, error) {
+// Rollback returns a service to the deployment that was completed before: at once, or with the steps, hooks and waits of
+// its strategy if gradual.
+func (a *Services) Rollback(ctx context.Context, name string, gradual bool) (service.State, error) {
 	return a.Ask(ctx, name, func(s service.State) (service.Input, error) {
 		if _, ok := s.RollbackTarget(); !ok || s.Status != service.Active {
 			return nil, &BadServiceError{fmt.Errorf("service %s has no earlier deployment that was completed: nothing to return to", name)}
 		}
-		return service.RollbackRequested{}, nil
+		return service.RollbackRequested{Gradual: gradual}, nil
 	})
 }
 

@@ -200,7 +200,7 @@ func TestServiceRollsAndReturns(t *testing.T) {
 	if now := a.running("web"); len(now) != 1 || fmt.Sprint(now["web/2"]) != fmt.Sprint(kept) {
 		t.Errorf("%v run, want %v:\n%s", now, kept, events(s))
 	}
-	if s, err := a.services.Rollback(t.Context(), "web"); err != nil || s.Primary().ID != "web/1" {
+	if s, err := a.services.Rollback(t.Context(), "web", false); err != nil || s.Primary().ID != "web/1" {
 		t.Errorf("rolled back to %s, %v", s.Primary().ID, err)
 	}
 	a.await("web", "the first revision", func(s service.State) bool { return s.Steady && s.Primary().ID == "web/1" })
