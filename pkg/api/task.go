@@ -51,11 +51,14 @@ type Task struct {
 	// StopCode is an ECS stop code such as EssentialContainerExited.
 	StopCode      string `json:"stopCode,omitempty"`
 	StoppedReason string `json:"stoppedReason,omitempty"`
+	// FailedStart says in a few words why a task has failed of which an essential container never started, such as
+	// "migrate exited 1"; absent if that is not how it ended.
+	FailedStart string `json:"failedStart,omitempty"`
 	// Why says what the task waits for or how it ended; the first is what the others
 	// wait for. There is always one.
 	Why []Reason `json:"why"`
-	// ExitCode is that of the essential container that ended first; absent until
-	// the task has stopped.
+	// ExitCode is that of the essential container that ended first, and never 0 if an essential container could
+	// not start (docs/exit-codes.md); absent until the task has stopped.
 	ExitCode *ExitCode `json:"exitCode,omitempty"`
 	Owner    Owner     `json:"owner"`
 	// Observed: the task has no owner, and the status of its containers is what Podman says
@@ -310,7 +313,7 @@ func FromState(s lifecycle.State) Task {
 		Status: s.Status().String(), DesiredStatus: lifecycle.StatusRunning.String(),
 		Health: s.Health().String(), Goal: s.Goal.String(), Settled: s.Settled(),
 		CreatedAt: s.CreatedAt, Queue: s.Sandbox.Queue, ProtectedUntil: s.ProtectedUntil, Faults: faultsOf(s.Faults),
-		StopCode: s.Stop.Code, StoppedReason: s.Stop.Reason,
+		StopCode: s.Stop.Code, StoppedReason: s.Stop.Reason, FailedStart: s.FailedStart(),
 		NetworkMode: string(s.Task.Network), CPU: s.Quota().CPU, Memory: s.Quota().Memory,
 		TasksMax: s.Quota().TasksMax, IOWeight: s.Quota().IOWeight,
 		Limits: s.Options.Limits, UnappliedLimits: s.Options.Unapplied,

@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"fmt"
 	"time"
 
@@ -19,17 +20,28 @@ const (
 // dependencies reports whether the dependencies of container i are satisfied, and if
 // they never can be, why. It follows the ECS agent's ordering conditions, with one
 // difference: a container that never ran satisfies nothing.
-func dependencies(s *State, at time.Time, i int) (answer, string) {
+func dependencies(s *State, at time.Time, i int) (answer, Failure) {
 	out := satisfied
 	for _, d := range s.Task.Containers[i].DependsOn {
 		switch a, why := condition(s, at, d); a {
 		case impossible:
-			return impossible, fmt.Sprintf("dependency %s (%s) %s", s.Task.Containers[d.Container].Name, d.Condition, why)
+			return impossible, neverStarted(s, at, d, why)
 		case pending:
 			out = pending
 		}
 	}
-	return out, ""
+	return out, Failure{}
+}
+
+// neverStarted is the failure of container i that its dependency on a container keeps from
+// its first start. If that never started either, the cause is the same.
+func neverStarted(s *State, at time.Time, d taskdef.Dependency, why string) Failure {
+	name, c := s.Task.Containers[d.Container].Name, s.Containers[d.Container]
+	f := Failure{Class: Permanent, Name: ErrCannotStart, At: at, Dependency: name, Message: fmt.Sprintf("dependency %s (%s) %s", name, d.Condition, why)}
+	if n := len(c.Failures); n > 0 && c.StartedAt.IsZero() {
+		f.Dependency = cmp.Or(c.Failures[n-1].Dependency, name)
+	}
+	return f
 }
 
 // Unsatisfied returns the dependencies that still keep container i from its first start;

@@ -58,7 +58,7 @@ func TestConditions(t *testing.T) {
 				s.Task.Containers = []taskdef.Container{container("a"), container("b", after(0, cond))}
 				s.Task.Containers[0].StartTimeout = tt.timeout
 				got, why := dependencies(&s, at, 1)
-				if got != want || (got == impossible) != (why != "") {
+				if got != want || (got == impossible) != (why.Message != "") {
 					t.Errorf("%s: answer %d (%q), want %d", cond, got, why, want)
 				}
 			}
@@ -73,7 +73,7 @@ func TestReasonHasThatOfTheDependency(t *testing.T) {
 	s := State{Containers: []Container{{Ended: true, Failures: []Failure{{Name: ErrCannotStart, Message: "executable file not found"}}}, {}}}
 	s.Task.Containers = []taskdef.Container{container("a"), container("b", after(0, taskdef.Success))}
 	_, why := dependencies(&s, epoch, 1)
-	if want := "dependency a (SUCCESS) never started: " + s.Containers[0].Failures[0].String(); why != want || !strings.Contains(why, "executable file not found") {
+	if want := "dependency a (SUCCESS) never started: " + s.Containers[0].Failures[0].String(); why.Message != want || !strings.Contains(why.Message, "executable file not found") {
 		t.Errorf("%q, want %q", why, want)
 	}
 }

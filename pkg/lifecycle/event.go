@@ -167,6 +167,9 @@ type Failure struct {
 	Tolerated bool `json:"tolerated,omitempty"`
 	// ExitCode is 126 or 127 when a command could not be invoked or found.
 	ExitCode int `json:"exitCode,omitempty"`
+	// Dependency names the container that kept this one from its first start: the first in a
+	// chain of dependencies that could not be satisfied.
+	Dependency string `json:"dependency,omitempty"`
 }
 
 func (f Failure) String() string {

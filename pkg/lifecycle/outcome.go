@@ -1,7 +1,11 @@
 package lifecycle
 
 import (
+	"fmt"
+	"slices"
 	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // StopReason says why and when a task's goal left Up.
@@ -64,43 +68,126 @@ func (s State) Settled() bool {
 }
 
 // ExitCode is the exit code of the task: that of the essential container that ran
-// and ended first. A task in which none ever ran gives 126 or 127 when a command
-// could not be invoked or found, else 125. Of a task that runs until the last of its
-// containers has ended, it is that of the first that failed.
+// and ended first. Of a task that runs until the last of its containers has ended, it is
+// that of the first that failed. It is 0 only if the task has done all its work: a task of which
+// an essential container could not start has 126 or 127 when a command could not be invoked or
+// found, else 125. One whose containers ended with 0 only because the task had another failure
+// has 125, or 124 if its deadline had passed.
 func (s State) ExitCode() int {
-	code, best, fallback := 0, time.Time{}, 125
+	if i, failed := s.failedStart(); failed {
+		return s.startCode(i)
+	}
+	code, ran := s.firstExit()
+	switch {
+	case !ran:
+		return s.startCode(-1)
+	case code != 0:
+		return code
+	}
+	switch s.Stop.Code {
+	case StopDeadlineExceeded:
+		return exitDeadline
+	case StopServiceScheduler, StopInfrastructureHealth:
+		return exitFailed
+	}
+	return 0
+}
+
+// firstExit is the exit code of the essential container that ran and ended first.
+func (s State) firstExit() (code int, ran bool) {
+	best := time.Time{}
 	for i, c := range s.Containers {
-		if !s.Task.Containers[i].Essential {
+		if !s.Task.Containers[i].Essential || !c.HasExit || c.StartedAt.IsZero() {
 			continue
 		}
-		for _, f := range c.Failures {
-			if f.ExitCode != 0 {
-				fallback = f.ExitCode
-			}
+		if ran && s.Task.Extensions.UntilLast && code != 0 && c.ExitCode == 0 {
+			continue
 		}
 		end := c.FinishedAt
 		if end.IsZero() {
 			end = c.EndedAt
 		}
 		decided := s.Task.Containers[i].Name == s.Stop.Container
-		ran := c.HasExit && !c.StartedAt.IsZero()
-		if ran && s.Task.Extensions.UntilLast && code != 0 && c.ExitCode == 0 {
-			continue
-		}
 		worse := s.Task.Extensions.UntilLast && code == 0 && c.ExitCode != 0
-		if ran && (best.IsZero() || worse || end.Before(best) || end.Equal(best) && decided) {
-			code, best = c.ExitCode, end
+		if !ran || worse || end.Before(best) || end.Equal(best) && decided {
+			code, best, ran = c.ExitCode, end, true
 		}
 	}
-	switch {
-	case best.IsZero():
-		return fallback
-	case s.Stop.Code == StopDeadlineExceeded && code == 0:
-		return exitDeadline
+	return code, ran
+}
+
+// failedStart reports whether the task has failed because a container never started, and which; -1
+// if it was none of them. If an essential container has failed before that, its exit code is the task's.
+func (s State) failedStart() (i int, failed bool) {
+	switch s.Stop.Code {
+	case StopTaskFailedToStart:
+		return slices.IndexFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Name == s.Stop.Container }), true
+	case StopEssentialContainerExited:
+		if code, _ := s.firstExit(); code != 0 {
+			return -1, false
+		}
+		for _, i := range essential(&s) {
+			if c := s.Containers[i]; c.StartedAt.IsZero() && c.HasExit && c.ExitCode == exitDependency {
+				return i, true
+			}
+		}
+	}
+	return -1, false
+}
+
+// startCode is the exit code of a task in which container i could not start, or any essential one if
+// that is -1.
+func (s State) startCode(i int) int {
+	which := []int{i}
+	if i < 0 {
+		which = essential(&s)
+	}
+	code := exitFailed
+	for _, i := range which {
+		for _, f := range s.Containers[i].Failures {
+			if f.ExitCode != 0 {
+				code = f.ExitCode
+			}
+		}
 	}
 	return code
 }
 
-// exitDeadline is the exit code of a task that ended well only because its deadline had
-// passed, that of timeout(1).
-const exitDeadline = 124
+// FailedStart says in a few words what kept the task from starting completely, such as "migrate exited 1";
+// empty if that is not why it ended.
+func (s State) FailedStart() string {
+	i, failed := s.failedStart()
+	switch {
+	case !failed:
+		return ""
+	case i < 0:
+		return "to start"
+	}
+	name := s.Task.Containers[i].Name
+	for _, f := range slices.Backward(s.Containers[i].Failures) {
+		d := slices.IndexFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Name == f.Dependency })
+		switch {
+		case d < 0:
+			continue
+		case s.Containers[d].StartedAt.IsZero():
+			return f.Dependency + " did not start"
+		case s.Containers[d].failedBy(f.At):
+			return fmt.Sprintf("%s exited %d", f.Dependency, s.Containers[d].ExitCode)
+		}
+		return fmt.Sprintf("%s waited for %s", name, f.Dependency)
+	}
+	return name + " did not start"
+}
+
+// failedBy reports whether the container had ended with a failure at that time.
+func (c Container) failedBy(at time.Time) bool {
+	return c.Ended && c.HasExit && c.ExitCode != 0 && !c.EndedAt.After(at)
+}
+
+const (
+	// exitFailed is the exit code of a task that failed although no container did.
+	exitFailed = 125
+	// exitDeadline is the exit code of a task that ended well only because its deadline had
+	// passed, that of timeout(1).
+	exitDeadline = 124
+)

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // settle draws every conclusion that needs no call, until nothing follows any more.
@@ -29,7 +31,7 @@ func settleContainers(s *State, at time.Time) (changed bool) {
 		} else if c.awaitsRestart() {
 			continue
 		} else if answer, why := dependencies(s, at, i); answer == impossible {
-			c.fail(Failure{Class: Permanent, Name: ErrCannotStart, At: at, Message: why})
+			c.fail(why)
 			c.HasExit, c.ExitCode = true, exitDependency
 			c.end(at)
 			changed = true
@@ -47,8 +49,9 @@ func settleEssential(s *State, at time.Time) (changed bool) {
 	if s.Goal != Up {
 		return false
 	}
-	for i, c := range s.Containers {
-		if !c.Ended || !s.Task.Containers[i].Essential || !c.StartedAt.IsZero() && awaitsLast(s) {
+	for _, i := range ranFirst(s, essential(s)) {
+		c := s.Containers[i]
+		if !c.Ended || !c.StartedAt.IsZero() && awaitsLast(s) {
 			continue
 		}
 		if s.Task.Extensions.UntilLast && !c.StartedAt.IsZero() {
@@ -66,10 +69,59 @@ func settleEssential(s *State, at time.Time) (changed bool) {
 		default:
 			why.Reason = fmt.Sprintf("essential container %s: %s", name, c.lastFailure())
 		}
+		if why.Code == StopEssentialContainerExited && c.HasExit && c.ExitCode == 0 {
+			why.Reason += failBlocked(s, at)
+		}
 		lowerGoal(s, at, Down, why)
 		return true
 	}
 	return false
+}
+
+// ranFirst sorts those containers that have started before the others, whose dependencies they may be.
+func ranFirst(s *State, containers []int) []int {
+	slices.SortStableFunc(containers, func(a, b int) int {
+		never := func(i int) int {
+			if s.Containers[i].StartedAt.IsZero() {
+				return 1
+			}
+			return 0
+		}
+		return never(a) - never(b)
+	})
+	return containers
+}
+
+// failBlocked fails the essential containers that wait for a dependency when the task ends: it did not
+// do all its work, although what ended had success. It returns what the stopped reason says of them.
+func failBlocked(s *State, at time.Time) (reason string) {
+	for _, i := range essential(s) {
+		c := &s.Containers[i]
+		if !c.StartedAt.IsZero() || c.Op.Busy() && c.Op.Kind == Start {
+			continue
+		}
+		if d, why, blocked := blocking(s, at, i); blocked && !c.Ended {
+			c.fail(neverStarted(s, at, d, why))
+			c.HasExit, c.ExitCode = true, exitDependency
+		}
+		if c.HasExit {
+			reason += fmt.Sprintf("; essential container %s could not start: %s", s.Task.Containers[i].Name, c.lastFailure())
+		}
+	}
+	return reason
+}
+
+// blocking returns the dependency for which container i still waits while the task ends.
+func blocking(s *State, at time.Time, i int) (d taskdef.Dependency, why string, blocked bool) {
+	for _, d := range s.Task.Containers[i].DependsOn {
+		switch a, why := condition(s, at, d); a {
+		case impossible:
+			return d, why, true
+		case pending:
+			return d, "was not fulfilled before the task ended", true
+		}
+	}
+	return d, "", false
 }
 
 // awaitsLast reports whether the task continues until other essential containers have ended

@@ -99,6 +99,41 @@ func TestDependencyThatCanNoMoreBeMet(t *testing.T) {
 	}
 }
 
+// A migration that fails is no success of the task, whatever the containers beside it return.
+func TestTaskWithAFailedMigrationFails(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	def := b.define(
+		ctr{Name: "db", Command: words("term 0 -- sleep forever")},
+		ctr{Name: "migrate", Command: words("exit 1"), Essential: optional, DependsOn: []on{{"db", "START"}}},
+		ctr{Name: "web", Command: words("print never"), DependsOn: []on{{"migrate", "SUCCESS"}}},
+	)
+	b.want(125, "run", "--name", b.family, def)
+	if got := b.want(0, "wait", b.family).out; got != "125\n" {
+		t.Errorf("wait printed %q", got)
+	}
+	if got := b.want(0, "ps", "--all", "--format", "{{.State}}", "--filter", "name="+b.family).out; got != "failed (migrate exited 1)\n" {
+		t.Errorf("ps printed %q", got)
+	}
+	if got := b.inspect(b.family); got.StopCode != "TaskFailedToStart" || *got.ExitCode != 125 || *got.Containers[0].ExitCode != 0 {
+		t.Errorf("%s, %s, %s", got.StopCode, got.ExitCode, got.codes())
+	}
+	b.want(0, "rm", b.family)
+}
+
+// An essential container that ends well before the one that waits for it was kept from its start.
+func TestTaskThatEndsBeforeAnotherContainerStartsFails(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	r := b.want(125, "run", "--quiet", "--rm", b.define(
+		ctr{Name: "a", Command: words("print one"), Health: healthyIf("exists /never")},
+		ctr{Name: "b", Command: words("print two"), DependsOn: []on{{"a", "HEALTHY"}}},
+	))
+	if !strings.Contains(r.err, "dependency a (HEALTHY) stopped before it was healthy") {
+		t.Errorf("it says %q", r.err)
+	}
+}
+
 func TestHealthIsReported(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)

@@ -10,10 +10,12 @@ import (
 )
 
 // TaskState returns what a task does in everyday words, for tables and screens: queued, starting, running, paused,
-// restarting, stopping, exited (3), stopped, failed to start, no owner. queuedFor is a word for what a queued task waits for. The words of ECS
+// restarting, stopping, exited (3), failed (migrate exited 1), stopped, failed to start, no owner. queuedFor is a word for what a queued task waits for. The words of ECS
 // are in api.Task.Status.
 func TaskState(t api.Task, queuedFor string) string {
 	switch {
+	case t.Status == lifecycle.StatusStopped.String() && t.FailedStart != "":
+		return fmt.Sprintf("failed (%s)", t.FailedStart)
 	case t.Status == lifecycle.StatusStopped.String() && t.ExitCode != nil:
 		return fmt.Sprintf("exited (%s)", t.ExitCode)
 	case t.Status == lifecycle.StatusStopped.String() && t.StopCode == lifecycle.StopTaskFailedToStart:

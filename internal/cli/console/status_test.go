@@ -18,6 +18,7 @@ func TestStateOfATaskInEverydayWords(t *testing.T) {
 		"stopping":                            {Status: "RUNNING", DesiredStatus: "STOPPED", Owner: alive},
 		"stopped":                             {Status: "STOPPED", Settled: true},
 		"exited (3)":                          {Status: "STOPPED", Settled: true, ExitCode: &three},
+		"failed (migrate exited 1)":           {Status: "STOPPED", StopCode: "TaskFailedToStart", FailedStart: "migrate exited 1", Settled: true, ExitCode: &three},
 		"failed to start":                     {Status: "STOPPED", StopCode: "TaskFailedToStart", Settled: true},
 		"no owner":                            {Status: "RUNNING"},
 		"no owner, 1 of 2 containers running": {Status: "RUNNING", Observed: true, Containers: []api.Container{{Status: "RUNNING"}, {Status: "STOPPED"}}},

@@ -262,7 +262,7 @@ func (f *foregroundRun) finish(ctx context.Context) error {
 	}
 	reason, name := term.Line(cmp.Or(t.StoppedReason, "unknown reason")), f.first.DisplayName()
 	switch {
-	case f.display.quiet && t.StopCode == lifecycle.StopTaskFailedToStart:
+	case f.display.quiet && t.FailedStart != "":
 		// Without progress it was not printed, and after --rm no command can show it.
 		fmt.Fprintf(f.errOut, "Error: task %s did not start: %s\n", lifecycle.ShortID(t.ID), reason)
 	case !f.display.quiet && !f.remove && !removed:

@@ -38,8 +38,8 @@ func Command(p *command.Program) *cli.Command {
 		Usage:     "run a task",
 		ArgsUsage: "FILE|-|FAMILY[:REV]",
 		Description: `In the foreground, progress is written to stderr and the logs of the containers to stdout
-and stderr. The exit code is that of the essential container that stopped first. Ctrl-C,
-SIGTERM, a lost terminal (SIGHUP) and a closed output stop the task; a second signal kills
+and stderr. The exit code is that of the essential container that stopped first, and 125
+to 127 if one could not start. Ctrl-C, SIGTERM, a lost terminal (SIGHUP) and a closed output stop the task; a second signal kills
 it. A stopped task is kept for logs and inspect, unless --rm is given.
 
 With --detach the task runs in the background under its own owner, and only its ID is

@@ -57,6 +57,9 @@ func nameSpans(l *timeline.Lane, names map[string]string) {
 func (a activities) task(l *timeline.Lane) {
 	nameSpans(l, taskActivities)
 	l.Note, l.Failed = exitNote(a.ExitCode), a.failed(a.ExitCode)
+	if a.FailedStart != "" {
+		l.Note = "failed: " + a.FailedStart
+	}
 }
 
 // pod names the spans of the pod, which is created when all digests are known.

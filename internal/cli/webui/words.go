@@ -67,7 +67,7 @@ func newRow(t top.Task, host Host, samples []sample, now time.Time) row {
 	r := row{Task: t, Name: console.TaskName(t.Task), now: now, Usage: newUsage(t, samples, now)}
 	state := console.TaskState(t.Task, cmp.Or(t.QueuedFor, "its turn"))
 	health := console.TaskHealth(t.Task)
-	failed := t.ExitCode != nil && *t.ExitCode != 0 || t.StopCode == lifecycle.StopTaskFailedToStart
+	failed := t.ExitCode != nil && *t.ExitCode != 0 || t.FailedStart != ""
 	kind := "busy"
 	switch {
 	case t.Status == lifecycle.StatusStopped.String() && !failed:
