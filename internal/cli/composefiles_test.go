@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -50,7 +51,7 @@ func TestComposeFilesAreImported(t *testing.T) {
 			for profile := range strings.Lines(text(t, filepath.Join(dir, "profiles"))) {
 				args = append(args, "--profile", strings.TrimSpace(profile))
 			}
-			lost, next, _ := strings.Cut(run(0, append(args, file)...), "Next: ")
+			lost, next, _ := strings.Cut(run(0, append(args, filepath.Join(private(t, dir), filepath.Base(file)))...), "Next: ")
 			if want := "podtask run -d --wait=healthy --name " + filepath.Base(dir) + " "; !strings.HasPrefix(next, want) && !strings.HasPrefix(next, "podtask service create") {
 				t.Errorf("the next command is %q, want %q", next, want)
 			}
@@ -131,4 +132,24 @@ func text(t *testing.T, file string) string {
 		t.Fatal(err)
 	}
 	return string(data)
+}
+
+// private copies a directory, with files that only their owner can read: a checkout gives them the modes of its umask, and
+// secrets of other modes are listed.
+func private(t *testing.T, dir string) string {
+	t.Helper()
+	to := filepath.Join(t.TempDir(), filepath.Base(dir))
+	if err := os.CopyFS(to, os.DirFS(dir)); err != nil {
+		t.Fatal(err)
+	}
+	err := filepath.WalkDir(to, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		return os.Chmod(path, 0o600)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return to
 }

@@ -131,7 +131,7 @@ func (i importer) outputName(c *cli.Context, from string) string {
 	}
 	name := strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
 	if stem := strings.TrimPrefix(name, "docker-"); c.Command.Name == "import" && (stem == "compose" || stem == "podman-compose") {
-		vars, _ := i.composeVariables(filepath.Dir(from)) // convert reports the error
+		vars, _, _ := i.composeVariables(filepath.Dir(from)) // convert reports the error
 		if project := vars["COMPOSE_PROJECT_NAME"]; serve.ValidTaskName(project) {
 			return project
 		}
@@ -216,6 +216,9 @@ func (i importer) run(c *cli.Context, from string) error {
 	for _, l := range r.Lost {
 		report.Lost = append(report.Lost, taskdef.Problem{Message: term.Line(l)})
 	}
+	for _, n := range r.Needs {
+		report.Needs = append(report.Needs, taskdef.Problem{Message: term.Line(n)})
+	}
 	if r.Copies == 1 { // a unit runs one task
 		report.Files = append(report.Files, outputFile{filepath.Join(req.dir, req.name+taskunit.Extension), []byte(r.Unit)})
 	}
@@ -225,7 +228,7 @@ func (i importer) run(c *cli.Context, from string) error {
 	if r.Copies > 1 {
 		report.Commands = append(report.Commands, serviceLine(req.name, report.Files[0].path, r.Result))
 	} else {
-		report.Commands = append(report.Commands, fmt.Sprintf("podtask run -d --wait=healthy --name %s %s", req.name, shellWord(report.Files[0].path)))
+		report.Commands = append(report.Commands, strings.Join(append([]string{"podtask run -d --wait=healthy --name", req.name, shellWord(report.Files[0].path)}, r.RunFlags...), " "))
 	}
 	return i.finish(c, req, report)
 }
@@ -266,6 +269,9 @@ func serviceLine(name, file string, r convert.Result) string {
 	line := fmt.Sprintf("podtask service create %s %s --count %d", name, shellWord(file), r.Copies)
 	for _, address := range r.Listen {
 		line += " --listen " + address
+	}
+	for _, flag := range r.RunFlags {
+		line += " " + flag
 	}
 	return line + " --wait"
 }
@@ -308,7 +314,7 @@ func (i importer) convert(c *cli.Context, req importRequest) (conversion, error)
 		if taskdef.ReadSource(path, src).Manifest() {
 			return i.pod(path, name, src)
 		}
-		vars, err := i.composeVariables(filepath.Dir(path))
+		vars, shell, err := i.composeVariables(filepath.Dir(path))
 		if err != nil {
 			return conversion{}, err
 		}
@@ -316,7 +322,7 @@ func (i importer) convert(c *cli.Context, req importRequest) (conversion, error)
 		if err != nil {
 			return conversion{}, err
 		}
-		r := convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Profiles: req.profiles, Output: output}
+		r := convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Shell: shell, Profiles: req.profiles, Output: output}
 		if vars["COMPOSE_FILE"] == "" {
 			r.Override = convert.ComposeOverride(path)
 		}
@@ -374,32 +380,35 @@ func (i importer) pod(path, name string, src []byte) (conversion, error) {
 	return conversion{convert.Result{Definition: src, Unit: unit, Copies: 1}, "a Kubernetes manifest", true}, err
 }
 
-// composeVariables returns the variables of the environment and of the file .env in a directory. The
-// environment wins.
-func (i importer) composeVariables(dir string) (map[string]string, error) {
-	given := map[string]string{}
+// composeVariables returns the variables of the environment and of the file .env in a directory, and the names of those
+// that only the environment has. The environment wins.
+func (i importer) composeVariables(dir string) (vars map[string]string, shell map[string]bool, err error) {
+	given, shell := map[string]string{}, map[string]bool{}
 	for _, v := range i.environ() {
 		if name, value, ok := strings.Cut(v, "="); ok {
-			given[name] = value
+			given[name], shell[name] = value, true
 		}
 	}
 	name := filepath.Join(dir, ".env")
 	if info, err := os.Stat(name); err == nil && info.IsDir() { // an environment of Python, which Compose passes by
-		return given, nil
+		return given, shell, nil
 	}
 	text, err := readBeside(name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return given, nil
+		return given, shell, nil
 	case err != nil:
-		return nil, fmt.Errorf("read the variables of the Compose file: %w", err)
+		return nil, nil, fmt.Errorf("read the variables of the Compose file: %w", err)
 	}
-	vars, err := convert.DotEnv(text, given)
+	vars, err = convert.DotEnv(text, given)
 	if err != nil {
-		return nil, fmt.Errorf("read the variables of the Compose file in %s: %w", name, err)
+		return nil, nil, fmt.Errorf("read the variables of the Compose file in %s: %w", name, err)
+	}
+	for name := range vars {
+		delete(shell, name)
 	}
 	maps.Copy(vars, given)
-	return vars, nil
+	return vars, shell, nil
 }
 
 // readBeside reads a file that lies beside the imported one. The user did not name it, so a named pipe is an error: a read

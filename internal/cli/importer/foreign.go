@@ -293,7 +293,12 @@ func yamlDefinition(r convert.Result) (convert.Result, error) {
 	if err := console.WriteYAML(&out, json.RawMessage(r.Definition)); err != nil {
 		return r, err
 	}
-	r.Definition = out.Bytes()
+	comment, _, found := strings.Cut(r.Unit, "\n\n")
+	if found && strings.HasPrefix(comment, "# converted from ") {
+		r.Definition = append([]byte(comment+"\n"), out.Bytes()...)
+	} else {
+		r.Definition = out.Bytes()
+	}
 	r.Unit = strings.Replace(r.Unit, ".json\n", ".yaml\n", 1)
 	return r, nil
 }

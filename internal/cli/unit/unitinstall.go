@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/internal/unitfile/unitdir"
+	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
 
@@ -162,6 +163,9 @@ func copyUnit(s taskunit.Source, home string, replace bool) error {
 	for _, d := range s.DropIns {
 		names = append(names, filepath.Join(s.Name+".d", filepath.Base(d.Path)))
 	}
+	for _, name := range slices.Clone(names) {
+		names = append(names, environmentFiles(from, name)...)
+	}
 	for _, name := range append(names, s.Name) {
 		data, err := os.ReadFile(filepath.Join(from, name))
 		if err != nil {
@@ -180,4 +184,25 @@ func copyUnit(s taskunit.Source, home string, replace bool) error {
 		}
 	}
 	return nil
+}
+
+// environmentFiles returns the files of variables that a definition names relative to itself, by their paths from dir.
+func environmentFiles(dir, name string) (paths []string) {
+	src, err := command.ReadSmall(filepath.Join(dir, name))
+	if err != nil {
+		return nil // the copy reports it
+	}
+	task, _, err := taskdef.Parse(name, src)
+	if err != nil {
+		return nil // it is no definition
+	}
+	for _, c := range task.Containers {
+		for _, f := range c.EnvironmentFiles {
+			path := filepath.Join(filepath.Dir(name), f.Path)
+			if f.Path != "" && !filepath.IsAbs(f.Path) && filepath.IsLocal(path) && !slices.Contains(paths, path) {
+				paths = append(paths, path)
+			}
+		}
+	}
+	return paths
 }

@@ -8,6 +8,7 @@ import (
 	"net"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/template"
@@ -31,6 +32,8 @@ type ComposeOptions struct {
 	// Lookup returns the variables for ${NAME}; nil has none. Those that Compose itself reads have the same meaning
 	// here: COMPOSE_PROJECT_NAME, COMPOSE_PROFILES. COMPOSE_FILE is listed as lost.
 	Lookup func(name string) (value string, ok bool)
+	// Shell are the variables that only the environment of the user has, and no file: a unit or a service has none of them.
+	Shell map[string]bool
 	// Profiles choose services, as --profile of Compose does; with none of them COMPOSE_PROFILES does. Services without a
 	// profile are always converted.
 	Profiles []string
@@ -59,7 +62,7 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	if err := yaml.Unmarshal(src, &doc); err != nil {
 		return Result{}, templateError(name, src, fmt.Errorf("%s: %w", name, err))
 	}
-	c := compose{builder: builder{name: name, dir: path.Dir(file)}, lines: numbered(&doc), given: o.Lookup, task: task, output: cmp.Or(o.Output, path.Dir(file))}
+	c := compose{builder: builder{name: name, origin: printable(name), dir: path.Dir(file)}, lines: numbered(&doc), given: o.Lookup, shell: o.Shell, public: map[string]bool{}, task: task, output: cmp.Or(o.Output, path.Dir(file))}
 	if c.given == nil {
 		c.given = func(string) (string, bool) { return "", false }
 	}
@@ -82,10 +85,11 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	}
 	c.reserve()
 	for _, name := range names {
-		c.def.Containers = append(c.def.Containers, c.service(c.project.Services[name]))
+		c.def.Containers = append(c.def.Containers, c.withHooks(c.project.Services[name])...)
 	}
 	c.settle()
 	c.notCarried()
+	c.processes(names)
 	copies := c.copies()
 	var listen []string
 	if copies > 1 {
@@ -96,7 +100,7 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r.Copies, r.Listen, r.Files = copies, listen, c.files
+	r.Copies, r.Listen, r.Files, r.RunFlags = copies, listen, c.files, c.flags
 	if _, _, err := taskdef.Parse(task+".json", r.Definition); err != nil {
 		return Result{}, c.invalid(name, err)
 	}
@@ -125,9 +129,14 @@ type compose struct {
 	project *types.Project
 	// given returns the variables of the user for ${NAME}.
 	given func(name string) (string, bool)
+	// shell are the variables that only the environment has.
+	shell map[string]bool
+	// public are the files of secrets that other users can read.
+	public map[string]bool
 	// task is the name of the result, output the directory in which it is written, with files.
 	task, output string
 	files        []File
+	flags        []string // of the command that runs the result
 }
 
 // refuse returns an error for services that cannot become containers, each with its place.
@@ -140,6 +149,12 @@ func (c *compose) refuse(names []string) error {
 		}
 		if tag := unrendered.Tag(s.Image); tag != "" {
 			errs = append(errs, fmt.Errorf("%s: %q is a tag of a template that was not rendered: %s", at("image"), tag, unrendered.Fix))
+		}
+		if s.Provider != nil {
+			errs = append(errs, fmt.Errorf("%s: the program %s makes it, which podtask does not run: leave the service out, and write what it gives to the others, such as an address, into their environment", at("provider"), s.Provider.Type))
+		}
+		if len(s.Models) > 0 && s.Provider == nil {
+			c.lose(c.lines.at("services", name, "models"), "%s.models: no model is served: run a server of models as a service, and write its address and the name of the model into the environment", name)
 		}
 		if s.Build != nil && s.Image == "" {
 			image := "localhost/" + strings.ToLower(c.project.Name) + "-" + name
@@ -174,8 +189,15 @@ func (c *compose) settle() {
 		}
 	}
 	for i := range c.def.Containers {
-		if ctr := &c.def.Containers[i]; completes[ctr.Name] {
+		ctr := &c.def.Containers[i]
+		if completes[ctr.Name] {
 			ctr.Essential, ctr.Restart = false, nil
+		}
+		// The task has not succeeded if this one ends before it is healthy, and those that wait for it never start.
+		if ctr.Restart == nil && slices.ContainsFunc(c.def.Containers, func(other container) bool {
+			return slices.Contains(other.DependsOn, dependency{ctr.Name, conditions[types.ServiceConditionHealthy]})
+		}) {
+			ctr.Essential = false
 		}
 	}
 	c.unit.Install = []string{"WantedBy=default.target"}
@@ -285,6 +307,35 @@ func (c *compose) network() {
 	}
 }
 
+// processes takes over the limits of processes. A task has one for all of its containers.
+func (c *compose) processes(names []string) {
+	total, lines := int64(0), map[string]int{}
+	for _, name := range names {
+		s := c.project.Services[name]
+		limit, line := s.PidsLimit, c.lines.at("services", name, "pids_limit")
+		if d := s.Deploy; d != nil && d.Resources.Limits != nil && d.Resources.Limits.Pids != 0 {
+			limit, line = d.Resources.Limits.Pids, c.lines.at("services", name, "deploy", "resources", "limits", "pids")
+		}
+		if limit > 0 {
+			total += limit
+			lines[name] = line
+		}
+	}
+	if len(lines) == 0 {
+		return
+	}
+	if len(lines) < len(names) {
+		for _, name := range names {
+			if line, limited := lines[name]; limited {
+				c.lose(line, "%s: a task has one limit of processes for all containers, and not all services have one: give --pids-limit, or TasksMax= in [Task]", name)
+			}
+		}
+		return
+	}
+	c.unit.Task = append(c.unit.Task, fmt.Sprintf("TasksMax=%d", total))
+	c.flags = append(c.flags, "--pids-limit", strconv.FormatInt(total, 10))
+}
+
 // withoutCopies leaves out the services of which Compose starts none.
 func (c *compose) withoutCopies() {
 	for name, s := range c.project.Services {
@@ -384,18 +435,18 @@ func (c *compose) notCarried() {
 			c.lose(c.lines.at("networks", name, "internal"), "networks.%s.internal: the containers of a task reach other hosts", name)
 		}
 	}
-	c.left(*c.project, c.lines.path(), "name", "services", "networks", "volumes", "secrets", "configs")
+	c.left(*c.project, c.lines.path(), "")
 	for name, v := range c.project.Volumes {
 		if v.Driver == "local" { // it is the only one
 			v.Driver = ""
 		}
-		c.left(v, c.lines.path("volumes", name), "name", "external", "driver_opts", "labels")
+		c.left(v, c.lines.path("volumes", name), "volumes")
 	}
 	for name, s := range c.project.Configs {
-		c.left(types.FileObjectConfig(s), c.lines.path("configs", name), "name", "file", "environment", "content", "external")
+		c.left(types.FileObjectConfig(s), c.lines.path("configs", name), "configs")
 	}
 	for name, s := range c.project.Secrets {
-		c.left(types.FileObjectConfig(s), c.lines.path("secrets", name), "name", "file", "environment", "external")
+		c.left(types.FileObjectConfig(s), c.lines.path("secrets", name), "secrets")
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strconv"
@@ -26,46 +27,72 @@ import (
 func (c *serviceConversion) envFiles() {
 	files := c.from.EnvFiles
 	place := func(i int) string { return c.lines.path("services", c.from.Name, "env_file", strconv.Itoa(i)) }
-	for i, f := range slices.Backward(files) { // the first of ECS's files that has a variable decides, and the last of Compose's
-		c.left(f, place(i), envFileMembers(f)...)
-		if _, err := os.Stat(f.Path); !bool(f.Required) && errors.Is(err, fs.ErrNotExist) {
-			continue // as Compose does
-		}
-		c.ctr.EnvironmentFiles = append(c.ctr.EnvironmentFiles, envFile{"s3", f.Path})
-	}
 	decided := map[string]bool{}
 	for name, value := range c.from.Environment {
 		decided[name] = value != nil
 	}
 	readings := c.envReadings()
-	for i := range slices.Backward(files) {
-		r := readings[i]
-		var other []string
-		for _, name := range slices.Sorted(maps.Keys(r.compose)) {
-			if value, there := r.ecs[name]; !decided[name] && (!there || value != r.compose[name]) {
-				other = append(other, printable(name))
-			}
+	for i, f := range slices.Backward(files) { // the first of ECS's files that has a variable decides, and the last of Compose's
+		if _, err := os.Stat(f.Path); !bool(f.Required) && errors.Is(err, fs.ErrNotExist) {
+			continue // as Compose does
+		}
+		c.left(f, place(i), "services.env_file")
+		r, path := readings[i], c.besideDefinition(f.Path)
+		if r.bad != nil {
+			c.lose(c.lines.below(place(i), "path"), "%s.env_file %s: the task cannot start with it: %v", c.from.Name, c.relative(f.Path), r.bad)
+		} else if other := r.different(decided); len(other) > 0 {
+			path = c.resolved(i, r.compose, decided)
+			c.need(c.lines.below(place(i), "path"), "%s.env_file %s: %s: Compose takes quotes, comments, blanks and ${NAME} out of values, a task keeps them, so %s has the values: import again after a change of %[2]s", c.from.Name, c.relative(f.Path), strings.Join(other, ", "), path)
+		}
+		for name := range r.compose {
 			decided[name] = true
 		}
-		where := c.from.Name + ".env_file " + c.relative(files[i].Path)
-		switch line := c.lines.below(place(i), "path"); {
-		case r.bad != nil:
-			c.lose(line, "%s: the task cannot start with it: %v", where, r.bad)
-		case len(other) > 0:
-			c.lose(line, "%s: %s: Compose takes quotes, comments, blanks and ${NAME} out of values, a task keeps them: write the values as they are to be", where, strings.Join(other, ", "))
+		if path != "" {
+			c.ctr.EnvironmentFiles = append(c.ctr.EnvironmentFiles, envFile{"s3", path})
 		}
 	}
+}
+
+// different returns the variables of a file that a task would read otherwise than Compose, except those in decided.
+func (r envReading) different(decided map[string]bool) (names []string) {
+	for _, name := range slices.Sorted(maps.Keys(r.compose)) {
+		if value, there := r.ecs[name]; !decided[name] && (!there || value != r.compose[name]) {
+			names = append(names, printable(name))
+		}
+	}
+	return names
+}
+
+// resolved writes a file with the values that Compose reads, and returns its path in the definition. Values of several
+// lines have no form in such a file: each gets a file of its own.
+func (c *serviceConversion) resolved(i int, values map[string]string, decided map[string]bool) string {
+	var text strings.Builder
+	for _, name := range slices.Sorted(maps.Keys(values)) {
+		line := name + "=" + values[name] + "\n"
+		if vars, err := envfile.Parse(strings.NewReader(line)); err == nil && len(vars) == 1 && vars[0].Name == name && vars[0].Value == values[name] {
+			text.WriteString(line)
+		} else if !decided[name] && c.writable(values[name]) {
+			c.ctr.Secrets = append(c.ctr.Secrets, secret{name, "file:" + c.writeBeside(c.ctr.Name+"."+name, values[name])})
+		}
+	}
+	name := c.task + "." + plain(c.ctr.Name)
+	if i > 0 {
+		name += "-" + strconv.Itoa(i+1)
+	}
+	c.files = append(c.files, File{name + ".env", []byte(text.String())})
+	return name + ".env"
+}
+
+// besideDefinition returns a path relative to the directory of the definition if it is below that, else as it is.
+func (c *compose) besideDefinition(path string) string {
+	if rel, err := filepath.Rel(c.output, path); err == nil && filepath.IsLocal(rel) && !strings.Contains(rel, ":") { // which would begin a URL or an ARN
+		return rel
+	}
+	return path
 }
 
 // rawEnvFile is the format in which Compose keeps values as they are.
 const rawEnvFile = "raw"
-
-func envFileMembers(f types.EnvFile) []string {
-	if f.Format == rawEnvFile {
-		return []string{"path", "required", "format"}
-	}
-	return []string{"path", "required"}
-}
 
 // envReading is a file of variables as Compose and as a task reads it. Both are empty if the
 // file cannot be read here: Compose or the start of the task says so.
@@ -86,11 +113,7 @@ func (c *serviceConversion) envReadings() []envReading {
 		if err != nil {
 			continue
 		}
-		vars, err := envfile.Parse(bytes.NewReader(text))
-		if err != nil {
-			readings[i].bad = err
-			continue
-		}
+		vars, bad := envfile.Parse(bytes.NewReader(text)) // with an error every value is another one
 		ecs := map[string]string{}
 		for _, v := range slices.Backward(vars) { // the first one decides
 			ecs[v.Name] = v.Value
@@ -99,8 +122,19 @@ func (c *serviceConversion) envReadings() []envReading {
 		if f.Format != rawEnvFile {
 			known.own, known.operated = map[string]string{}, operated(text)
 			if dotenv.ParseWithFormat(bytes.NewReader(text), f.Path, known.own, known.lookup(c.from.Environment), "") != nil {
+				readings[i].bad = bad
 				continue
 			}
+			if known.size > maxText {
+				readings[i].bad = fmt.Errorf("its values have more than %d bytes with the variables in them", maxText)
+				continue
+			}
+		} else if bad != nil {
+			readings[i].bad = bad
+			continue
+		}
+		if bad != nil {
+			ecs = map[string]string{}
 		}
 		readings[i] = envReading{compose: known.own, ecs: ecs}
 		maps.Copy(known.before, known.own)

@@ -11,6 +11,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
@@ -103,6 +104,15 @@ func (lines) path(path ...string) string {
 	return "\x00" + strings.Join(path, "\x00")
 }
 
+// copy gives what is below a path the same lines below another one.
+func (l lines) copy(from, to string) {
+	for at, line := range l {
+		if rest, ok := strings.CutPrefix(at, from); ok && (rest == "" || rest[0] == 0) {
+			l[to+rest] = line
+		}
+	}
+}
+
 // below is the line of a member of the member with a path.
 func (l lines) below(path string, member string) int {
 	return l.at(append(strings.Split(path, "\x00")[1:], member)...)
@@ -140,14 +150,15 @@ func (c *compose) noMember(path string) error {
 	for _, step := range strings.FieldsFunc(place, func(r rune) bool { return strings.ContainsRune(".[]", r) }) {
 		at = below(at, step)
 	}
-	if question := suggest.Question(name, members(at)); question != "" {
+	names := slices.DeleteFunc(memberNames(at), func(have string) bool { return have == name }) // the library has members that no file may have
+	if question := suggest.Question(name, names); question != "" {
 		return fmt.Errorf("Compose has no member %s: %s", path, question)
 	}
 	return fmt.Errorf("Compose has no member %s", path)
 }
 
-// members are the names of those of a type of Compose; nil for a map or a scalar.
-func members(t reflect.Type) (names []string) {
+// memberNames are the names of those of a type of Compose; nil for a map or a scalar.
+func memberNames(t reflect.Type) (names []string) {
 	t = pointed(t)
 	if t == nil || t.Kind() != reflect.Struct {
 		return nil
@@ -157,7 +168,7 @@ func members(t reflect.Type) (names []string) {
 		tag, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
 		switch {
 		case f.Anonymous && options == "inline":
-			names = append(names, members(f.Type)...)
+			names = append(names, memberNames(f.Type)...)
 		case f.IsExported() && tag != "" && tag != "-" && tag[0] != '#':
 			names = append(names, tag)
 		}
@@ -198,8 +209,8 @@ func pointed(t reflect.Type) reflect.Type {
 	return t
 }
 
-// left lists the members of a part of the file that are set and not known.
-func (c *compose) left(part any, path string, known ...string) {
+// left lists the members of a part of the file that are set and lost. In is the path of the part in composeMembers.
+func (c *compose) left(part any, path, in string) {
 	v := reflect.ValueOf(part)
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -210,15 +221,29 @@ func (c *compose) left(part any, path string, known ...string) {
 	for i := range v.NumField() {
 		f := v.Type().Field(i)
 		tag, options, _ := strings.Cut(f.Tag.Get("yaml"), ",")
-		switch {
-		case f.Anonymous && options == "inline":
-			c.left(v.Field(i).Interface(), path, known...)
-		case !f.IsExported() || tag == "" || tag == "-" || tag[0] == '#' || slices.Contains(known, tag) || unset(v.Field(i)):
-		default:
-			// The two levels at the top are named by their kinds.
-			what := strings.TrimPrefix(strings.ReplaceAll(strings.TrimPrefix(path, "\x00"), "\x00", "."), "services.")
-			c.lose(c.lines.below(path, tag), "%s", strings.TrimPrefix(what+"."+tag, "."))
+		if f.Anonymous && options == "inline" {
+			c.left(v.Field(i).Interface(), path, in)
+			continue
 		}
+		if !f.IsExported() || tag == "" || tag == "-" || tag[0] == '#' || unset(v.Field(i)) {
+			continue
+		}
+		row, decided := composeRow(strings.TrimPrefix(in+"."+tag, "."))
+		if decided && (row.Treatment != members.Lost || row.told) {
+			continue
+		}
+		// The two levels at the top are named by their kinds.
+		what := strings.TrimPrefix(strings.ReplaceAll(strings.TrimPrefix(path, "\x00"), "\x00", "."), "services.")
+		text := strings.TrimPrefix(what+"."+tag, ".")
+		if decided {
+			text += ": " + members.Plain(row.Note)
+			if row.Remedy != "" {
+				text += ": " + members.Plain(row.Remedy)
+			}
+		} else {
+			text += ": podtask does not know this member"
+		}
+		c.lose(c.lines.below(path, tag), "%s", text)
 	}
 }
 

@@ -48,8 +48,33 @@ func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 	if err != nil {
 		return errors.Join(append([]error{c.located(err)}, c.emptied()...)...)
 	}
-	c.project = project
+	if c.project, err = labelled(project); err != nil {
+		return c.located(err)
+	}
 	return nil
+}
+
+// labelled returns the project with the labels of its label_files.
+func labelled(p *types.Project) (*types.Project, error) {
+	files := false
+	for _, s := range p.Services {
+		specs := []types.ContainerSpec{s.ContainerSpec}
+		for _, hook := range s.PreStart {
+			specs = append(specs, hook.ContainerSpec)
+		}
+		for _, spec := range specs {
+			for _, name := range spec.LabelFiles {
+				files = true
+				if _, err := readOrdinary(name); err != nil {
+					return nil, fmt.Errorf("services.%s.label_file: %w", s.Name, err)
+				}
+			}
+		}
+	}
+	if !files {
+		return p, nil
+	}
+	return p.WithServicesLabelsResolved(true)
 }
 
 // own returns a variable that Compose itself reads; empty if it is not set.
@@ -193,13 +218,21 @@ func (v variables) substitute(text string, file template.Mapping) (string, error
 	return out, nil
 }
 
-// lineOf is the first line with a variable.
+// lineOf is the first line with a variable that has no default there, as far as that is found.
 func lineOf(src []byte, name string) int {
-	at := regexp.MustCompile(`\$\{?` + name + `\b`).FindIndex(src)
-	if at == nil {
-		return 0
+	for _, m := range bareVariable.FindAllSubmatchIndex(src, -1) {
+		var found string
+		for group := 2; group < len(m); group += 2 {
+			if m[group] >= 0 {
+				found = string(src[m[group]:m[group+1]])
+			}
+		}
+		begin := 1 + strings.LastIndexByte(string(src[:m[0]]), '\n')
+		if comment := strings.HasPrefix(strings.TrimSpace(string(src[begin:m[0]])), "#"); found == name && !comment {
+			return 1 + strings.Count(string(src[:m[0]]), "\n")
+		}
 	}
-	return 1 + strings.Count(string(src[:at[0]]), "\n")
+	return 0
 }
 
 // reads are the members of a Compose file that name other files for Compose to read.

@@ -14,6 +14,8 @@ type ComposeRequest struct {
 	Source []byte
 	// Variables are the values for ${NAME}; they may be secrets.
 	Variables map[string]string
+	// Shell are those of Variables that only the environment has, and no file.
+	Shell map[string]bool
 	// Profiles choose services, as --profile of Compose does; with none of them COMPOSE_PROFILES does. Services without a
 	// profile are always converted.
 	Profiles []string
@@ -31,7 +33,7 @@ func ServeCompose(in io.Reader, out io.Writer, load ComposeLoader) error {
 		return fmt.Errorf("read what is to be converted: %w", err)
 	}
 	result, err := Compose(r.File, r.Task, r.Source, ComposeOptions{
-		Load: load, Profiles: r.Profiles, Override: r.Override, Output: r.Output,
+		Load: load, Profiles: r.Profiles, Override: r.Override, Output: r.Output, Shell: r.Shell,
 		Lookup: func(name string) (string, bool) { v, ok := r.Variables[name]; return v, ok },
 	})
 	if err != nil {

@@ -11,16 +11,6 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
-// serviceMembers are what a service may have that is converted, or that has no effect on
-// a task.
-var serviceMembers = []string{
-	"attach", "cap_add", "cap_drop", "command", "configs", "container_name", "cpu_shares", "cpus", "depends_on", "deploy", "devices", "dns", "dns_search", "entrypoint",
-	"env_file", "environment", "expose", "extends", "extra_hosts", "gpus", "healthcheck", "hostname", "image", "init", "labels", "links", "logging", "mem_limit",
-	"mem_reservation", "memswap_limit", "name", "network_mode", "networks", "ports", "privileged", "profiles", "read_only", "restart", "scale",
-	"secrets", "security_opt", "shm_size", "stdin_open", "stop_grace_period", "stop_signal", "sysctls", "tmpfs", "tty", "ulimits", "user", "volumes", "volumes_from",
-	"working_dir",
-}
-
 // serviceConversion is the conversion of one service to a container.
 type serviceConversion struct {
 	*compose
@@ -31,10 +21,10 @@ type serviceConversion struct {
 // service converts one service.
 func (c *compose) service(s types.ServiceConfig) container {
 	one := serviceConversion{compose: c, from: s, ctr: container{
-		Name: s.Name, Essential: true, Image: s.Image, Command: s.Command, EntryPoint: s.Entrypoint, User: s.User, WorkingDirectory: s.WorkingDir,
+		Name: s.Name, Essential: true, Image: fullImage(s), Command: s.Command, EntryPoint: s.Entrypoint, User: s.User, WorkingDirectory: s.WorkingDir,
 		Labels: s.Labels, ReadOnly: s.ReadOnly, Hostname: s.Hostname, DNSServers: s.DNS, DNSSearch: s.DNSSearch, Privileged: s.Privileged,
 		Terminal: s.Tty, Interactive: s.StdinOpen, CPU: s.CPUShares, Memory: mebibytes(s.MemLimit), Reservation: mebibytes(s.MemReservation),
-		StopTimeout: seconds(s.StopGracePeriod),
+		StopTimeout: stopTimeout(s.StopGracePeriod),
 	}}
 	if s.CPUS > 0 {
 		one.ctr.extensions().CPULimit = decimal(s.CPUS)
@@ -51,8 +41,67 @@ func (c *compose) service(s types.ServiceConfig) container {
 	one.gpus(s.Gpus, "gpus")
 	one.logging()
 	c.named(s)
-	c.left(s, c.lines.path("services", s.Name), serviceMembers...)
+	c.left(s, c.lines.path("services", s.Name), "services")
 	return one.ctr
+}
+
+// withHooks converts one service and the containers that run before it. Each hook waits for what the service waits for
+// and for the hook before it, and the service waits for the last one.
+func (c *compose) withHooks(s types.ServiceConfig) []container {
+	var all []container
+	last := ""
+	for i, hook := range s.PreStart {
+		name := s.Name + "-pre-start"
+		if i > 0 {
+			name += "-" + strconv.Itoa(i+1)
+		}
+		c.lines.copy(c.lines.path("services", s.Name, "pre_start", strconv.Itoa(i)), c.lines.path("services", name))
+		one := types.ServiceConfig{Name: name, ContainerSpec: hook.ContainerSpec}
+		one.DependsOn, one.Volumes = s.DependsOn, slices.Clone(hook.Volumes)
+		for _, v := range s.Volumes { // those of the service are mounted too
+			if !slices.ContainsFunc(hook.Volumes, func(own types.ServiceVolumeConfig) bool { return own.Target == v.Target }) {
+				one.Volumes = append(one.Volumes, v)
+			}
+		}
+		if s.GetScale() > 1 && !hook.PerReplica {
+			c.lose(c.lines.at("services", s.Name, "pre_start"), "%s.pre_start runs once for each copy: a task has no container that only one of its copies runs", s.Name)
+		}
+		ctr := c.service(one)
+		ctr.Essential = false
+		if last != "" {
+			ctr.DependsOn = append(ctr.DependsOn, dependency{last, "SUCCESS"})
+		}
+		all, last = append(all, ctr), name
+	}
+	ctr := c.service(s)
+	if last != "" {
+		ctr.DependsOn = append(ctr.DependsOn, dependency{last, "SUCCESS"})
+	}
+	return append(all, ctr)
+}
+
+// stopTimeout is how long a container may take to stop, in seconds: 10 where the file does not say, as in Compose.
+func stopTimeout(d *types.Duration) int {
+	const usual = 10
+	if d == nil {
+		return usual
+	}
+	return max(1, seconds(d))
+}
+
+// fullImage returns the name of an image with its registry. Names without one are those of Docker Hub in Compose; an
+// image that the file builds has none, and is local.
+func fullImage(s types.ServiceConfig) string {
+	first, _, slashed := strings.Cut(s.Image, "/")
+	switch {
+	case s.Image == "", slashed && (strings.ContainsAny(first, ".:") || first == "localhost"), strings.Contains(s.Image, "$"):
+		return s.Image
+	case s.Build != nil:
+		return "localhost/" + s.Image
+	case slashed:
+		return "docker.io/" + s.Image
+	}
+	return "docker.io/library/" + s.Image
 }
 
 // named lists what podtask decides itself about a container.
@@ -105,7 +154,7 @@ func (c *serviceConversion) dependsOn() {
 		}
 		// compose-go adds dependencies with restart for links and network_mode.
 		if at := c.lines.path("services", c.from.Name, "depends_on", name); c.lines[at+"\x00restart"] != 0 {
-			c.left(d, at, "condition", "required")
+			c.left(d, at, "services.depends_on")
 		}
 		c.ctr.DependsOn = append(c.ctr.DependsOn, dependency{name, conditions[d.Condition]})
 	}
@@ -139,7 +188,7 @@ func (c *serviceConversion) kernel() {
 	}
 	for _, d := range c.from.Devices {
 		if !strings.HasPrefix(d.Source, "/") {
-			c.lose(at("devices"), "%s.devices %s", c.from.Name, d.Source)
+			c.lose(at("devices"), "%s.devices %s: a device is a path below /dev; GPUs are asked for with gpus", c.from.Name, d.Source)
 			continue
 		}
 		c.ctr.linux().Devices = append(c.ctr.linux().Devices, newDevice(d))
@@ -162,7 +211,7 @@ func (c *serviceConversion) kernel() {
 		case name == "label":
 			c.ctr.SecurityOptions = append(c.ctr.SecurityOptions, "label:"+value)
 		default:
-			c.lose(at("security_opt"), "%s.security_opt %s", c.from.Name, o)
+			c.lose(at("security_opt"), "%s.security_opt %s: a definition has no-new-privileges and label only", c.from.Name, o)
 		}
 	}
 }
@@ -218,7 +267,7 @@ func (c *serviceConversion) reachable() {
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.from.Networks)) {
 		if n := c.from.Networks[name]; n != nil {
-			c.left(n, c.lines.path("services", c.from.Name, "networks", name), "aliases")
+			c.left(n, c.lines.path("services", c.from.Name, "networks", name), "services.networks")
 		}
 	}
 	for name := range c.from.Networks {
@@ -249,7 +298,7 @@ func (c *serviceConversion) health() *healthCheck {
 	case check == nil && c.waitedFor(types.ServiceConditionHealthy), check != nil && len(check.Test) == 0:
 		c.ctr.extensions().ImageHealthCheck = true
 		if check != nil {
-			c.left(check, c.lines.path("services", c.from.Name, "healthcheck"), "disable") // the image says how often, too
+			c.imageCheck(check)
 		}
 		return nil
 	case check == nil:
@@ -264,8 +313,17 @@ func (c *serviceConversion) health() *healthCheck {
 	}
 	line := c.lines.at("services", c.from.Name, "healthcheck")
 	h.clamp(func(what string) { c.lose(line, "healthcheck: %s", what) })
-	c.left(check, c.lines.path("services", c.from.Name, "healthcheck"), "test", "interval", "timeout", "start_period", "retries", "disable")
+	c.left(check, c.lines.path("services", c.from.Name, "healthcheck"), "services.healthcheck")
 	return h
+}
+
+// imageCheck lists what the file says about the check of the image, which says that itself.
+func (c *serviceConversion) imageCheck(check *types.HealthCheckConfig) {
+	for member, set := range map[string]bool{"interval": check.Interval != nil, "timeout": check.Timeout != nil, "retries": check.Retries != nil, "start_period": check.StartPeriod != nil, "start_interval": check.StartInterval != nil} {
+		if set {
+			c.lose(c.lines.at("services", c.from.Name, "healthcheck", member), "%s.healthcheck.%s: the check is that of the image, with its own times: write test to change them", c.from.Name, member)
+		}
+	}
 }
 
 // restart also restarts a container that ran for less than a minute, with pauses that grow,
@@ -281,7 +339,7 @@ func (c *serviceConversion) restart(text string, line int) {
 		policy.IgnoredExitCodes = []int{0}
 		policy.Extra.MaxCount, _ = strconv.Atoi(most)
 	default:
-		c.lose(line, "%s.restart %s", c.ctr.Name, text)
+		c.lose(line, "%s.restart %s: it is always, unless-stopped, on-failure or no", c.ctr.Name, text)
 		return
 	}
 	c.ctr.Restart = policy
@@ -294,7 +352,7 @@ func (c *serviceConversion) deploy() {
 		return
 	}
 	path := c.lines.path("services", c.from.Name, "deploy")
-	c.left(d, path, "replicas", "resources", "restart_policy")
+	c.left(d, path, "services.deploy")
 	if p := d.RestartPolicy; p != nil {
 		text := p.Condition
 		if text == "" {
@@ -304,7 +362,7 @@ func (c *serviceConversion) deploy() {
 			text += ":" + strconv.FormatUint(*p.MaxAttempts, 10)
 		}
 		c.restart(text, c.lines.below(path, "restart_policy"))
-		c.left(p, path+"\x00restart_policy", "condition", "max_attempts")
+		c.left(p, path+"\x00restart_policy", "services.deploy.restart_policy")
 	}
 	if l := d.Resources.Limits; l != nil {
 		if l.NanoCPUs > 0 {
@@ -313,7 +371,7 @@ func (c *serviceConversion) deploy() {
 		if l.MemoryBytes > 0 {
 			c.ctr.Memory = mebibytes(l.MemoryBytes)
 		}
-		c.left(l, path+"\x00resources\x00limits", "cpus", "memory")
+		c.left(l, path+"\x00resources\x00limits", "services.deploy.resources.limits")
 	}
 	if r := d.Resources.Reservations; r != nil {
 		if r.NanoCPUs > 0 {
@@ -323,7 +381,7 @@ func (c *serviceConversion) deploy() {
 			c.ctr.Reservation = mebibytes(r.MemoryBytes)
 		}
 		c.gpus(r.Devices, "deploy", "resources", "reservations", "devices")
-		c.left(r, path+"\x00resources\x00reservations", "cpus", "memory", "devices")
+		c.left(r, path+"\x00resources\x00reservations", "services.deploy.resources.reservations")
 	}
 }
 
@@ -334,7 +392,7 @@ func (c *serviceConversion) gpus(requests []types.DeviceRequest, member ...strin
 	for _, d := range requests {
 		switch {
 		case len(member) > 1 && !slices.Contains(d.Capabilities, "gpu"):
-			c.lose(line, "%s: %s", what, strings.Join(d.Capabilities, ", "))
+			c.lose(line, "%s: %s: only GPUs can be reserved", what, strings.Join(d.Capabilities, ", "))
 		case d.Count <= 0 || len(d.IDs) > 0 || len(c.ctr.Resources) > 0:
 			c.lose(line, "%s: write how many GPUs it needs: a definition has a number, resourceRequirements of the type GPU", what)
 		default:
@@ -362,7 +420,7 @@ func (c *serviceConversion) logging() {
 	}
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.Logging.Options)), "services", c.from.Name, "logging", "options") {
 		if !kept(name) {
-			c.lose(c.lines.at("services", c.from.Name, "logging", "options", name), "%s.logging.options.%s", c.from.Name, name)
+			c.lose(c.lines.at("services", c.from.Name, "logging", "options", name), "%s.logging.options.%s: the driver %s has no such option here", c.from.Name, name, l.Driver)
 			continue
 		}
 		if l.Options == nil {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -26,8 +27,9 @@ func (c *serviceConversion) storage() {
 	for i, v := range c.from.Volumes {
 		path := c.lines.path("services", c.from.Name, "volumes", strconv.Itoa(i))
 		c.mount(v, c.lines.at("services", c.from.Name, "volumes", strconv.Itoa(i)))
-		for _, part := range []any{v.Bind, v.Volume, v.Tmpfs} {
-			c.left(part, path, "create_host_path", "selinux", "size")
+		c.left(v, path, "services.volumes")
+		for member, part := range map[string]any{"bind": v.Bind, "volume": v.Volume, "tmpfs": v.Tmpfs, "image": v.Image} {
+			c.left(part, path+"\x00"+member, "services.volumes."+member)
 		}
 	}
 	for _, secret := range c.from.Secrets {
@@ -105,10 +107,21 @@ var podmanTmpfsOptions = []string{"U", "notmpcopyup", "tmpcopyup", "noswap"}
 func (c *serviceConversion) secretFile(ref types.ServiceSecretConfig) {
 	line := c.lines.at("services", c.ctr.Name, "secrets", ref.Source)
 	f := secretFile{Path: ref.Target}
-	switch from := c.project.Secrets[ref.Source]; {
+	var text *string // that is written beside the definition
+	from := c.project.Secrets[ref.Source]
+	switch {
 	case from.File != "":
 		f.ValueFrom = "file:" + from.File
 	case from.Environment != "":
+		value, set := c.given(from.Environment)
+		switch {
+		case set && !c.shell[from.Environment]:
+			text = &value
+		case set:
+			c.need(line, "secret %s of %s: the variable %s of the environment at each start, which units and services do not have: write the value to a file with mode 0600 and file:/PATH in the place of env:%[3]s", ref.Source, c.ctr.Name, from.Environment)
+		default:
+			c.need(line, "secret %s of %s: neither .env nor the environment has the variable %s: set it for podtask at each start, or write the value to a file with mode 0600 and file:/PATH in the place of env:%[3]s", ref.Source, c.ctr.Name, from.Environment)
+		}
 		f.ValueFrom = "env:" + from.Environment
 	case bool(from.External):
 		f.ValueFrom = "podman:" + from.Name
@@ -121,6 +134,28 @@ func (c *serviceConversion) secretFile(ref types.ServiceSecretConfig) {
 	}
 	if !strings.HasPrefix(f.Path, "/") {
 		f.Path = "/run/secrets/" + f.Path
+	}
+	switch info, err := os.Stat(from.File); {
+	case text != nil && !c.writable(*text):
+		c.lose(line, "secret %s of %s: it has %d bytes, and 1 to %d can be mounted", ref.Source, c.ctr.Name, len(*text), maxConfig)
+		return
+	case text != nil:
+		f.ValueFrom = "file:" + c.writeBeside(ref.Source, *text)
+	case from.File != "" && err != nil:
+		c.need(line, "secret %s of %s: there is no file %s", ref.Source, c.ctr.Name, c.relative(from.File))
+	case from.File != "" && info.Mode().Perm()&0o077 != 0:
+		// Compose mounts the file as it is, whatever its mode; podtask reads secrets from files of their owner only.
+		if mode := info.Mode().Perm(); !c.public[from.File] {
+			c.public[from.File] = true
+			c.need(c.lines.at("secrets", ref.Source), "secret %s: other users can read %s (mode %04o): it is mounted as it is, as Compose does: to keep it secret, `chmod 600 %[2]s` and import again", ref.Source, c.relative(from.File), mode)
+		}
+		for member, set := range map[string]bool{"uid": ref.UID != "", "gid": ref.GID != "", "mode": ref.Mode != nil} {
+			if set {
+				c.lose(line, "%s.secrets.%s: a file that is mounted as it is keeps its owner and mode, as in Compose", c.ctr.Name, member)
+			}
+		}
+		c.ctr.MountPoints = append(c.ctr.MountPoints, mountPoint{c.addPath(c.relative(from.File)), f.Path, true})
+		return
 	}
 	c.addFile(f, types.FileReferenceConfig(ref), "secrets", line)
 }
@@ -169,15 +204,30 @@ func (c *serviceConversion) configFile(ref types.FileReferenceConfig) {
 		c.lose(line, "config %s of %s: it is external, and Podman has no configs: write it to a file, and declare it with file:", ref.Source, c.ctr.Name)
 		return
 	}
-	if text == "" || len(text) > maxConfig {
+	if !c.writable(text) {
 		c.lose(line, "config %s of %s: it has %d bytes, and 1 to %d can be mounted", ref.Source, c.ctr.Name, len(text), maxConfig)
 		return
 	}
-	name := c.task + "." + plain(ref.Source)
-	if !slices.ContainsFunc(c.files, func(f File) bool { return f.Name == name }) {
-		c.files = append(c.files, File{name, []byte(text)})
+	c.addFile(secretFile{Path: target, ValueFrom: "file:" + c.writeBeside(ref.Source, text)}, ref, "configs", line)
+}
+
+// writable reports whether a text can be that of a secret of Podman.
+func (*compose) writable(text string) bool { return text != "" && len(text) <= maxConfig }
+
+// writeBeside writes a text beside the definition, for the user only, and returns the path.
+func (c *compose) writeBeside(source, text string) string {
+	base := c.task + "." + plain(source)
+	name := base
+	for n := 2; ; n++ {
+		i := slices.IndexFunc(c.files, func(f File) bool { return f.Name == name })
+		if i < 0 {
+			c.files = append(c.files, File{name, []byte(text)})
+		}
+		if i < 0 || string(c.files[i].Data) == text {
+			return filepath.Join(c.output, name)
+		}
+		name = fmt.Sprintf("%s-%d", base, n)
 	}
-	c.addFile(secretFile{Path: target, ValueFrom: "file:" + filepath.Join(c.output, name)}, ref, "configs", line)
 }
 
 // maxConfig is how many bytes a secret of Podman may have.

@@ -20,6 +20,10 @@ type Result struct {
 	Unit string
 	// Lost is what the two do not say, each with its place in the source.
 	Lost []string
+	// Needs is what the result leaves to the host, each with its place in the source.
+	Needs []string
+	// RunFlags are those of `podtask run` and `podtask service create` that the source asks for.
+	RunFlags []string
 	// Files are to be written beside the definition, readable by the user only.
 	Files []File
 	// Copies is how many copies of the task a Compose file wants. With more than one it is
@@ -290,10 +294,12 @@ func (ctr *container) extensions() *containerExtensions {
 // builder gathers the parts of a result.
 type builder struct {
 	name string // of the source, in messages
-	dir  string // of the source: relative paths are relative to it
-	def  definition
-	unit unit
-	lost []loss
+	// origin is the file that the unit names in a comment; empty for none.
+	origin string
+	dir    string // of the source: relative paths are relative to it
+	def    definition
+	unit   unit
+	lost   []loss
 	// reserved are names of volumes that paths of the host may not get.
 	reserved []string
 }
@@ -304,6 +310,8 @@ type loss struct {
 	text string
 	// empty: it is a value, which is empty in the result.
 	empty bool
+	// need: nothing is lost, but the host has to have something.
+	need bool
 }
 
 // unit are the parts of a .task file besides its definition.
@@ -318,6 +326,12 @@ func (b *builder) lose(line int, format string, args ...any) {
 		where += fmt.Sprintf(":%d", line)
 	}
 	b.lost = append(b.lost, loss{line: line, text: where + ": " + fmt.Sprintf(format, args...)})
+}
+
+// need notes what the host has to have.
+func (b *builder) need(line int, format string, args ...any) {
+	b.lose(line, format, args...)
+	b.lost[len(b.lost)-1].need = true
 }
 
 // loseValue is lose for a value that is empty in the result.
@@ -480,6 +494,9 @@ func (b *builder) result(name string) (Result, error) {
 		return Result{}, err
 	}
 	var text strings.Builder
+	if b.origin != "" {
+		fmt.Fprintf(&text, "# converted from %s by podtask import\n\n", b.origin)
+	}
 	section := func(title string, lines []string) {
 		if len(lines) > 0 {
 			fmt.Fprintf(&text, "[%s]\n%s\n\n", title, strings.Join(lines, "\n"))
@@ -491,7 +508,11 @@ func (b *builder) result(name string) (Result, error) {
 	section("Install", b.unit.Install)
 	r := Result{Definition: append(def, '\n'), Unit: strings.TrimSuffix(text.String(), "\n"), Copies: 1}
 	for _, l := range b.lost {
-		r.Lost = append(r.Lost, l.text)
+		if l.need {
+			r.Needs = append(r.Needs, l.text)
+		} else {
+			r.Lost = append(r.Lost, l.text)
+		}
 	}
 	return r, nil
 }

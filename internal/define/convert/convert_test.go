@@ -78,11 +78,11 @@ func TestComposeVariablesAndProfiles(t *testing.T) {
 	t.Parallel()
 	vars := ComposeOptions{Load: composefile.Load, Profiles: []string{"debug"}, Lookup: func(name string) (string, bool) { return "seen", name == "SET" }}
 	for _, tt := range []struct{ image, want, lost string }{
-		{"a:${SET}", "a:seen", ""},
-		{"a:$SET", "a:seen", ""},
-		{"a:${UNSET:-1}", "a:1", ""},
-		{"a:${UNSET}x", "a:x", "c.yaml:1: variable UNSET is not set here: it is empty"},
-		{"a:${SET:+2}", "a:2", ""},
+		{"a:${SET}", "docker.io/library/a:seen", ""},
+		{"a:$SET", "docker.io/library/a:seen", ""},
+		{"a:${UNSET:-1}", "docker.io/library/a:1", ""},
+		{"a:${UNSET}x", "docker.io/library/a:x", "c.yaml:1: variable UNSET is not set here: it is empty"},
+		{"a:${SET:+2}", "docker.io/library/a:2", ""},
 	} {
 		r, err := Compose("c.yaml", "x", []byte("services: {web: {image: \""+tt.image+"\", profiles: [debug]}}"), vars)
 		if err != nil || !strings.Contains(string(r.Definition), `"image": "`+tt.want+`"`) || strings.Join(r.Lost, "") != tt.lost {
@@ -266,7 +266,7 @@ func TestComposeLogging(t *testing.T) {
 	for _, tt := range []struct{ logging, want, lost string }{
 		{"{driver: awslogs, options: {awslogs-group: /shop, awslogs-region: eu-west-1, tag: x}}", `"awslogs-group": "/shop"`, ""},
 		{"{driver: syslog, options: {syslog-address: 'tcp://127.0.0.1:514'}}", `"syslog-address": "tcp://127.0.0.1:514"`, ""},
-		{"{driver: local, options: {max-size: 1m, max-file: '3'}}", `"max-size": "1m"`, "compose.yaml:4: a.logging.options.max-file"},
+		{"{driver: local, options: {max-size: 1m, max-file: '3'}}", `"max-size": "1m"`, "compose.yaml:4: a.logging.options.max-file: the driver json-file has no such option here"},
 		{"{driver: gcplogs}", `"name": "a"`, "compose.yaml:4: a.logging: podtask has no log driver gcplogs"},
 	} {
 		src := "services:\n  a:\n    image: quay.io/a/b:1\n    logging: " + tt.logging + "\n"

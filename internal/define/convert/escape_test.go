@@ -78,7 +78,7 @@ func TestComposeEnvFileIsOfOneContainer(t *testing.T) {
 		files = append(files, f.Path)
 	}
 	// The first file decides in ECS, and the last one in Compose.
-	want := []string{"/srv/100%/a\n[Service]\nExecStartPre=/bin/false", "/srv/100%/%h.env", "/srv/100%/first.env"}
+	want := []string{"a\n[Service]\nExecStartPre=/bin/false", "%h.env", "first.env"}
 	if !slices.Equal(files, want) || len(task.Containers[1].EnvironmentFiles) != 0 {
 		t.Errorf("files %q, want %q; of the other container %v", files, want, task.Containers[1].EnvironmentFiles)
 	}
