@@ -227,21 +227,34 @@ func disabled(c cursor) bool {
 }
 
 // healthCommand decodes the command of a health check. ECS registers one without CMD or
-// CMD-SHELL, as in some of its examples; it runs as CMD. A single text with spaces is
-// left to the rules: no program has such a name.
+// CMD-SHELL, as in some of its examples; it runs as CMD. As in Docker, the words after the
+// command line of CMD-SHELL are $0, $1 and so on. A single text with spaces, and a list written
+// into a text, are left to the rules: no program has such a name.
 func healthCommand(c cursor) []string {
 	words := decodeWords(c)
 	if len(words) == 0 || c.failed() {
 		return words
 	}
 	first := words[0]
-	if upper := strings.ToUpper(first); upper == "CMD" || upper == "CMD-SHELL" || upper == "NONE" || first == "" || len(words) == 1 && strings.ContainsAny(first, " \t\n") {
+	warn := func(message, fix string) {
+		c.p.warnings = append(c.p.warnings, c.p.problem(c.ptr, c.node.Line, c.node.Col, message, fix))
+	}
+	switch upper := strings.ToUpper(first); {
+	case first == "CMD-SHELL" && len(words) > 2 && words[1] != "":
+		warn("CMD-SHELL runs "+quote(words[1])+" alone: the words after it are $0, $1 and so on of the shell", "write the command line as one text, or use CMD")
+		return append([]string{"CMD", "/bin/sh", "-c"}, words[1:]...)
+	case upper == "CMD" || upper == "CMD-SHELL" || upper == "NONE" || first == "" || isListInText(first) || len(words) == 1 && strings.ContainsAny(first, " \t\n"):
 		return words
 	}
-	c.p.warnings = append(c.p.warnings, c.p.problem(c.ptr, c.node.Line, c.node.Col,
-		"the command does not start with CMD or CMD-SHELL: it runs as CMD, without a shell", `put "CMD" before the program`))
+	warn("the command does not start with CMD or CMD-SHELL: it runs as CMD, without a shell", `put "CMD" before the program`)
 	return append([]string{"CMD"}, words...)
 }
+
+// listInText begins a list that was written into a text: its brackets or quotes, or CMD with a comma.
+var listInText = regexp.MustCompile(`(?i)^\s*(\[\s*["'c]|["']|CMD(-SHELL)?["']?\s*[,\]])`)
+
+// isListInText reports whether a word of a command is the text of a list, as when JSON is quoted once too often.
+func isListInText(word string) bool { return listInText.MatchString(word) }
 
 // decodeDependencies decodes dependsOn. A name that no container has becomes index -1.
 func decodeDependencies(c cursor, t Task) []Dependency {

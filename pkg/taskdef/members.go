@@ -118,7 +118,7 @@ var members = []member{
 	{"containerDefinitions[].firelensConfiguration.options", honoured, "`enable-ecs-log-metadata`, `config-file-type` `file` and `config-file-value`; nothing is downloaded from S3", nil},
 	{"containerDefinitions[].firelensConfiguration.type", honoured, "`fluentd` or `fluentbit`", nil},
 	{"containerDefinitions[].healthCheck", honoured, "the image's HEALTHCHECK is not used", nil},
-	{"containerDefinitions[].healthCheck.command", honoured, "`[\"CMD\", program, argument...]`, `[\"CMD-SHELL\", command]` or `[\"NONE\"]`; without any of them it runs as `CMD`, with a warning", nil},
+	{"containerDefinitions[].healthCheck.command", honoured, "`[\"CMD\", program, argument...]`, `[\"CMD-SHELL\", command]` or `[\"NONE\"]`; further words of `CMD-SHELL` are `$0`, `$1` and so on of the shell, as in Docker, with a warning; without any of them it runs as `CMD`, with a warning", nil},
 	{"containerDefinitions[].healthCheck.interval", honoured, "5 to 300 s, default 30", nil},
 	{"containerDefinitions[].healthCheck.retries", honoured, "1 to 10, default 3", nil},
 	{"containerDefinitions[].healthCheck.startPeriod", honoured, "0 to 300 s, default 0", nil},

@@ -83,6 +83,12 @@ func TestHealthCheckCommands(t *testing.T) {
 		{`["NONE"]`, "", found{}},
 		{`["curl -f http://localhost/ || exit 1"]`, "", found{Problems: []string{"/containerDefinitions/0/healthCheck/command"}}},
 		{`["cmd", "true"]`, "", found{Problems: []string{"/containerDefinitions/0/healthCheck/command"}}},
+		{`["CMD-SHELL", "wget localhost:$0", "8080"]`, "[CMD /bin/sh -c wget localhost:$0 8080]", found{Warnings: []string{"/containerDefinitions/0/healthCheck/command"}}},
+		{`["CMD-SHELL", "", "8080"]`, "", found{Problems: []string{"/containerDefinitions/0/healthCheck/command"}}},
+		{`["CMD-SHELL, curl -f http://localhost/"]`, "", found{Problems: []string{"/containerDefinitions/0/healthCheck/command"}}},
+		{`["[\"CMD-SHELL\",\"true\"]"]`, "", found{Problems: []string{"/containerDefinitions/0/healthCheck/command"}}},
+		{`["[\"CMD\"", "\"true\"]"]`, "", found{Problems: []string{"/containerDefinitions/0/healthCheck/command"}}},
+		{`["[", "-f", "/ready", "]"]`, "[CMD [ -f /ready ]]", found{Warnings: []string{"/containerDefinitions/0/healthCheck/command"}}},
 		{`["NONE", "true"]`, "", found{Problems: []string{"/containerDefinitions/0/healthCheck/command"}}},
 	} {
 		src := minimal("", `"healthCheck": {"command": `+tt.command+`}, "x-podtask": {"imageHealthCheck": true},`)
@@ -146,6 +152,21 @@ func TestMistakesOfFormSayWhatToDo(t *testing.T) {
 		got, text := findings(Settings{}, tt.file, tt.src)
 		if len(got.Problems) != 1 || !strings.Contains(text, tt.place) || !strings.Contains(text, tt.says) {
 			t.Errorf("%s: %v %s\nwant one, at %s, with %q", tt.name, got, text, tt.place, tt.says)
+		}
+	}
+}
+
+// A definition may show the processes of the host in place; anything else over /proc would hide files that programs need.
+func TestTheHostsProcAtProc(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		source, target string
+		ok             bool
+	}{{"/proc", "/proc", true}, {"/proc/", "/proc/", true}, {"/srv", "/proc", false}, {"/proc", "/proc/sys", false}, {"/proc/sys", "/proc/sys", false}} {
+		_, _, err := Parse("f", []byte(`{"family": "f", "volumes": [{"name": "v", "host": {"sourcePath": "`+tt.source+`"}}],
+			"containerDefinitions": [{"name": "c", "image": "x", "memory": 64, "mountPoints": [{"sourceVolume": "v", "containerPath": "`+tt.target+`"}]}]}`))
+		if (err == nil) != tt.ok {
+			t.Errorf("%s at %s: %v", tt.source, tt.target, err)
 		}
 	}
 }

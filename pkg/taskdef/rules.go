@@ -270,7 +270,9 @@ func checkHealthCheck(r rules, h *HealthCheck) {
 	case h.Command[0] == "CMD":
 		command.require(len(h.Command) > 1 && h.Command[1] != "", fix, "CMD needs a program to run")
 	case h.Command[0] == "CMD-SHELL":
-		command.require(len(h.Command) == 2 && h.Command[1] != "", fix, "CMD-SHELL needs exactly one command line")
+		command.require(len(h.Command) == 2 && h.Command[1] != "", fix, "CMD-SHELL needs a command line")
+	case isListInText(h.Command[0]):
+		command.require(false, fix+" as separate texts", "%s is a list inside of a text, and no program has such a name", quote(h.Command[0]))
 	case len(h.Command) == 1 && strings.ContainsAny(h.Command[0], " \t\n"):
 		command.require(false, `put "CMD-SHELL" before it`, "the command of a health check is a list of words, and this is a command line")
 	default:

@@ -184,7 +184,9 @@ func decodeMounts(c cursor, t Task) []Mount {
 		item.want(doctree.Object, `write {"sourceVolume": ..., "containerPath": ...}`)
 		source := item.at("sourceVolume")
 		m := Mount{Volume: source.str(), Path: item.at("containerPath").str(), ReadOnly: item.at("readOnly").flag(false)}
-		checkProc(item.at("containerPath"), m.Path)
+		if at := slices.Index(names, m.Volume); at < 0 || t.Volumes[at].Kind != VolumeBind || !IsProc(t.Volumes[at].HostPath, m.Path) {
+			checkProc(item.at("containerPath"), m.Path)
+		}
 		if !known[m.Volume] && m.Volume != "" && !source.failed() {
 			source.wrong("no volume named "+quote(m.Volume), whichName(m.Volume, names, "the volumes are "))
 		}
@@ -203,6 +205,12 @@ func HidesProc(target string) bool {
 	target = path.Clean(target)
 	rest, below := strings.CutPrefix(target, "/proc/")
 	return target == "/proc" || below && !slices.Contains(procFiles, rest)
+}
+
+// IsProc reports whether a mount shows the host's own /proc at /proc, which container runtimes let pass: programs that
+// look at the processes of the host have it.
+func IsProc(source, target string) bool {
+	return path.Clean(source) == "/proc" && path.Clean(target) == "/proc"
 }
 
 // ProcFix is what to do about a mount that HidesProc refuses.

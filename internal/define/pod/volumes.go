@@ -312,7 +312,7 @@ func (b *reader) mounts(i int) {
 		case seen[path.Clean(p)]:
 			target.wrong("another volume is mounted at "+doctree.Quote(p), "choose another path")
 			continue
-		case taskdef.HidesProc(p):
+		case taskdef.HidesProc(p) && !(v.task != nil && v.task.Kind == taskdef.VolumeBind && taskdef.IsProc(path.Join(v.task.HostPath, m.at("subPath").str()), p)):
 			target.wrong("a mount at "+doctree.Quote(p)+" would hide files of the kernel", taskdef.ProcFix(p))
 			continue
 		}
