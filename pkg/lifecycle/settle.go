@@ -127,6 +127,9 @@ func blocking(s *State, at time.Time, i int) (d taskdef.Dependency, why string, 
 // awaitsLast reports whether the task continues until other essential containers have ended
 // as well.
 func awaitsLast(s *State) bool {
+	if s.Task.Extensions.FailAtOnce && slices.ContainsFunc(essential(s), func(i int) bool { return s.Containers[i].Ended && s.Containers[i].ExitCode != 0 }) {
+		return false
+	}
 	return s.Task.Extensions.UntilLast && slices.ContainsFunc(essential(s), func(i int) bool { return !s.Containers[i].Ended })
 }
 
@@ -140,7 +143,7 @@ func essential(s *State) (all []int) {
 	return all
 }
 
-// decisive is the essential container whose end counts where all have ended: the first
+// decisive is the essential container whose end counts among those that have ended: the first
 // that failed, or else the last.
 func decisive(s *State) int {
 	ended := func(i int) time.Time {
@@ -150,7 +153,7 @@ func decisive(s *State) int {
 		return s.Containers[i].EndedAt
 	}
 	failed := func(i int) bool { return !s.Containers[i].HasExit || s.Containers[i].ExitCode != 0 }
-	all := essential(s)
+	all := slices.DeleteFunc(essential(s), func(i int) bool { return !s.Containers[i].Ended })
 	best := all[0]
 	for _, i := range all[1:] {
 		switch {

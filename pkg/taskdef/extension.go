@@ -39,6 +39,8 @@ type TaskExtensions struct {
 	// UntilLast: the task runs until the last of its essential containers that has
 	// started ends, and not until the first does.
 	UntilLast bool `json:"untilLast,omitempty"`
+	// FailAtOnce, with UntilLast: an essential container that failed and is not started again ends the task.
+	FailAtOnce bool `json:"failAtOnce,omitempty"`
 	// Deadline is how long the task may run, counted from when it got its share of the
 	// host; 0 means for ever. It is x-podtask.timeout, and at most MaxDeadline there.
 	Deadline time.Duration `json:"deadline,omitempty"`

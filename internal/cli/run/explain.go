@@ -15,7 +15,7 @@ import (
 
 // explained are the formats with a table of members.
 func explained() []members.Format {
-	return []members.Format{pod.Format()}
+	return []members.Format{pod.Format(), pod.AnnotationFormat()}
 }
 
 // ExplainCommand is `podtask explain`.

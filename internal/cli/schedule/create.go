@@ -157,9 +157,6 @@ func (o call) define(ctx context.Context, name string, s *schedule.State) (*pod.
 	if err := f.Lock.CheckBuilt(ctx, o.images); err != nil {
 		return nil, err
 	}
-	if cron != nil && len(cron.Ignored) > 0 {
-		o.warn("no effect on a schedule: %s", strings.Join(cron.Ignored, ", "))
-	}
 	o.defaults(s)
 	if s.Task, s.Files, err = f.Definition.PrepareCopies(ctx, o.secrets); err != nil {
 		return nil, err

@@ -72,11 +72,15 @@ type reader struct {
 	volumes    map[string]volume
 	parts      map[string][]part // mounts of the emptyDirs, by volume
 	keptLogins []keptLogins      // of imagePullSecrets whose content is not in the file
+	job        job
+	ordinal    string // the name of the Pod with its number, where its controller numbers Pods
 }
 
 func (m *manifest) build(o Options) Result {
 	b := &reader{manifest: m, options: o, volumes: make(map[string]volume), parts: make(map[string][]part)}
+	b.readJob()
 	b.metadata()
+	b.number()
 	b.list()
 	if len(m.report.problems) > 0 && len(b.containers) > maxContainers {
 		return Result{}
@@ -95,6 +99,7 @@ func (m *manifest) build(o Options) Result {
 	b.ingress()
 	b.namespaces()
 	b.resources()
+	b.annotations()
 	b.checkTask()
 	return b.result
 }
@@ -126,13 +131,17 @@ func (b *reader) metadata() {
 	if !isDNSLabel(p.Namespace) {
 		meta.at("namespace").wrong(doctree.Quote(p.Namespace)+" is not a namespace", labelRule)
 	}
+	family := p.Name
+	if b.ordinal = b.numbered(p.Name); b.ordinal != "" {
+		p.Name = b.ordinal
+	}
 	p.UID = b.meta.at("uid").str()
 	if p.UID == "" {
 		p.UID = b.options.Facts["metadata.uid"]
 	}
 	p.RestartPolicy = b.spec.at("restartPolicy").word(RestartAlways, RestartAlways, RestartOnFailure, RestartNever)
 	p.Source = b.source()
-	b.result.Task.Family = strings.ReplaceAll(p.Name, ".", "_")
+	b.result.Task.Family = strings.ReplaceAll(family, ".", "_")
 	b.result.Task.Network = taskdef.NetworkBridge
 	b.result.Task.Extensions.Network = taskdef.NetworkShared
 	b.spec.at("os").at("name").word("linux", "linux")
@@ -158,6 +167,9 @@ func (b *reader) list() {
 				b.addInit(v, name.str())
 			}
 			t.Containers = append(t.Containers, taskdef.Container{Name: name.str(), Essential: member == "containers"})
+			if b.job.indexed {
+				v = b.index(v)
+			}
 			b.containers = append(b.containers, v)
 		}
 	}
@@ -222,14 +234,16 @@ func (b *reader) restartPolicy(i int) *taskdef.RestartPolicy {
 	p := &taskdef.RestartPolicy{AttemptPeriod: steadyAfter, BackOff: firstPause, FirstAtOnce: true, Rules: b.restartRules(i)}
 	switch policy {
 	case RestartNever:
-		if len(p.Rules) == 0 {
-			return nil
+		if p.RulesOnly = true; len(p.Rules) == 0 {
+			p = nil
 		}
-		p.RulesOnly = true
 	case RestartOnFailure:
 		p.IgnoredExitCodes = []int{0}
 	}
-	return p
+	if b.result.Pod.isSidecar(name) {
+		return p
+	}
+	return b.job.restart(p, policy)
 }
 
 // Bounds of Kubernetes (validateContainerRestartPolicy).
@@ -315,7 +329,11 @@ func (b *reader) namespaces() {
 		t.PIDMode = taskdef.PIDHost
 	}
 	t.Extensions.UntilLast = true
+	t.Extensions.FailAtOnce = b.job.tries > 0 && b.result.Pod.RestartPolicy == RestartOnFailure
 	t.Extensions.Deadline = time.Duration(b.spec.at("activeDeadlineSeconds").integer(1, 1<<31-1, 0)) * time.Second
+	if d := b.job.deadline; d > 0 && (t.Extensions.Deadline == 0 || d < t.Extensions.Deadline) {
+		t.Extensions.Deadline = d
+	}
 }
 
 // pullBehavior is the imagePullPolicy of an image, with Kubernetes' default by tag, as a

@@ -241,6 +241,8 @@ func (b *reader) ports(i int) {
 			v.wrong("containerPort is missing", "")
 		case p.Protocol == "sctp":
 			v.at("protocol").wrong("rootless Podman publishes no SCTP ports", "use TCP or UDP")
+		case v.at("name").present() && whyNoPortName(p.Name) != "":
+			v.at("name").wrong(doctree.Quote(p.Name)+" is not a name of a port: "+whyNoPortName(p.Name), "use at most 15 lower-case letters, digits and single hyphens, at least one letter among them")
 		case p.Name != "" && names[p.Name]:
 			v.at("name").wrong("another port is named "+doctree.Quote(p.Name), "rename one of them")
 		case host && p.HostPort != 0 && p.HostPort != p.ContainerPort:
@@ -254,6 +256,23 @@ func (b *reader) ports(i int) {
 			c.Ports = append(c.Ports, p)
 		}
 	}
+}
+
+// whyNoPortName says why a text is not a name of a service of IANA (RFC 6335, 5.1); empty for one that is.
+func whyNoPortName(s string) string {
+	switch {
+	case s == "":
+		return "it is empty"
+	case len(s) > 15:
+		return "it has " + strconv.Itoa(len(s)) + " characters"
+	case strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" || !isDNSLabel(strings.ReplaceAll(s, "--", "-")):
+		return "it has other characters, or a hyphen at an end"
+	case strings.Contains(s, "--"):
+		return "two hyphens stand together"
+	case strings.Trim(s, "0123456789-") == "":
+		return "it has no letter"
+	}
+	return ""
 }
 
 // network reads how the Pod is connected.
@@ -273,6 +292,10 @@ func (b *reader) network() {
 	if full != "" {
 		for i := range t.Containers {
 			t.Containers[i].Net.ExtraHosts = append(t.Containers[i].Net.ExtraHosts, taskdef.Host{Name: full, Address: "127.0.0.1"})
+			if b.ordinal != "" { // the search domains of a cluster would make it the full name
+				short := strings.TrimSuffix(full, "."+b.result.Pod.Namespace+"."+clusterDomain)
+				t.Containers[i].Net.ExtraHosts = append(t.Containers[i].Net.ExtraHosts, taskdef.Host{Name: short, Address: "127.0.0.1"})
+			}
 		}
 	}
 	servers, searches := b.resolver()
@@ -287,6 +310,9 @@ func (b *reader) hostname() string {
 	host := b.spec.at("hostNetwork").flag(false)
 	for _, member := range []string{"hostnameOverride", "hostname"} {
 		v := b.spec.at(member)
+		if member == "hostname" && b.ordinal != "" {
+			continue // the controller sets it
+		}
 		if s := v.str(); s != "" {
 			if !dnsName.MatchString(s) || len(s) > 64 {
 				v.wrong(doctree.Quote(s)+" is not a host name", labelRule)
@@ -308,6 +334,9 @@ const clusterDomain = "svc.cluster.local"
 // subdomain. The hostname is the whole of it where the Pod wants that.
 func (b *reader) fullName(hostname string) (full, kernel string) {
 	v := b.spec.at("subdomain")
+	if service := b.owner.at("spec").at("serviceName"); b.kind.name == "StatefulSet" && service.str() != "" {
+		v = service
+	}
 	sub := v.str()
 	if sub == "" || hostname == "" {
 		return "", hostname

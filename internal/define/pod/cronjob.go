@@ -1,9 +1,6 @@
 package pod
 
-import (
-	"slices"
-	"time"
-)
+import "time"
 
 // CronJob is what a CronJob says besides its Pod.
 type CronJob struct {
@@ -14,8 +11,6 @@ type CronJob struct {
 	Suspend           bool
 	// StartingDeadline is how late a run may begin; 0: no limit.
 	StartingDeadline time.Duration
-	// Ignored are the members that have no effect on a schedule.
-	Ignored []string
 }
 
 // newCronJob reads the document of a CronJob.
@@ -26,17 +21,6 @@ func newCronJob(doc value) *CronJob {
 		ConcurrencyPolicy: spec.at("concurrencyPolicy").word("Allow", "Allow", "Forbid", "Replace"),
 		Suspend:           spec.at("suspend").flag(false),
 		StartingDeadline:  time.Duration(spec.at("startingDeadlineSeconds").integer(0, 1<<31, 0)) * time.Second,
-	}
-	known := []string{"schedule", "timeZone", "concurrencyPolicy", "suspend", "startingDeadlineSeconds", "jobTemplate"}
-	for _, f := range spec.entries() {
-		if !slices.Contains(known, f.Key) {
-			c.Ignored = append(c.Ignored, "spec."+f.Key)
-		}
-	}
-	for _, f := range spec.at("jobTemplate").at("spec").entries() {
-		if f.Key != "template" {
-			c.Ignored = append(c.Ignored, "spec.jobTemplate.spec."+f.Key)
-		}
 	}
 	return c
 }

@@ -99,7 +99,7 @@ func (a *ingressReader) read(doc value) {
 		doc.at("kind").warn("the Ingress has no effect: its apiVersion is "+doctree.Quote(v.str()), "write it as networking.k8s.io/v1")
 		return
 	}
-	checker{a.report, false}.check(doc, "Ingress")
+	checker{a.report, true}.check(doc, "Ingress")
 	if k := a.kind.name; k == "Job" || k == "CronJob" {
 		doc.at("kind").warn("the Ingress has no effect: a "+k+" is no service", "")
 		return
@@ -205,7 +205,7 @@ func (a *ingressReader) path(d ingressDoc, host, p value, hosts tlsHosts) {
 	}
 	if !slices.Contains(a.used[service.node], d.name) {
 		if len(a.used[service.node]) == 0 {
-			checker{a.report, false}.check(service, "Service")
+			checker{a.report, true}.check(service, "Service")
 		}
 		a.used[service.node] = append(a.used[service.node], d.name)
 	}

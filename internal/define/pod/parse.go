@@ -117,9 +117,9 @@ var kinds = []kind{
 	{"ReplicationController", "v1", []string{"spec", "template"}, "it keeps a number of copies of the Pod"},
 	{"ReplicaSet", "apps/v1", []string{"spec", "template"}, "it keeps a number of copies of the Pod"},
 	{"Deployment", "apps/v1", []string{"spec", "template"}, "it keeps a number of copies of the Pod and replaces them one by one"},
-	{"StatefulSet", "apps/v1", []string{"spec", "template"}, "it keeps numbered copies of the Pod with volumes of their own"},
+	{"StatefulSet", "apps/v1", []string{"spec", "template"}, "it keeps several numbered Pods, each with volumes of its own"},
 	{"DaemonSet", "apps/v1", []string{"spec", "template"}, "it runs the Pod on every node"},
-	{"Job", "batch/v1", []string{"spec", "template"}, "it repeats the Pod until it has succeeded often enough"},
+	{"Job", "batch/v1", []string{"spec", "template"}, ""},
 	{"CronJob", "batch/v1", []string{"spec", "jobTemplate", "spec", "template"}, "it runs the Pod at set times"},
 }
 
@@ -143,7 +143,7 @@ type manifest struct {
 
 func newManifest(rep *report, docs []value) *manifest {
 	m := &manifest{report: rep, configs: make(map[string]value), secrets: make(map[string]value)}
-	for _, doc := range docs {
+	for _, doc := range withoutHooks(docs) {
 		m.add(doc)
 	}
 	if m.kind.name == "" && len(rep.problems) == 0 {
@@ -180,7 +180,8 @@ func (m *manifest) add(doc value) {
 	case "Ingress":
 		m.ingresses = append(m.ingresses, doc)
 	case "PersistentVolumeClaim":
-		doc.at("kind").warn("the PersistentVolumeClaim has no effect: its storage is given on the command line", "give --map-volume NAME=PATH")
+		m.version(doc, "v1")
+		checker{m.report, true}.check(doc, name)
 	default:
 		m.addOther(doc, name)
 	}
@@ -211,7 +212,7 @@ func nameAs(doc value) string {
 }
 
 func (m *manifest) addOther(doc value, name string) {
-	known := []string{"ConfigMap", "Secret", "Service", "Ingress"}
+	known := []string{"ConfigMap", "Secret", "Service", "Ingress", "PersistentVolumeClaim"}
 	for _, k := range kinds {
 		known = append(known, k.name)
 	}
@@ -252,7 +253,8 @@ func (m *manifest) addWorkload(doc value, k kind) {
 		m.require(doc, m.spec, "spec")
 		return
 	}
-	checker{m.report, false}.check(doc, k.name)
+	checker{m.report, true}.check(doc, k.name)
+	m.replicas()
 	if !template.present() {
 		doc.wrong("the "+k.name+" has no Pod template", "")
 		m.spec = template

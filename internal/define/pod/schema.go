@@ -17,8 +17,11 @@ type property struct{ name, word string }
 
 var (
 	schema    = readSchema(schemaText)
-	ruleTable = tabulate(rules)
+	ruleTable = tabulate(allRules())
 )
+
+// allRules are the rules of Pods and of the documents around them.
+func allRules() []rule { return slices.Concat(rules, controllerRules) }
 
 func readSchema(text map[string]string) map[string][]property {
 	types := make(map[string][]property, len(text))
@@ -46,9 +49,6 @@ type checker struct {
 	// treat is off below a member that is not honored, where only names and kinds count.
 	treat bool
 }
-
-// template is the type at which a controller's document begins to be about the Pod.
-const template = "PodTemplateSpec"
 
 // check reports everything about a value that is not of a type.
 func (c checker) check(v value, word string) {
@@ -118,7 +118,6 @@ func (c checker) object(v value, typ string, members []property) {
 		if c.treat {
 			below.treat = c.member(in.atKey(f), f, typ)
 		}
-		below.treat = below.treat || members[i].word == template
 		below.check(in, members[i].word)
 	}
 }

@@ -26,7 +26,7 @@ var update = flag.Bool("update", false, "write golden and generated files")
 var roots = []any{
 	corev1.Pod{}, corev1.ConfigMap{}, corev1.Secret{}, corev1.PodTemplate{}, corev1.ReplicationController{},
 	appsv1.Deployment{}, appsv1.ReplicaSet{}, appsv1.StatefulSet{}, appsv1.DaemonSet{}, batchv1.Job{}, batchv1.CronJob{},
-	corev1.Service{}, networkingv1.Ingress{},
+	corev1.Service{}, networkingv1.Ingress{}, corev1.PersistentVolumeClaim{},
 }
 
 // opaque are types whose members say nothing about a Pod that is to run.

@@ -48,7 +48,7 @@ func (b *reader) readVolumes() {
 	}
 	for _, claim := range b.claims {
 		if _, known := b.volumes[claim]; !known {
-			b.volumes[claim] = b.claim(b.owner.at("spec").at("volumeClaimTemplates"), claim, claim)
+			b.volumes[claim] = b.claim(b.owner.at("spec").at("volumeClaimTemplates"), claim, claim, claim+"-"+b.ordinal)
 		}
 	}
 }
@@ -136,7 +136,11 @@ var hostPathTypes = []string{"DirectoryOrCreate", "Directory", "FileOrCreate", "
 func (b *reader) hostPath(v, in value, name string) volume {
 	p := in.at("path")
 	if !cleanAbsolute(p.str()) {
-		in.wrong("path must be an absolute path without \"..\"", "")
+		fix := ""
+		if s := p.str(); s != "" && !strings.HasPrefix(s, "/") {
+			fix = "write the directory of the file before it: Kubernetes refuses a relative path, and podman kube play reads it from its working directory"
+		}
+		in.wrong("path must be an absolute path without \"..\"", fix)
 		return volume{at: v, missing: true}
 	}
 	typ := in.at("type").word("", hostPathTypes...)
@@ -145,11 +149,14 @@ func (b *reader) hostPath(v, in value, name string) volume {
 }
 
 // claim is a volume that a path of the host stands in for, found by the name of the
-// volume or of the claim.
-func (b *reader) claim(v value, name, claim string) volume {
+// volume or of the claim, or another name of it.
+func (b *reader) claim(v value, name, claim string, others ...string) volume {
 	ref := refs.OfVolume(name, "")
 	if claim != "" && claim != name {
 		ref.Names = append(ref.Names, refs.OfVolume(claim, "").Name())
+	}
+	for _, other := range others {
+		ref.Names = append(ref.Names, refs.OfVolume(other, "").Name())
 	}
 	source, mapped := answer(v, b.options.Refs, refs.Volume, ref)
 	if !mapped {
@@ -296,6 +303,23 @@ func (r *fileReader) add(at value, p string, mode uint32, from origin) {
 	r.files = append(r.files, file{path: p, mode: mode, source: r.b.secret(from.kind, from.name, from.key, from.content)})
 }
 
+// relabelFix is what to do about a volume that SELinux does not let a container use.
+const relabelFix = "relabel files of the host once with `chcon -R -t container_file_t PATH`, or give seLinuxOptions: {type: spc_t} to the container"
+
+// relabels returns the options that podman kube play takes at the end of a mountPath; empty for none.
+func relabels(p string) string {
+	_, options, _ := strings.Cut(p, ":")
+	for option := range strings.SplitSeq(options, ",") {
+		if !slices.Contains(mountWords, option) {
+			return ""
+		}
+	}
+	return options
+}
+
+// mountWords are options of mounts in Podman.
+var mountWords = strings.Fields("z Z U O ro rw exec noexec suid nosuid dev nodev private rprivate shared rshared slave rslave")
+
 // mounts reads the mounts of container i.
 func (b *reader) mounts(i int) {
 	seen := make(map[string]bool)
@@ -303,6 +327,9 @@ func (b *reader) mounts(i int) {
 		name, target := m.at("name"), m.at("mountPath")
 		v, known := b.volumes[name.str()]
 		switch p := target.str(); {
+		case known && relabels(p) != "":
+			target.wrong("mountPath has the options "+doctree.Quote(relabels(p))+", which only podman kube play reads: Kubernetes refuses the colon", "remove them: "+relabelFix)
+			continue
 		case !known:
 			m.wrong("no volume named "+doctree.Quote(name.str()), didYouMean(name.str(), slices.Sorted(maps.Keys(b.volumes))))
 			continue
