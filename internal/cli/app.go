@@ -12,7 +12,6 @@ import (
 	"github.com/podtask/podtask/internal/cli/lock"
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/cli/run"
-	"github.com/podtask/podtask/internal/cli/schedule"
 	"github.com/podtask/podtask/internal/cli/service"
 	"github.com/podtask/podtask/internal/cli/system"
 	"github.com/podtask/podtask/internal/cli/task"
@@ -86,7 +85,7 @@ func coreCommands(p *command.Program, build part.Build) []commandGroup {
 			task.UpdateCommand(p), task.WaitCommand(p), task.RmCommand(p),
 		}},
 		{"Look at tasks", []*cli.Command{
-			task.PsCommand(p), task.LogsCommand(p), task.WhyCommand(p), task.StatsCommand(p),
+			task.PsCommand(p), task.LogsCommand(p), task.WhyCommand(p, build), task.StatsCommand(p),
 			task.EventsCommand(p), task.InspectCommand(p), task.PortCommand(p),
 		}},
 		{"Work in containers", []*cli.Command{task.ExecCommand(p), task.CpCommand(p)}},
@@ -95,7 +94,7 @@ func coreCommands(p *command.Program, build part.Build) []commandGroup {
 			service.TaskdefCommand(p), run.SchemaCommand(p, documents), run.ExplainCommand(p),
 		}},
 		{"Services and systemd", []*cli.Command{
-			service.Command(p), schedule.Command(p), unit.Command(p), unit.GenerateCommand(p), unit.AutoUpdateCommand(p),
+			service.Command(p), unit.Command(p), unit.GenerateCommand(p), unit.AutoUpdateCommand(p),
 			agent.Command(p, build), ingress.Command(p),
 		}},
 		{"Hosts", []*cli.Command{host.ContextCommand(p), host.Command(p), host.PushCommand(p), host.PortForwardCommand(p)}},

@@ -15,9 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/run"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/connect/sshhost"
-	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/facts/record"
-	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -66,18 +64,16 @@ func completeCommand(p *command.Program, build part.Build) *cli.Command {
 
 // completionOptions is what `podtask __complete` uses.
 type completionOptions struct {
-	build     part.Build
-	out       io.Writer
-	program   *command.Program
-	engine    *engine.Engine
-	tasks     *record.Tasks
-	schedules *schedule.Store
-	owners    *connect.Connector
+	build   part.Build
+	out     io.Writer
+	program *command.Program
+	tasks   *record.Tasks
+	owners  *connect.Connector
 }
 
 func newCompletion(build part.Build) func(*command.Machine) completionOptions {
 	return func(m *command.Machine) completionOptions {
-		return completionOptions{build: build, out: m.Program.Stdout, program: m.Program, engine: m.Engine, tasks: m.Engine.Tasks, schedules: m.Engine.Schedules, owners: m.Connector}
+		return completionOptions{build: build, out: m.Program.Stdout, program: m.Program, tasks: m.Engine.Tasks, owners: m.Connector}
 	}
 }
 
@@ -134,10 +130,6 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 		if len(arguments) == 0 && cmd.Name != "create" && cmd.Name != "ls" {
 			candidates = o.serviceNames(cmd.Name)
 		}
-	case path[0].Name == "schedule":
-		if cmd.Name != "create" && cmd.Name != "ls" && (len(arguments) == 0 || strings.HasSuffix(cmd.ArgsUsage, "...")) {
-			candidates = o.scheduleNames()
-		}
 	default:
 		if found, ok := o.ofParts(path, arguments); ok {
 			candidates = found
@@ -152,7 +144,7 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 
 // ofParts returns what a part says of an argument.
 func (o completionOptions) ofParts(path []*cli.Command, arguments []string) (candidates []string, ok bool) {
-	q := part.Completion{Arguments: arguments, Engine: o.engine}
+	q := part.Completion{Arguments: arguments, Usage: path[len(path)-1].ArgsUsage, StateDir: o.owners.StateDir}
 	for _, c := range path {
 		q.Path = append(q.Path, c.Name)
 	}
@@ -237,15 +229,6 @@ func withoutHost(words []string) (rest []string) {
 		}
 	}
 	return rest
-}
-
-// scheduleNames returns the names of all schedules whose records can be read.
-func (o completionOptions) scheduleNames() (names []string) {
-	all, _ := o.schedules.All()
-	for _, s := range all {
-		names = append(names, s.Name)
-	}
-	return names
 }
 
 // fixedWords returns the literal alternatives of a usage such as "bash|zsh|fish"; words in

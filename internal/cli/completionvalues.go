@@ -10,7 +10,6 @@ import (
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -20,7 +19,6 @@ var conditions = []string{string(connect.UntilRunning), string(connect.UntilStea
 // in their table.
 var flagValues = map[string][]string{
 	"protocol":  {"tcp", "udp"},
-	"overlap":   {string(schedule.Forbid), string(schedule.Replace), string(schedule.Allow)},
 	"condition": conditions,
 	"wait":      conditions,
 	"progress":  {"auto", "plain", "json", "none"},

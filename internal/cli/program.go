@@ -12,6 +12,7 @@ import (
 
 // runLine runs one command line and returns the exit code.
 func runLine(ctx context.Context, p *command.Program, build part.Build, args []string) int {
+	p.BeforeCleanUp = build.BeforeCleanUp()
 	app := newApp(p, build)
 	arranged, err := arrange(app, build, args)
 	if err != nil {

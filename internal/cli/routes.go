@@ -58,14 +58,6 @@ var routes = map[string]route{
 	"service continue": {},
 	"service rm":       {},
 
-	"schedule create":  {prepare: sendDefinition(1), input: readsDash, later: true},
-	"schedule ls":      {},
-	"schedule history": {},
-	"schedule pause":   {},
-	"schedule resume":  {},
-	"schedule run":     {},
-	"schedule rm":      {},
-
 	"ps":      {},
 	"inspect": {},
 	"why":     {},

@@ -30,7 +30,6 @@ import (
 	"github.com/podtask/podtask/internal/engine/run/fleet"
 	"github.com/podtask/podtask/internal/engine/run/hooks"
 	"github.com/podtask/podtask/internal/engine/run/owner"
-	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/internal/host/gpu"
 	"github.com/podtask/podtask/internal/host/libpod"
@@ -113,7 +112,6 @@ type Engine struct {
 	Pauser    *observe.Pauser
 	Unowned   *observe.Unowned
 	Hooks     *hooks.Runner
-	Schedules *schedule.Store
 }
 
 // Open prepares the state directory. It does not connect to anything.
@@ -189,9 +187,6 @@ func (a *Engine) openState() (imagestore.Records, error) {
 		return none, fmt.Errorf("open event log in %s: %w", dir, err)
 	}
 	a.Events = &record.Events{Log: a.log, Store: events}
-	if a.Schedules, err = schedule.Open(dir, fsys); err != nil {
-		return none, err
-	}
 	shared, err := state.OpenLedger(dir, fsys)
 	if err != nil {
 		return none, err
@@ -254,7 +249,7 @@ func (a *Engine) assemble(records imagestore.Records) {
 		Metadata: a.Metadata, Runtime: a.Runtime, Leftover: left, Logs: a.Delivery, Sweep: a.Orphans.SweepAndLog, Prune: a.Pruner.Rounds,
 	}
 	a.Creator = &owner.Creator{Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Secrets: a.Secrets, Metadata: a.Metadata, Owners: a.Owners, LogSize: cfg.Settings.Tasks.LogSize, Logs: cfg.Settings.Tasks.Logs}
-	a.Expired = &cleanup.Expired{Log: a.log, StateDir: cfg.StateDir, Tasks: a.Tasks, Owners: a.Owners, Before: a.collectRuns}
+	a.Expired = &cleanup.Expired{Log: a.log, StateDir: cfg.StateDir, Tasks: a.Tasks, Owners: a.Owners}
 	a.Logs = &observe.Logs{Podman: conn.As[observe.LogReader](a.Podman), Files: logfiles.In(cfg.StateDir), Tasks: a.Tasks, Events: a.Events}
 	a.Stats = &observe.Stats{Root: cfg.Root, Podman: conn.As[observe.StatsReader](a.Podman)}
 	a.Exec = &observe.Exec{Podman: conn.As[observe.Execer](a.Podman), Containers: conn.As[observe.ContainerReader](a.Podman)}
@@ -311,13 +306,6 @@ func (a *Engine) override(o lifecycle.Options, given map[string]string) (lifecyc
 	tasks, err := a.cfg.Settings.Override(given)
 	o.Pull, o.Limits, o.Quota = tasks.Pull, tasks.Limits, tasks.Quota
 	return o, err
-}
-
-// collectRuns notes how the tasks of schedules ended.
-func (a *Engine) collectRuns() {
-	if err := a.Schedules.Collect(a.Tasks.Lookup); err != nil {
-		a.log.Info("the runs of schedules are not noted", "error", err)
-	}
 }
 
 // Close ends the connections. Owners must have been closed before.

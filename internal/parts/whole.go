@@ -9,6 +9,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/inject"
 	"github.com/podtask/podtask/internal/cli/kubelet"
 	"github.com/podtask/podtask/internal/cli/part"
+	"github.com/podtask/podtask/internal/cli/schedule"
 	"github.com/podtask/podtask/internal/cli/tasktest"
 	"github.com/podtask/podtask/internal/cli/views"
 )
@@ -19,6 +20,7 @@ func linked() []part.Part {
 		inject.Part(),
 		views.Part(),
 		tasktest.Part(),
+		schedule.Part(),
 		importer.Part(),
 		aws.Part(),
 		kubelet.Part(),

@@ -17,13 +17,11 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/config"
-	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/act/limits"
 	"github.com/podtask/podtask/internal/engine/act/logdelivery"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/fleet"
-	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/serve/metrics"
@@ -166,7 +164,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	a.engine.Delivery.Observe(m.Output)
 	a.engine.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
-	servers, err := a.addParts(backend, server, m.Handler())
+	servers, err := a.addParts(backend, server, m)
 	if err != nil {
 		return errors.Join(err, l.Close())
 	}
@@ -215,21 +213,10 @@ func (a *agentRun) newMetrics() *metrics.Metrics {
 	m.Traffic(a.services.Traffic)
 	m.NodeNames(a.engine.NodeNames.Traffic)
 	m.Ingress(a.services.Routes.Ask)
-	m.ECS(a.ecsInstance)
 	m.Hooks(a.engine.Hooks.Counts, a.services.States)
-	m.Schedules(a.schedules)
 	m.Logs(a.routes)
 	m.Usage(a.states, a.engine.Stats.ReadSlice)
 	return m
-}
-
-// ecsInstance finds the instance of an ECS cluster that podtask-ecs keeps for this user, if there is one.
-func (a *agentRun) ecsInstance() (s *ecsstatus.Status, running, is bool) {
-	stateDir, runtimeDir, err := state.Dirs(a.getenv)
-	if err != nil {
-		return nil, false, false
-	}
-	return ecsstatus.Find(stateDir, runtimeDir)
 }
 
 // openServices reads the records of services. Those that cannot be read are logged, and do not run.
@@ -252,15 +239,6 @@ func (a *agentRun) states() []lifecycle.State {
 		}
 	}
 	return states
-}
-
-// schedules are those that are recorded, with what is known of their runs.
-func (a *agentRun) schedules() []schedule.State {
-	all, _ := a.engine.Schedules.All() // those that cannot be read have no metrics
-	for i := range all {
-		all[i], _, _ = schedule.Fold(all[i], a.engine.Tasks.Lookup)
-	}
-	return all
 }
 
 // count updates the counters of the metrics until ctx ends.

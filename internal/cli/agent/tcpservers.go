@@ -9,6 +9,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/serve/metrics"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/api/connlimit"
 )
@@ -17,7 +18,7 @@ import (
 type tcpServers []command.TCPServer
 
 // addParts lets the parts add to the agent, and returns its servers on TCP addresses.
-func (a *agentRun) addParts(backend serve.AgentBackend, server *api.Server, metrics http.Handler) (servers tcpServers, err error) {
+func (a *agentRun) addParts(backend serve.AgentBackend, server *api.Server, m *metrics.Metrics) (servers tcpServers, err error) {
 	defer func() {
 		if err != nil {
 			servers.close()
@@ -35,7 +36,7 @@ func (a *agentRun) addParts(backend serve.AgentBackend, server *api.Server, metr
 		servers = append(servers, s)
 		return nil
 	}
-	if err := listen(metricsServer(metrics), "metrics-listen", a.settings.Agent.MetricsListen); err != nil {
+	if err := listen(metricsServer(m.Handler()), "metrics-listen", a.settings.Agent.MetricsListen); err != nil {
 		return servers, err
 	}
 	if missing := a.build.MissingSetting("aws-listen"); missing != "" && a.settings.Agent.AWSListen != "" {
@@ -46,7 +47,7 @@ func (a *agentRun) addParts(backend serve.AgentBackend, server *api.Server, metr
 			continue
 		}
 		err := p.Agent(&part.Agent{
-			Log: a.log, Settings: a.settings, Engine: a.engine, Backend: backend, StateDir: a.host.StateDir, Handle: server.Handle, Listen: listen,
+			Log: a.log, Settings: a.settings, Engine: a.engine, Backend: backend, StateDir: a.host.StateDir, Getenv: a.getenv, Handle: server.Handle, Listen: listen, Collect: m.Add,
 		})
 		if err != nil {
 			return servers, err

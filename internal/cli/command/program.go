@@ -40,6 +40,8 @@ type Program struct {
 	Caller []string
 	// SentDir is the directory of files that came with such a command: it is left out of names in messages.
 	SentDir string
+	// BeforeCleanUp are called before tasks that ended long ago are removed. stateDir is the directory of records.
+	BeforeCleanUp []func(stateDir string, e *engine.Engine) error
 	// Patience is how long to wait for the socket of a task whose lock is taken: its owner makes the socket
 	// after it has taken the lock, and removes it before it releases the lock.
 	Patience time.Duration
@@ -180,6 +182,13 @@ func (p *Program) open(c *cli.Context, dir string) (*Machine, error) {
 	m.Connector.Engine = m.Engine
 	if err != nil {
 		return m, err
+	}
+	m.Engine.Expired.Before = func() {
+		for _, f := range p.BeforeCleanUp {
+			if err := f(m.Connector.StateDir, m.Engine); err != nil {
+				m.Log.Info("not all could be noted before the removal of old tasks", "error", err)
+			}
+		}
 	}
 	for _, e := range p.Caller {
 		name, value, _ := strings.Cut(e, "=")

@@ -3,6 +3,8 @@ package ecs
 import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
+	"github.com/podtask/podtask/internal/ecsstatus"
+	"github.com/podtask/podtask/internal/serve/metrics/ecsmetrics"
 )
 
 // Part is the part ecs.
@@ -18,6 +20,11 @@ func Part() part.Part {
 				routes["ecs "+name] = part.Route{Place: part.Here, Why: "it is about the instance that this machine is: run it on the host itself", Passes: true}
 			}
 			return routes
+		},
+		Explain: newExplainer,
+		Agent: func(a *part.Agent) error {
+			a.Collect(ecsmetrics.New(func() (*ecsstatus.Status, bool, bool) { return find(a.Getenv) }))
+			return nil
 		},
 	}
 }

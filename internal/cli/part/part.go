@@ -4,14 +4,18 @@
 package part
 
 import (
+	"context"
 	"log/slog"
 	"net/http"
 	"slices"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/urfave/cli/v2"
 )
 
@@ -30,6 +34,10 @@ type Part struct {
 	FlagValues map[string][]string
 	// Complete returns what the next argument of a command of the part may be; ok is false if the core knows.
 	Complete func(q Completion) (candidates []string, ok bool)
+	// Explain returns what the part says in `podtask why`.
+	Explain func(m *command.Machine) Explainer
+	// BeforeCleanUp is called before tasks that ended long ago are removed. stateDir is the directory of records.
+	BeforeCleanUp func(stateDir string, e *engine.Engine) error
 	// Agent adds to an agent that starts. An error ends it.
 	Agent func(a *Agent) error
 }
@@ -48,7 +56,18 @@ type Command struct {
 type Completion struct {
 	// Path is the command with the groups that contain it, Arguments are the arguments before.
 	Path, Arguments []string
-	Engine          *engine.Engine
+	// Usage has the arguments of the command as its help shows them.
+	Usage string
+	// StateDir is the directory of records.
+	StateDir string
+}
+
+// Explainer is what a part knows of why something is as it is.
+type Explainer struct {
+	// Ref explains what a word means that names no task and no service; found is false if the part does not know it.
+	Ref func(ctx context.Context, ref string) (a reason.Explanation, found bool, err error)
+	// Task returns reasons of a task besides its own; nil for none.
+	Task func(t api.Task) []api.Reason
 }
 
 // Agent is an agent that starts, for a part that adds to it.
@@ -59,6 +78,9 @@ type Agent struct {
 	Backend  serve.AgentBackend
 	// StateDir is the directory of records.
 	StateDir string
+	Getenv   func(string) string
+	// Collect adds metrics.
+	Collect func(prometheus.Collector)
 	// Handle adds a handler to the agent's socket; the pattern is that of http.ServeMux.
 	Handle func(pattern string, h http.Handler)
 	// Listen makes the agent serve at a TCP address that the key of the configuration has; it does nothing without an address.
@@ -106,6 +128,16 @@ type Build struct {
 func (b Build) Documents() (all []command.Document) {
 	for _, p := range b.Parts {
 		all = append(all, p.Documents...)
+	}
+	return all
+}
+
+// BeforeCleanUp returns what the parts do before tasks that ended long ago are removed.
+func (b Build) BeforeCleanUp() (all []func(stateDir string, e *engine.Engine) error) {
+	for _, p := range b.Parts {
+		if p.BeforeCleanUp != nil {
+			all = append(all, p.BeforeCleanUp)
+		}
 	}
 	return all
 }

@@ -7,7 +7,6 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/define/lockfile"
-	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -18,7 +17,6 @@ func SchemaCommand(p *command.Program, documents []command.Document) *cli.Comman
 	for _, d := range documents {
 		names = append(names, d.Name)
 	}
-	names = append(names, "schedule")
 	listed := strings.Join(names[:len(names)-1], ", ") + " or " + names[len(names)-1]
 	return &cli.Command{
 		Name:      "schema",
@@ -43,8 +41,6 @@ Examples:
 				return console.WriteJSON(p.Stdout, taskdef.OverrideSchema(c.Bool("strict")))
 			case "lock":
 				return console.WriteJSON(p.Stdout, lockfile.Schema())
-			case "schedule":
-				return console.WriteJSON(p.Stdout, schedule.Schema())
 			}
 			i := slices.IndexFunc(documents, func(d command.Document) bool { return d.Name == c.Args().First() })
 			if i < 0 {

@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/urfave/cli/v2"
 )
@@ -102,6 +103,7 @@ type options struct {
 	defaults    func(*schedule.State)
 	flags       []string
 
+	failed    error // to open the store
 	store     *schedule.Store
 	calendar  schedule.SystemdCalendar
 	tasks     *record.Tasks
@@ -116,8 +118,10 @@ type options struct {
 func newCall(v verb) func(*command.Machine) options {
 	return func(m *command.Machine) options {
 		p, e := m.Program, m.Engine
+		store, err := schedule.Open(m.Connector.StateDir, state.OS{})
 		return options{
-			verb: v, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, environ: p.Environ, getenv: p.Getenv, executable: p.Executable,
+			failed: err,
+			verb:   v, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, environ: p.Environ, getenv: p.Getenv, executable: p.Executable,
 			definition: p.TaskDefinition, flags: m.Config.FlagArgs(),
 			defaults: func(s *schedule.State) {
 				d := m.Config.Tasks
@@ -126,7 +130,7 @@ func newCall(v verb) func(*command.Machine) options {
 					s.Options.Logs = d.Logs
 				}
 			},
-			store: e.Schedules, calendar: schedule.SystemdCalendar{Path: p.Getenv("PATH")}, tasks: e.Tasks, owners: e.Owners, creator: e.Creator,
+			store: store, calendar: schedule.SystemdCalendar{Path: p.Getenv("PATH")}, tasks: e.Tasks, owners: e.Owners, creator: e.Creator,
 			preflight: e.Preflight, secrets: e.Secrets, images: e.Images, launcher: m.Launcher(),
 		}
 	}
@@ -142,6 +146,8 @@ type call struct {
 func (o options) Run(ctx context.Context, c *cli.Context) error {
 	args, path := c.Args().Slice(), command.Path(c)
 	switch {
+	case o.failed != nil:
+		return o.failed
 	case len(args) < o.verb.least && o.verb.least == 2:
 		return command.Usagef(path, "%s needs a name and a definition", path)
 	case len(args) < o.verb.least:

@@ -10,17 +10,15 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/engine/facts/record"
-	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/pkg/api"
-	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/urfave/cli/v2"
 )
 
 // WhyCommand is `podtask why`.
-func WhyCommand(p *command.Program) *cli.Command {
+func WhyCommand(p *command.Program, build part.Build) *cli.Command {
 	return &cli.Command{
 		Name:      "why",
 		Usage:     "explain in a sentence or two what a task, service or schedule waits for, or why it stopped",
@@ -35,7 +33,7 @@ Examples:
   podtask why nightly
   podtask why --format json web | jq -r '.[0].why[0].code'`,
 		Flags:  []cli.Flag{command.FormatFlag(command.ItemFormats), command.IgnoreFlag()},
-		Action: command.WithMachine(p, newWhy),
+		Action: command.WithMachine(p, newWhy(build)),
 	}
 }
 
@@ -44,21 +42,19 @@ type whyOptions struct {
 	out    io.Writer
 	reader command.TaskReader
 	owners *connect.Connector
-	getenv func(string) string
-
-	schedules *schedule.Store
-	tasks     *record.Tasks
+	// parts explain what is no task and no service.
+	parts []part.Explainer
 }
 
-func newWhy(m *command.Machine) whyOptions {
-	return whyOptions{
-		out:    m.Program.Stdout,
-		reader: m.TaskReader(),
-		owners: m.Connector,
-		getenv: m.Program.Getenv,
-
-		schedules: m.Engine.Schedules,
-		tasks:     m.Engine.Tasks,
+func newWhy(build part.Build) func(*command.Machine) whyOptions {
+	return func(m *command.Machine) whyOptions {
+		o := whyOptions{out: m.Program.Stdout, reader: m.TaskReader(), owners: m.Connector}
+		for _, p := range build.Parts {
+			if p.Explain != nil {
+				o.parts = append(o.parts, p.Explain(m))
+			}
+		}
+		return o
 	}
 }
 
@@ -76,23 +72,23 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 				explanations = append(explanations, explainService(s, time.Now()))
 				continue
 			}
-			if a, found, scheduleErr := o.explainSchedule(ctx, ref); found || scheduleErr != nil {
+			if a, found, partErr := o.ofParts(ctx, ref); found || partErr != nil {
 				if found {
 					explanations = append(explanations, a)
 				}
-				if scheduleErr != nil {
-					errs = append(errs, scheduleErr)
+				if partErr != nil {
+					errs = append(errs, partErr)
 				}
-				continue
-			}
-			if a, found := explainECS(o.ecsWaits(), ref, time.Now()); found {
-				explanations = append(explanations, a)
 				continue
 			}
 		}
 		switch {
 		case err == nil:
-			t.Why = append(t.Why, ecsReasons(o.ecsWaits(), t)...)
+			for _, p := range o.parts {
+				if p.Task != nil {
+					t.Why = append(t.Why, p.Task(t)...)
+				}
+			}
 			explanations = append(explanations, reason.Task(t, time.Now()))
 		case connect.IsGone(err) && !c.Bool("ignore"):
 			errs = append(errs, fmt.Errorf("no task, service or schedule %q: list them with `podtask ps -a`, `podtask service ls` and `podtask schedule ls`", ref))
@@ -107,6 +103,16 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 		return nil
 	})
 	return errors.Join(append(errs, err)...)
+}
+
+// ofParts asks the parts, one after the other, what a word means.
+func (o whyOptions) ofParts(ctx context.Context, ref string) (a reason.Explanation, found bool, err error) {
+	for _, p := range o.parts {
+		if a, found, err = p.Ref(ctx, ref); found || err != nil {
+			return a, found, err
+		}
+	}
+	return a, false, nil
 }
 
 // byFamily reports whether ref names the task by nothing but its family.
@@ -137,43 +143,4 @@ func explainService(s api.Service, now time.Time) reason.Explanation {
 	}
 	a.Sentence += "."
 	return a
-}
-
-// explainSchedule makes a sentence of the reasons of a schedule, if there is one of that name.
-func (o whyOptions) explainSchedule(ctx context.Context, name string) (a reason.Explanation, found bool, err error) {
-	s, err := o.schedules.Get(name)
-	if missing := (*schedule.NotFoundError)(nil); errors.As(err, &missing) {
-		return a, false, nil
-	}
-	if err != nil {
-		return a, false, err
-	}
-	s, _, _ = schedule.Fold(s, o.tasks.Lookup)
-	now, timer, status := time.Now(), false, "active"
-	if manager, dialErr := cgroups.Dial(ctx, o.getenv); dialErr == nil {
-		state, stateErr := manager.ActiveState(ctx, schedule.TimerName(s.Name))
-		timer = stateErr == nil && state == "active"
-		manager.Close()
-	}
-	var next time.Time
-	switch {
-	case s.Paused:
-		status = "paused"
-	case !timer:
-		status = "no-timer"
-	default:
-		if next, err = (schedule.SystemdCalendar{Path: o.getenv("PATH")}).Next(ctx, s.Calendar, now); err != nil {
-			return a, false, err
-		}
-	}
-	a = reason.Explanation{Name: s.Name, Status: status, Why: schedule.Explain(s, next, timer)}
-	for i, r := range a.Why {
-		if i > 0 {
-			a.Sentence += ". "
-			r.Text = console.Capital(r.Text)
-		}
-		a.Sentence += console.Reason(r, now)
-	}
-	a.Sentence = fmt.Sprintf("schedule %s is %s: %s.", s.Name, status, a.Sentence)
-	return a, true, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/ecsstatus"
+	"github.com/podtask/podtask/internal/serve/metrics/ecsmetrics"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -15,7 +16,7 @@ func TestMetricsOfAnInstanceOfECS(t *testing.T) {
 	var status *ecsstatus.Status
 	running, is := false, false
 	m := New("", func() []lifecycle.State { return nil }, func() int { return 0 })
-	m.ECS(func() (*ecsstatus.Status, bool, bool) { return status, running, is })
+	m.Add(ecsmetrics.New(func() (*ecsstatus.Status, bool, bool) { return status, running, is }))
 	scrape := func() string {
 		rec := httptest.NewRecorder()
 		m.Handler().ServeHTTP(rec, httptest.NewRequest("GET", "/metrics", nil))

@@ -10,12 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/internal/engine/act/logdelivery"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/network/nodenames"
 	"github.com/podtask/podtask/internal/engine/run/hooks"
-	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/pkg/fault"
@@ -108,10 +106,8 @@ func (m *Metrics) Hooks(counted func() []hooks.Count, states func() []service.St
 	m.registry.MustRegister(hookCalls{counted, states})
 }
 
-// Schedules adds the runs of the schedules that states lists. It is called once, before Handler.
-func (m *Metrics) Schedules(states func() []schedule.State) {
-	m.registry.MustRegister(schedules{states})
-}
+// Add adds those of a part.
+func (m *Metrics) Add(c prometheus.Collector) { m.registry.MustRegister(c) }
 
 // Traffic adds what is counted of connections to services. It is called once, before Handler.
 func (m *Metrics) Traffic(counted func() []services.Traffic) {
@@ -126,12 +122,6 @@ func (m *Metrics) NodeNames(counted func() []nodenames.Traffic) {
 // Ingress adds those of the ingress proxy, which ask asks. It is called once, before Handler.
 func (m *Metrics) Ingress(ask func(context.Context) (*ingress.Status, error)) {
 	m.registry.MustRegister(ingressProxy{ask})
-}
-
-// ECS adds those of the instance of an ECS cluster that find finds, if the user has one. It is called once,
-// before Handler.
-func (m *Metrics) ECS(find func() (s *ecsstatus.Status, running, is bool)) {
-	m.registry.MustRegister(ecsInstance{find})
 }
 
 // Logs adds those of the output that is sent to servers. Routes lists the containers whose
@@ -383,62 +373,6 @@ var (
 	faultsDesc     = prometheus.NewDesc("podtask_faults", "Faults in the networks of tasks that were injected and have not ended, by kind.", []string{"kind"}, nil)
 	restartsDesc   = prometheus.NewDesc("podtask_containers_restarts", "Restarts of the containers of all tasks that are recorded.", nil, nil)
 )
-
-// schedules counts the runs of each schedule at the time of the request. Their names are few and chosen by users.
-type schedules struct{ states func() []schedule.State }
-
-var (
-	scheduleRunsDesc    = prometheus.NewDesc("podtask_schedule_runs", "The latest hundred runs of a schedule, by what became of them: starting, running, success, failure (another exit code, or the task could not be created), skipped or missed.", []string{"schedule", "outcome"}, nil)
-	scheduleLastDesc    = prometheus.NewDesc("podtask_schedule_last_due_timestamp_seconds", "When the latest run of a schedule was due, in seconds since 1970.", []string{"schedule"}, nil)
-	scheduleSuccessDesc = prometheus.NewDesc("podtask_schedule_last_success_timestamp_seconds", "When the latest run of a schedule with exit code 0 ended, in seconds since 1970.", []string{"schedule"}, nil)
-	schedulePausedDesc  = prometheus.NewDesc("podtask_schedule_paused", "Whether a schedule is paused: 1 or 0.", []string{"schedule"}, nil)
-)
-
-// Describe implements prometheus.Collector.
-func (schedules) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{scheduleRunsDesc, scheduleLastDesc, scheduleSuccessDesc, schedulePausedDesc} {
-		out <- d
-	}
-}
-
-// Collect implements prometheus.Collector.
-func (c schedules) Collect(out chan<- prometheus.Metric) {
-	for _, s := range c.states() {
-		gauge := func(d *prometheus.Desc, v float64, labels ...string) {
-			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, v, append([]string{s.Name}, labels...)...)
-		}
-		outcomes := map[string]int{"starting": 0, "running": 0, "success": 0, "failure": 0, "skipped": 0, "missed": 0}
-		var success time.Time
-		for _, r := range s.Runs {
-			well := r.Status == schedule.Ended && r.ExitCode != nil && *r.ExitCode == 0
-			switch {
-			case well:
-				outcomes["success"]++
-				if r.Ended.After(success) {
-					success = r.Ended
-				}
-			case r.Status == schedule.Ended, r.Status == schedule.Failed:
-				outcomes["failure"]++
-			default:
-				outcomes[string(r.Status)]++
-			}
-		}
-		for outcome, n := range outcomes {
-			gauge(scheduleRunsDesc, float64(n), outcome)
-		}
-		if n := len(s.Runs); n > 0 {
-			gauge(scheduleLastDesc, float64(s.Runs[n-1].Due.Unix()))
-		}
-		if !success.IsZero() {
-			gauge(scheduleSuccessDesc, float64(success.Unix()))
-		}
-		paused := 0.0
-		if s.Paused {
-			paused = 1
-		}
-		gauge(schedulePausedDesc, paused)
-	}
-}
 
 // Describe implements prometheus.Collector.
 func (tasks) Describe(out chan<- *prometheus.Desc) {

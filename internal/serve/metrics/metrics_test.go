@@ -19,6 +19,8 @@ import (
 	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/internal/forward"
 	"github.com/podtask/podtask/internal/ingress"
+	"github.com/podtask/podtask/internal/serve/metrics/ecsmetrics"
+	"github.com/podtask/podtask/internal/serve/metrics/schedulemetrics"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -240,9 +242,9 @@ func TestDocument(t *testing.T) {
 	m.Traffic(nil)
 	m.NodeNames(nil)
 	m.Ingress(func(context.Context) (*ingress.Status, error) { return nil, nil })
-	m.ECS(nil)
+	m.Add(ecsmetrics.New(nil))
 	m.Hooks(nil, nil)
-	m.Schedules(nil)
+	m.Add(schedulemetrics.New(nil))
 	m.Logs(func() []logdelivery.Status { return nil })
 	m.Usage(nil, nil)
 	descs := make(chan *prometheus.Desc, 1000)

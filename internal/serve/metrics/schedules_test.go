@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/internal/serve/metrics/schedulemetrics"
 	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -15,13 +16,13 @@ func TestRunsOfSchedulesAreCounted(t *testing.T) {
 	at := func(s int64) time.Time { return time.Unix(s, 0) }
 	zero, three := 0, 3
 	m := New("1", func() []lifecycle.State { return nil }, func() int { return 0 })
-	m.Schedules(func() []schedule.State {
+	m.Add(schedulemetrics.New(func() []schedule.State {
 		return []schedule.State{{Name: "nightly", Runs: []schedule.Run{
 			{Due: at(100), Status: schedule.Ended, ExitCode: &zero, Ended: at(110)},
 			{Due: at(200), Status: schedule.Ended, ExitCode: &three, Ended: at(210)},
 			{Due: at(300), Status: schedule.Failed}, {Due: at(400), Status: schedule.Missed}, {Due: at(500), Status: schedule.Running},
 		}}, {Name: "new", Paused: true}}
-	})
+	}))
 	got := scrape(t, m)
 	for _, want := range []string{
 		`podtask_schedule_runs{outcome="success",schedule="nightly"} 1`, `podtask_schedule_runs{outcome="failure",schedule="nightly"} 2`,

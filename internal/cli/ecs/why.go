@@ -1,11 +1,14 @@
-package task
+package ecs
 
 import (
+	"context"
 	"path"
 	"slices"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
@@ -13,17 +16,36 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 )
 
-// ecsWaits are what the instance of an ECS cluster of this user waits for; none without one.
-func (o whyOptions) ecsWaits() []ecsstatus.Wait {
-	stateDir, runtimeDir, err := state.Dirs(o.getenv)
-	if err != nil {
-		return nil
-	}
-	s, running, _ := ecsstatus.Find(stateDir, runtimeDir)
+// waits are what the instance of an ECS cluster of this user waits for; none without one.
+func (o explainer) waits() []ecsstatus.Wait {
+	s, running, _ := find(o.getenv)
 	if s == nil || !running {
 		return nil
 	}
 	return s.Waits
+}
+
+// explainer explains what podtask-ecs waits for.
+type explainer struct{ getenv func(string) string }
+
+func newExplainer(m *command.Machine) part.Explainer {
+	o := explainer{m.Program.Getenv}
+	return part.Explainer{
+		Ref: func(_ context.Context, ref string) (reason.Explanation, bool, error) {
+			a, found := explainECS(o.waits(), ref, time.Now())
+			return a, found, nil
+		},
+		Task: func(t api.Task) []api.Reason { return ecsReasons(o.waits(), t) },
+	}
+}
+
+// find finds the instance that podtask-ecs keeps for this user, if there is one.
+func find(getenv func(string) string) (s *ecsstatus.Status, running, is bool) {
+	stateDir, runtimeDir, err := state.Dirs(getenv)
+	if err != nil {
+		return nil, false, false
+	}
+	return ecsstatus.Find(stateDir, runtimeDir)
 }
 
 // ecsReasons are the waits of a task that came from ECS.

@@ -1,4 +1,5 @@
-package metrics
+// Package ecsmetrics provides the metrics of the instance of an ECS cluster.
+package ecsmetrics
 
 import (
 	"time"
@@ -10,6 +11,11 @@ import (
 // ecsInstance collects what podtask-ecs says about its instance. A user without one has no such metrics.
 type ecsInstance struct {
 	find func() (s *ecsstatus.Status, running, is bool)
+}
+
+// New returns those of the instance that find finds, if the user has one.
+func New(find func() (s *ecsstatus.Status, running, is bool)) prometheus.Collector {
+	return ecsInstance{find}
 }
 
 var (
