@@ -91,7 +91,7 @@ func coreCommands(p *command.Program, build part.Build) []commandGroup {
 		{"Work in containers", []*cli.Command{task.ExecCommand(p), task.CpCommand(p)}},
 		{"Task definitions", []*cli.Command{
 			run.InitCommand(p), run.ValidateCommand(p, documents), run.PlanCommand(p), lock.Command(p), lock.PullCommand(p),
-			service.TaskdefCommand(p), run.SchemaCommand(p, documents), run.ExplainCommand(p),
+			service.TaskdefCommand(p), run.SchemaCommand(p, documents), run.ExplainCommand(p, build.Formats),
 		}},
 		{"Services and systemd", []*cli.Command{
 			service.Command(p), unit.Command(p), unit.GenerateCommand(p), unit.AutoUpdateCommand(p),

@@ -117,8 +117,11 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 		candidates = fixedWords(cmd.ArgsUsage)
 	case cmd == nil:
 	case path[0].Name == "explain":
-		if len(arguments) == 1 {
-			candidates = run.ExplainedMembers(arguments[0])
+		switch len(arguments) {
+		case 0:
+			candidates = run.ExplainedFormats(o.build.Formats())
+		case 1:
+			candidates = run.ExplainedMembers(arguments[0], o.build.Formats())
 		}
 	case path[0].Name == "context":
 		if cmd.Name == "use" && len(arguments) == 0 || cmd.Name == "rm" {

@@ -3,6 +3,9 @@ package importer
 import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
+	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/members"
 )
 
 // Part is the part import.
@@ -16,6 +19,7 @@ func Part() part.Part {
 				{Command: ECSDiffCommand(p), Under: "ecs"},
 			}
 		},
+		Formats: func() []members.Format { return append(foreign.Formats(), convert.ComposeMembers()) },
 		Routes: func() map[string]part.Route {
 			return map[string]part.Route{
 				"import":     {Place: part.Special},

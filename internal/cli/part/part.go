@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/api"
@@ -30,6 +31,8 @@ type Part struct {
 	Routes func() map[string]Route
 	// Documents are the kinds of files that the part reads.
 	Documents []command.Document
+	// Formats returns what becomes of the members of files that the part reads, for `podtask explain`.
+	Formats func() []members.Format
 	// FlagValues has the values of flags that take one of a few, by the name of the flag, for completion.
 	FlagValues map[string][]string
 	// Complete returns what the next argument of a command of the part may be; ok is false if the core knows.
@@ -122,6 +125,16 @@ type Build struct {
 	Parts []Part
 	// Absent are the other ones.
 	Absent []Absent
+}
+
+// Formats returns what becomes of the members of the files that the parts read.
+func (b Build) Formats() (all []members.Format) {
+	for _, p := range b.Parts {
+		if p.Formats != nil {
+			all = append(all, p.Formats()...)
+		}
+	}
+	return all
 }
 
 // Documents returns the kinds of files that the parts read.

@@ -13,21 +13,17 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// explained are the formats with a table of members.
-func explained() []members.Format {
-	return []members.Format{pod.Format(), pod.AnnotationFormat()}
+// explained are the formats with a table of members: those of the core, and more of parts.
+func explained(more []members.Format) []members.Format {
+	return append([]members.Format{pod.Format(), pod.AnnotationFormat()}, more...)
 }
 
-// ExplainCommand is `podtask explain`.
-func ExplainCommand(p *command.Program) *cli.Command {
-	var names []string
-	for _, f := range explained() {
-		names = append(names, f.Name)
-	}
+// ExplainCommand is `podtask explain`. Formats returns the formats of parts.
+func ExplainCommand(p *command.Program, formats func() []members.Format) *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
-		Usage:     "say what becomes of a member of a Kubernetes document or another format",
-		ArgsUsage: "[" + strings.Join(names, "|") + "] [MEMBER]",
+		Usage:     "say what becomes of a member of a Kubernetes document, a Compose file or another format",
+		ArgsUsage: "[FORMAT] [MEMBER]",
 		Description: `Each member of a format is honored, has no meaning on one host, needs a flag, is lost with a
 warning, or is refused. MEMBER is a name (suspend), a type or section (JobSpec), or both
 (JobSpec.suspend). Without MEMBER the lost, needed and refused members are listed; --all lists
@@ -36,17 +32,22 @@ all. Without a format the formats are listed with their counts.
 Examples:
   podtask explain
   podtask explain kubernetes JobSpec.suspend
+  podtask explain compose services.pre_start
+  podtask explain cloudformation AWS::Scheduler::Schedule
   podtask explain kubernetes --format json --all`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Usage: "list honored members and those without meaning too"},
 			command.FormatFlag("json or yaml"),
 		},
-		Action: explainOptions{out: p.Stdout}.run,
+		Action: explainOptions{p.Stdout, formats}.run,
 	}
 }
 
 // explainOptions is what `podtask explain` uses.
-type explainOptions struct{ out io.Writer }
+type explainOptions struct {
+	out     io.Writer
+	formats func() []members.Format // of parts
+}
 
 func (o explainOptions) run(c *cli.Context) error {
 	format := c.String("format")
@@ -56,7 +57,7 @@ func (o explainOptions) run(c *cli.Context) error {
 	if c.Args().Len() > 2 {
 		return command.Usagef("explain", "explain takes a format and a MEMBER, not %d arguments", c.Args().Len())
 	}
-	all := explained()
+	all := explained(o.formats())
 	if !c.Args().Present() {
 		return o.list(all, format)
 	}
@@ -84,9 +85,12 @@ func formatNames(formats []members.Format) (names []string) {
 	return names
 }
 
+// ExplainedFormats are the names of the formats, for completion.
+func ExplainedFormats(more []members.Format) []string { return formatNames(explained(more)) }
+
 // ExplainedMembers are the members of a format, for completion.
-func ExplainedMembers(format string) (names []string) {
-	for _, f := range explained() {
+func ExplainedMembers(format string, more []members.Format) (names []string) {
+	for _, f := range explained(more) {
 		if f.Name == format {
 			for _, r := range f.Rows {
 				names = append(names, r.Member)

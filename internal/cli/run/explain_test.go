@@ -28,13 +28,13 @@ func TestExplainChoosesRows(t *testing.T) {
 func TestFormatsAreWhole(t *testing.T) {
 	t.Parallel()
 	var seen []string
-	for _, f := range explained() {
+	for _, f := range explained(nil) {
 		if strings.Trim(f.Name, "abcdefghijklmnopqrstuvwxyz") != "" || slices.Contains(seen, f.Name) || f.Title == "" || f.Schema == "" || len(f.Rows) == 0 {
 			t.Errorf("%+v", f)
 		}
 		seen = append(seen, f.Name)
 	}
-	if len(ExplainedMembers(seen[0])) == 0 || ExplainedMembers("none") != nil {
+	if len(ExplainedMembers(seen[0], nil)) == 0 || ExplainedMembers("none", nil) != nil {
 		t.Error("completion lists no members")
 	}
 }

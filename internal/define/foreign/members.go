@@ -3,9 +3,11 @@ package foreign
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -163,4 +165,84 @@ func (t teller) member(v *doctree.Node, path string) {
 // unset reports whether a value is what a member has that was not written: nothing, false or zero.
 func unset(v *doctree.Node) bool {
 	return v.Empty() || v.Kind == doctree.Boolean && v.Text == "false" || v.Kind == doctree.Number && v.Text == "0"
+}
+
+// resourceTables are the tables of the resources of CloudFormation that become part of a result, and of those of
+// Terraform.
+var resourceTables = []struct {
+	kinds []string
+	table table
+}{
+	{[]string{"AWS::ECS::Service", "aws_ecs_service"}, membersOfService},
+	{[]string{"AWS::Events::Rule", "aws_cloudwatch_event_rule"}, ruleMembers},
+	{[]string{"AWS::Scheduler::Schedule", "aws_scheduler_schedule"}, scheduleMembers},
+}
+
+// wholeResources are resources about which there is one decision for all of their members.
+var wholeResources = map[string]Member{
+	"AWS::ECS::TaskDefinition":                      {Decision: Honored, Why: "its members are those of an ECS task definition: docs/task-definition-members.md"},
+	"AWS::ECS::Cluster":                             {Decision: NoMeaning, Why: "this host is the cluster"},
+	"AWS::ECS::TaskSet":                             {Decision: Dropped, Why: "a service makes its copies itself", Fix: "import its task definition"},
+	"AWS::ECS::PrimaryTaskSet":                      {Decision: Dropped, Why: "a service makes its copies itself"},
+	"AWS::ECS::Daemon":                              {Decision: Dropped, Why: "a daemon of managed instances is not read", Fix: "write its containers as a task definition, and podtask import makes a unit of it"},
+	"AWS::ECS::DaemonTaskDefinition":                {Decision: Dropped, Why: "a daemon of managed instances is not read", Fix: "write its containers as a task definition, and podtask import makes a unit of it"},
+	"AWS::ECS::ExpressGatewayService":               {Decision: Dropped, Why: "an express service is not read, because it makes its task definition on AWS", Fix: "podtask ecs import imports the service that it made"},
+	"AWS::ECS::CapacityProvider":                    {Decision: Dropped, Why: oneHost},
+	"AWS::ECS::ClusterCapacityProviderAssociations": {Decision: Dropped, Why: oneHost},
+	"AWS::ApplicationAutoScaling::ScalableTarget":   {Decision: Dropped, Why: "the number of copies stays as it is", Fix: "podtask service scale changes it"},
+	"AWS::ApplicationAutoScaling::ScalingPolicy":    {Decision: Dropped, Why: "the number of copies stays as it is", Fix: "podtask service scale changes it"},
+	"AWS::Logs::LogGroup":                           {Decision: Dropped, Why: "logs stay on this host", Fix: "podtask logs reads them"},
+	"AWS::Scheduler::ScheduleGroup":                 {Decision: Dropped, Why: "schedules have no groups here"},
+	"AWS::ElasticLoadBalancingV2::LoadBalancer":     {Decision: Dropped, Why: "there is no load balancer here", Fix: "--listen, and --ingress for HTTPS"},
+	"AWS::ElasticLoadBalancingV2::Listener":         {Decision: Dropped, Why: "there is no load balancer here", Fix: "--listen, and --ingress for HTTPS"},
+	"AWS::ElasticLoadBalancingV2::ListenerRule":     {Decision: Dropped, Why: "there is no load balancer here", Fix: "--ingress has host names and paths"},
+	"AWS::ElasticLoadBalancingV2::TargetGroup":      {Decision: Dropped, Why: "health checks of a load balancer are not made", Fix: "write healthCheck into the container"},
+	"aws_ecs_task_definition":                       {Decision: Honored, Why: "its members are those of an ECS task definition: docs/task-definition-members.md"},
+	"aws_ecs_cluster":                               {Decision: NoMeaning, Why: "this host is the cluster"},
+	"aws_ecs_cluster_capacity_providers":            {Decision: Dropped, Why: oneHost},
+	"aws_ecs_capacity_provider":                     {Decision: Dropped, Why: oneHost},
+	"aws_ecs_task_set":                              {Decision: Dropped, Why: "a service makes its copies itself", Fix: "import its task definition"},
+	"aws_ecs_tag":                                   {Decision: Dropped, Why: "tags of resources that others made"},
+	"aws_ecs_account_setting_default":               {Decision: Dropped, Why: "there is no account here"},
+	"aws_ecs_express_gateway_service":               {Decision: Dropped, Why: "an express service is not read, because it makes its task definition on AWS", Fix: "podtask ecs import imports the service that it made"},
+	"aws_scheduler_schedule_group":                  {Decision: Dropped, Why: "schedules have no groups here"},
+	"aws_appautoscaling_target":                     {Decision: Dropped, Why: "the number of copies stays as it is", Fix: "podtask service scale changes it"},
+	"aws_appautoscaling_policy":                     {Decision: Dropped, Why: "the number of copies stays as it is", Fix: "podtask service scale changes it"},
+	"aws_appautoscaling_scheduled_action":           {Decision: Dropped, Why: "the number of copies stays as it is", Fix: "podtask service scale changes it"},
+}
+
+// Formats returns what becomes of the members of the files that Read reads, by their formats.
+func Formats() []members.Format {
+	row := func(name string, m Member) members.Row {
+		t := map[Decision]members.Treatment{Honored: members.Honored, Refused: members.Refused, Dropped: members.Lost, NoMeaning: members.NoMeaning}[m.Decision]
+		return members.Row{Member: name, Treatment: t, Note: m.Why, Remedy: m.Fix}
+	}
+	cfn := members.Format{Name: "cloudformation", Title: "Templates of CloudFormation, in the spelling of ECS", Schema: "AWS, September 2026"}
+	tf := members.Format{Name: "terraform", Title: "Plans and states of Terraform, in the spelling of ECS", Schema: "hashicorp/aws 6.25.0"}
+	add := func(name string, m Member) {
+		f := &cfn
+		if strings.HasPrefix(name, "aws_") {
+			f = &tf
+		}
+		f.Rows = append(f.Rows, row(name, m))
+	}
+	for _, r := range resourceTables {
+		for _, kind := range r.kinds {
+			for _, m := range r.table.members() {
+				add(kind+"."+m.Path, m)
+			}
+		}
+	}
+	for _, kind := range slices.Sorted(maps.Keys(wholeResources)) {
+		add(kind, wholeResources[kind])
+	}
+	copilot := members.Format{Name: "copilot", Title: "Manifests of Copilot", Schema: "copilot-cli 1.33"}
+	ecspresso := members.Format{Name: "ecspresso", Title: "Configurations of ecspresso", Schema: "ecspresso v2"}
+	for _, m := range membersOfCopilot.members() {
+		copilot.Rows = append(copilot.Rows, row(m.Path, m))
+	}
+	for _, m := range membersOfEcspresso.members() {
+		ecspresso.Rows = append(ecspresso.Rows, row(m.Path, m))
+	}
+	return []members.Format{cfn, tf, copilot, ecspresso}
 }

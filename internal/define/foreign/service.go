@@ -51,7 +51,7 @@ var membersOfService = newTable(
 	droppedSometimes("deploymentController", "podtask replaces the copies itself", "--strategy blue-green, linear or canary shifts connections in steps"),
 	droppedSometimes("deploymentConfiguration.alarms", "no alarm of CloudWatch is asked here", "write a reference for each alarm, and give --alarm NAME (docs/references.md)"),
 	dropped("deploymentConfiguration.lifecycleHooks", "no Lambda function is called", "write a reference for each function, and give --hook (docs/services.md)"),
-	noMeaning("the line about host names, paths and certificates stands for it", "loadBalancers.targetGroupArn", "loadBalancers.loadBalancerName"),
+	noMeaning("the line about host names, paths and certificates stands for it", "loadBalancers.targetGroupArn", "loadBalancers.loadBalancerName", "loadBalancers.elbName"),
 	dropped("loadBalancers.advancedConfiguration", "the second target group and the test listener", "give --test-listen PORT=CONTAINER:PORT to reach new copies before the others do"),
 	dropped("capacityProviderStrategy", oneHost, ""),
 	dropped("networkConfiguration", noSubnets, "publish ports with --listen, and restrict them with an IP address, as in --listen 127.0.0.1:8080=app:80"),
@@ -141,6 +141,9 @@ func (r *reader) deployment(n *doctree.Node) (flags []string) {
 // breaker turns a deploymentCircuitBreaker into flags.
 func (r *reader) breaker(b *doctree.Node) (flags []string) {
 	if !isTrue(b.Member("enable")) {
+		if off := b.Member("enable"); off != nil {
+			r.lose(off, "deploymentConfiguration.deploymentCircuitBreaker.enable: a deployment that fails is given up here in any case", "--no-rollback keeps its copies for inspection")
+		}
 		return nil
 	}
 	if !isTrue(b.Member("rollback")) {
