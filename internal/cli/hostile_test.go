@@ -3,6 +3,7 @@ package cli
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"io"
 	"os"
 	"path/filepath"
@@ -18,6 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/parts"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"golang.org/x/sys/unix"
 )
 
 // steering is text that steers terminals, makes them answer or hides what is written.
@@ -85,6 +87,31 @@ func TestNoDoorPrintsWhatSteersATerminal(t *testing.T) {
 		if strings.LastIndex(got, "\x1b[?25l") > strings.LastIndex(got, "\x1b[?25h") {
 			t.Errorf("%s hides the cursor: %q", name, got)
 		}
+	}
+}
+
+// A named pipe or a device in the place of a file is an error of its own at once, for whatever reads it.
+func TestPipesAndDevicesHoldUpNoCommand(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	dir := t.TempDir()
+	pipe, good, tests := filepath.Join(dir, "pipe"), filepath.Join(dir, "good.json"), filepath.Join(dir, "a.test.yaml")
+	if err := errors.Join(unix.Mkfifo(pipe, 0o600), unix.Mkfifo(tests, 0o600), unix.Mkfifo(filepath.Join(dir, "other.lock"), 0o600), os.WriteFile(good, []byte(`{"family": "web", "containerDefinitions": [{"name": "a", "image": "b"}]}`), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	for _, hostile := range []string{pipe, "/dev/zero"} {
+		for _, args := range [][]string{
+			{"validate", hostile}, {"plan", hostile}, {"lock", hostile}, {"run", hostile}, {"run", "--dry-run", good, "--override", hostile}, {"run", "--dry-run", good, "--env-file", hostile}, {"plan", good, "--override", hostile},
+			{"run", "--dry-run", good, "--locked=" + hostile}, {"import", hostile}, {"test", "--list", hostile}, {"taskdef", "register", hostile},
+		} {
+			_, stderr, code := w.podtask(args...)
+			if code == 0 || !strings.Contains(stderr, hostile+" is a ") {
+				t.Errorf("%q: %d %q", args, code, stderr)
+			}
+		}
+	}
+	if _, stderr, code := w.podtask("test", "--list", dir); code == 0 || !strings.Contains(stderr, "named pipe") {
+		t.Errorf("%d %q", code, stderr)
 	}
 }
 

@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"syscall"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/internal/userfile"
 )
 
 // runLine runs one command line and returns the exit code.
@@ -35,11 +37,17 @@ func report(p *command.Program, err error) int {
 	var status command.ExitStatus
 	var usage *command.UsageError
 	var failed *command.ExitError
+	var interrupted *userfile.InterruptedError
 	switch {
 	case err == nil:
 		return 0
 	case errors.As(err, &status):
 		return int(status)
+	case errors.As(err, &interrupted):
+		if s, ok := interrupted.Signal.(syscall.Signal); ok {
+			return 128 + int(s)
+		}
+		return command.ExitInterrupted
 	case errors.As(err, &usage):
 		fmt.Fprintf(p.Stderr, "Error: %s\n%s\n", term.Lines(usage.What), term.Lines(usage.Do))
 	case errors.As(err, &failed):

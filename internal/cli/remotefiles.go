@@ -163,12 +163,11 @@ func (r *remoteCall) nameThere(name, path string) string {
 
 // sendEnvFile sends a file of variables, and the variables that it takes from here.
 func (r *remoteCall) sendEnvFile(name string) (string, error) {
-	f, err := os.Open(name)
+	text, err := command.ReadSmall(name)
 	if err != nil {
 		return "", err
 	}
-	defer f.Close()
-	err = envfile.Lines(f, func(line string) error {
+	err = envfile.Lines(bytes.NewReader(text), func(line string) error {
 		if line = strings.TrimLeft(line, " \t"); !strings.Contains(line, "=") {
 			r.sendVariable(line)
 		}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/pelletier/go-toml/v2"
 	"github.com/pelletier/go-toml/v2/unstable"
+	"github.com/podtask/podtask/internal/userfile"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
 	"github.com/podtask/podtask/pkg/taskdef/unrendered"
@@ -146,7 +147,7 @@ const maxText = 256 << 10
 
 // readText reads a file, of one that is too long only maxText+1 bytes.
 func readText(name string) ([]byte, error) {
-	f, err := os.Open(name)
+	f, err := userfile.Open(name)
 	if err != nil {
 		return nil, err
 	}

@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
+	"github.com/podtask/podtask/internal/userfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 	"github.com/urfave/cli/v2"
@@ -267,37 +268,30 @@ func ReadDocument(stdin io.Reader, file string) (define.Document, error) {
 		if err != nil {
 			return define.Document{}, err
 		}
-		src, err := io.ReadAll(io.LimitReader(stdin, maxDocument))
+		src, err := userfile.ReadFrom(stdin, "the standard input", maxDocument)
 		return define.Document{Name: "stdin", Dir: dir, Source: src}, err
 	}
 	path, err := filepath.Abs(file)
 	if err != nil {
 		return define.Document{}, err
 	}
-	f, err := os.Open(file)
+	src, err := userfile.Read(file, maxDocument)
 	if err != nil {
 		return define.Document{}, err
 	}
-	defer f.Close()
-	src, err := io.ReadAll(io.LimitReader(f, maxDocument))
-	if err == nil && filepath.Ext(file) == taskunit.Extension {
+	if filepath.Ext(file) == taskunit.Extension {
 		text, ok := taskunit.DefinitionText(string(src))
 		if !ok {
 			return define.Document{}, fmt.Errorf("the unit %s has no DefinitionText=: give the file that its Definition= names", file)
 		}
 		src = text
 	}
-	return define.Document{Name: file, Dir: filepath.Dir(path), Source: src}, err
+	return define.Document{Name: file, Dir: filepath.Dir(path), Source: src}, nil
 }
 
 // ReadSmall reads a file of at most 1 MiB, such as a unit.
 func ReadSmall(name string) ([]byte, error) {
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, err
-	}
-	defer f.Close()
-	text, err := io.ReadAll(io.LimitReader(f, maxSmall+1))
+	text, err := userfile.Read(name, maxSmall)
 	if len(text) > maxSmall {
 		return nil, fmt.Errorf("%s has more than %d bytes", name, maxSmall)
 	}

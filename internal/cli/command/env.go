@@ -1,12 +1,13 @@
 package command
 
 import (
+	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/podtask/podtask/internal/define/envfile"
+	"github.com/podtask/podtask/internal/userfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -16,12 +17,14 @@ import (
 func ReadEnv(environ func() []string, verb string, files, words []string) ([]taskdef.EnvVar, error) {
 	var vars []taskdef.EnvVar
 	for _, name := range files {
-		f, err := os.Open(name)
+		text, err := userfile.Read(name, maxSmall)
 		if err != nil {
 			return nil, fmt.Errorf("read the environment: %w", err)
 		}
-		more, err := parseEnvFile(environ, f)
-		f.Close()
+		if len(text) > maxSmall {
+			return nil, fmt.Errorf("read the environment: %s has more than %d bytes", name, maxSmall)
+		}
+		more, err := parseEnvFile(environ, bytes.NewReader(text))
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}

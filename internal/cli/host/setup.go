@@ -26,6 +26,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/internal/userfile"
 	"github.com/urfave/cli/v2"
 )
 
@@ -469,7 +470,7 @@ func (s *setup) install(ctx context.Context, dir string, paths []string) error {
 
 // sendPackage copies a package to the host and installs it there.
 func (s *setup) sendPackage(ctx context.Context, file string, of family) error {
-	f, err := os.Open(file)
+	f, err := userfile.Open(file)
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
@@ -21,6 +22,7 @@ import (
 	"github.com/podtask/podtask/internal/define/foreign"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
+	"github.com/podtask/podtask/internal/userfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/urfave/cli/v2"
@@ -44,7 +46,7 @@ type foreignFile struct {
 func (i importer) findForeign(from string) (*foreignFile, error) {
 	f := foreignFile{name: from, base: filepath.Base(from), dir: filepath.Dir(from)}
 	if from == "-" {
-		src, err := io.ReadAll(io.LimitReader(i.in, maxForeign))
+		src, err := userfile.ReadFrom(i.in, "the standard input", maxForeign-1)
 		if err != nil {
 			return nil, fmt.Errorf("read standard input: %w", err)
 		}
@@ -78,10 +80,20 @@ func (i importer) findForeign(from string) (*foreignFile, error) {
 	case !slices.Contains(foreignExtensions, filepath.Ext(from)):
 		return nil, nil
 	}
-	if f.source, err = readBelow(f.dir, f.base); err != nil {
+	stream := !info.IsDir() && !info.Mode().IsRegular()
+	if stream {
+		f.source, err = userfile.Read(from, maxForeign-1)
+	} else {
+		f.source, err = readBelow(f.dir, f.base)
+	}
+	if err != nil {
 		return nil, err
 	}
 	kind := foreign.Kind(f.name, f.source)
+	if kind == "" && stream { // it cannot be read again
+		_, err := foreign.Read(foreign.Request{File: f.name, Source: f.source})
+		return nil, err
+	}
 	if kind == "" && filepath.Ext(f.base) != ".yaml" && filepath.Ext(f.base) != ".yml" && filepath.Ext(from) != "" {
 		_, err := foreign.Read(foreign.Request{File: f.name, Source: f.source})
 		return nil, err
@@ -104,7 +116,7 @@ func readBelow(dir, name string) ([]byte, error) {
 		return nil, err
 	}
 	defer root.Close()
-	f, err := root.Open(name)
+	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would block
 	if err != nil {
 		var inPath *fs.PathError
 		if errors.As(err, &inPath) {

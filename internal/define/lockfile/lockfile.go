@@ -6,8 +6,8 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"regexp"
 	"slices"
@@ -16,6 +16,7 @@ import (
 
 	"github.com/podtask/podtask/internal/atomicfile"
 	"github.com/podtask/podtask/internal/define/strictdoc"
+	"github.com/podtask/podtask/internal/userfile"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"go.yaml.in/yaml/v3"
@@ -138,19 +139,20 @@ var ErrMissing = errors.New("there is no lockfile")
 
 // Load reads the lockfile at a path.
 func Load(path string) (File, error) {
-	info, err := os.Stat(path)
+	f, err := userfile.Open(path)
 	if errors.Is(err, fs.ErrNotExist) {
 		return File{}, fmt.Errorf("%s: %w: `podtask lock` makes it", path, ErrMissing)
 	}
 	if err != nil {
 		return File{}, err
 	}
-	if info.Size() > maxSize {
-		return File{}, fmt.Errorf("%s has %d bytes, which no lockfile has", path, info.Size())
-	}
-	src, err := os.ReadFile(path)
+	defer f.Close()
+	src, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
 		return File{}, err
+	}
+	if len(src) > maxSize {
+		return File{}, fmt.Errorf("%s has more than %d bytes, which no lockfile has", path, maxSize)
 	}
 	return Parse(path, src)
 }

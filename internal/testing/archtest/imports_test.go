@@ -55,6 +55,7 @@ var floors = [][]group{
 		{"internal/atomicfile", "files written whole"},
 		{"internal/term", "text from elsewhere made safe to print"},
 		{"internal/signalname", "names of signals"},
+		{"internal/userfile", "files that a user names, read without waiting for pipes and devices"},
 	},
 }
 
