@@ -1,7 +1,9 @@
 package serve
 
 import (
+	"bytes"
 	"context"
+	"encoding/json"
 	"errors"
 	"time"
 
@@ -79,7 +81,11 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 		return wireService(now, err)
 	}
 	if u.TaskDefinition == "" && (!u.TaskSettings.Empty() || u.TaskOptions != (api.TaskOptions{})) {
-		u.TaskDefinition = now.Primary().TaskDefinition
+		u.TaskDefinition, u.KeepChanges = now.Primary().TaskDefinition, true
+	}
+	if before := api.FromService(now, time.Now()).Changes; u.KeepChanges && before != nil {
+		kept := api.TaskChanges{TaskSettings: u.TaskSettings, TaskOptions: u.TaskOptions}.Over(*before)
+		u.TaskSettings, u.TaskOptions = kept.TaskSettings, kept.TaskOptions
 	}
 	c := services.Change{DesiredCount: u.DesiredCount, Force: u.ForceNewDeployment}
 	if u.TaskDefinition != "" {
@@ -87,7 +93,9 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 		if err != nil {
 			return api.Service{}, err
 		}
-		c.Spec = &spec
+		if u.ForceNewDeployment || !sameSpec(spec, now.Primary().Spec) {
+			c.Spec = &spec
+		}
 	}
 	if err := u.DeploymentConfiguration.Check(now.Config.Method.Strategy); err != nil {
 		return api.Service{}, err
@@ -96,6 +104,16 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 		c.Config = func(present svc.Config) svc.Config { return configured(present, u.ServiceSettings) }
 	}
 	return wireService(k.Controller.Update(ctx, name, c))
+}
+
+// sameSpec reports whether copies of two specs are the same. A record of an earlier version has no changes.
+func sameSpec(next, present svc.Spec) bool {
+	if present.Changes == nil {
+		next.Changes = nil
+	}
+	a, err := json.Marshal(next)
+	b, err2 := json.Marshal(present)
+	return err == nil && err2 == nil && bytes.Equal(a, b)
 }
 
 // RollbackService implements api.ServiceBackend.
@@ -168,7 +186,11 @@ func (k ServiceBackend) Spec(ctx context.Context, definition string, s api.Servi
 	if err != nil {
 		return svc.Spec{}, api.Failed(api.BadRequest, "%v", err)
 	}
-	return svc.Spec{TaskDefinition: d.Document.Name, Task: task, Options: changes.Options, Files: files}, nil
+	given, err := json.Marshal(api.TaskChanges{TaskSettings: s.TaskSettings, TaskOptions: s.TaskOptions})
+	if err != nil {
+		return svc.Spec{}, err
+	}
+	return svc.Spec{TaskDefinition: d.Document.Name, Task: task, Options: changes.Options, Files: files, Changes: given}, nil
 }
 
 // configured returns a configuration with the changes of a request.

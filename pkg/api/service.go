@@ -24,6 +24,9 @@ type Service struct {
 	// TaskDefinition is FAMILY:REVISION of the primary deployment.
 	TaskDefinition string `json:"taskDefinition"`
 	DesiredCount   int    `json:"desiredCount"`
+	// Changes are those of the definition in the primary deployment; absent if it was begun by a client of AWS, or by a version
+	// that did not record them.
+	Changes *TaskChanges `json:"changes,omitempty"`
 	// RunningCount, PendingCount and HealthyCount count the tasks that run, do not run yet,
 	// and are healthy.
 	RunningCount int `json:"runningCount"`
@@ -296,8 +299,10 @@ type ServiceSettings struct {
 // ServiceUpdate changes a service: the body of PATCH /v1/services/SERVICE.
 type ServiceUpdate struct {
 	DesiredCount *int `json:"desiredCount,omitempty"`
-	// TaskDefinition starts a new deployment with the settings given here.
+	// TaskDefinition starts a new deployment with the changes given here, unless it and they are as before.
 	TaskDefinition string `json:"taskDefinition,omitempty"`
+	// KeepChanges adds those changes of the present deployment that are not given here, as without a TaskDefinition.
+	KeepChanges bool `json:"keepChanges,omitempty"`
 	// ForceNewDeployment starts one with the current definition.
 	ForceNewDeployment bool `json:"forceNewDeployment,omitempty"`
 	ServiceSettings
@@ -330,6 +335,12 @@ func FromService(s service.State, at time.Time) Service {
 		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: fromBreaker(s.Config.Breaker), DeploymentMethod: fromMethod(s.Config.Method)},
 		Listeners:               []Listener{}, TestListeners: []Listener{}, Namespace: s.Config.Names.Namespace, Names: []ServiceName{}, Ingress: []Ingress{}, DrainSeconds: int(s.Config.Drain().Seconds()),
 		Deployments: []Deployment{}, History: []PastDeployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
+	}
+	if raw := s.Primary().Spec.Changes; len(raw) > 0 {
+		w.Changes = new(TaskChanges)
+		if json.Unmarshal(raw, w.Changes) != nil { // of a later version
+			w.Changes = nil
+		}
 	}
 	if b := s.Config.Bounds; b != nil {
 		w.DeploymentConfiguration.MinimumHealthyPercent, w.DeploymentConfiguration.MaximumPercent = &b.MinimumHealthyPercent, &b.MaximumPercent

@@ -2,7 +2,9 @@ package api
 
 import (
 	"encoding/json"
+	"maps"
 	"reflect"
+	"slices"
 )
 
 // TaskSettings are what a request adds to a definition or changes in it, in the words of the
@@ -43,6 +45,49 @@ type TaskSettings struct {
 
 // Empty reports whether the settings change nothing.
 func (s TaskSettings) Empty() bool { return reflect.ValueOf(s).IsZero() }
+
+// TaskChanges are what a user changes in a definition.
+type TaskChanges struct {
+	TaskSettings
+	TaskOptions
+}
+
+// Over returns the changes with those of before that they do not name. Variables, placeholders and references are
+// named one by one; of the others, a list replaces the list. ClampUlimits stays on.
+func (c TaskChanges) Over(before TaskChanges) TaskChanges {
+	merged := before
+	merged.Environment = slices.DeleteFunc(slices.Clone(before.Environment), func(old EnvVar) bool {
+		return slices.ContainsFunc(c.Environment, func(e EnvVar) bool { return e.Name == old.Name })
+	})
+	merged.Environment = append(merged.Environment, c.Environment...)
+	merged.Vars = union(before.Vars, c.Vars)
+	merged.Images = union(before.Images, c.Images)
+	merged.References = slices.Concat(c.References, slices.DeleteFunc(slices.Clone(before.References), func(old Reference) bool {
+		return slices.ContainsFunc(c.References, func(r Reference) bool { return r.Match == old.Match })
+	}))
+	into, from := reflect.ValueOf(&merged).Elem(), reflect.ValueOf(c)
+	for part := range from.NumField() {
+		for i := range from.Field(part).NumField() {
+			switch from.Type().Field(part).Type.Field(i).Name {
+			case "Environment", "Vars", "Images", "References":
+				continue
+			}
+			if given := from.Field(part).Field(i); !given.IsZero() {
+				into.Field(part).Field(i).Set(given)
+			}
+		}
+	}
+	return merged
+}
+
+func union(before, over map[string]string) map[string]string {
+	if len(before) == 0 {
+		return over
+	}
+	all := maps.Clone(before)
+	maps.Copy(all, over)
+	return all
+}
 
 // Reference says where this host has what a pattern matches: an ARN, the name of a parameter,
 // or volume:NAME, with * and ? as wildcards.

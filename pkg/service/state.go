@@ -163,6 +163,10 @@ type Spec struct {
 	// Files are the contents of files that the task has as sources env:NAME, by NAME: what a
 	// manifest has in ConfigMaps and takes from the downward API. None is secret.
 	Files map[string][]byte `json:"files,omitempty"`
+	// Changes are what the user who began the deployment changed in the definition, as the API has
+	// them (api.TaskChanges): an update keeps those that it does not name. Empty in records of
+	// earlier versions, and where a client of AWS began it.
+	Changes json.RawMessage `json:"changes,omitempty"`
 }
 
 // Rollout is how far a deployment is.

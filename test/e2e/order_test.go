@@ -116,7 +116,7 @@ func TestTaskWithAFailedMigrationFails(t *testing.T) {
 		t.Errorf("ps printed %q", got)
 	}
 	if got := b.inspect(b.family); got.StopCode != "TaskFailedToStart" || *got.ExitCode != 125 || *got.Containers[0].ExitCode != 0 {
-		t.Errorf("%s, %s, %s", got.StopCode, got.ExitCode, got.codes())
+		t.Errorf("%s, %d, %s", got.StopCode, *got.ExitCode, got.codes())
 	}
 	b.want(0, "rm", b.family)
 }

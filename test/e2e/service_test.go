@@ -182,6 +182,56 @@ func TestServiceRollsForwardAndBack(t *testing.T) {
 	b.removeService()
 }
 
+// An update keeps the changes that it does not name, and does nothing if nothing differs.
+func TestServiceUpdateKeepsWhatItDoesNotName(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.agent()
+	first, _ := b.push("app:1", b.freshImage("first"))
+	second, _ := b.push("app:2", b.freshImage("second"))
+	c := copyOf("one")
+	c.Image = first
+	b.want(0, "service", "create", b.family, b.define(c), "-e", "MODE=prod", "-e", "LEVEL=1", "--memory=64m", "--limits=off", "--breaker-threshold=7", "--wait", "--timeout=4m")
+	shown := func() string {
+		t.Helper()
+		name := b.well()[0]
+		copied, memory := b.inspect(name), b.want(0, "inspect", name, "--format", "{{.Memory}}").out
+		env := b.podman("inspect", "--format", "{{range .Config.Env}}{{println .}}{{end}}", copied.Containers[0].RuntimeID)
+		seen := []string{copied.Containers[0].Image}
+		for _, v := range []string{"MODE=prod", "LEVEL=1", "LEVEL=2"} {
+			if strings.Contains(env, v+"\n") {
+				seen = append(seen, v)
+			}
+		}
+		return strings.Join(append(seen, strings.TrimSpace(memory)), " ")
+	}
+	want := func(words ...string) {
+		t.Helper()
+		if got := shown(); got != strings.Join(words, " ") {
+			t.Errorf("the copy has %s, want %s", got, words)
+		}
+	}
+	want(first, "MODE=prod", "LEVEL=1", "67108864")
+	b.want(0, "service", "update", b.family, "--image="+second, "--wait", "--timeout=4m")
+	want(second, "MODE=prod", "LEVEL=1", "67108864")
+	b.want(0, "service", "update", b.family, "-e", "LEVEL=2", "--no-rollback", "--wait", "--timeout=4m")
+	want(second, "MODE=prod", "LEVEL=2", "67108864")
+	s := b.service()
+	if breaker := s.DeploymentConfiguration.DeploymentCircuitBreaker; breaker.Rollback || breaker.Threshold == nil || breaker.Threshold.Value != 7 {
+		t.Errorf("the circuit breaker is %+v", breaker)
+	}
+	if r := b.want(0, "service", "update", b.family, "-e", "LEVEL=2", "--wait"); !strings.Contains(r.err, "as before; --force") || b.service().Deployments[0].ID != s.Deployments[0].ID {
+		t.Errorf("an update without a difference: %s", r.err)
+	}
+	b.want(0, "service", "update", b.family, "-e", "LEVEL=2", "--force", "--wait", "--timeout=4m")
+	want(second, "MODE=prod", "LEVEL=2", "67108864")
+	if r := b.want(0, "service", "update", b.family, "--family", b.family+":1", "-e", "LEVEL=1", "--wait", "--timeout=4m"); !strings.Contains(r.err, "dropped, because the definition is given anew: -e MODE, --memory, --limits") {
+		t.Errorf("a definition anew: %s", r.err)
+	}
+	want(first, "LEVEL=1", "0")
+	b.removeService()
+}
+
 // served is a copy that serves name on port 8080.
 func served(name string) ctr {
 	return ctr{

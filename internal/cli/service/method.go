@@ -35,12 +35,23 @@ func methodFlags() []cli.Flag {
 	}
 }
 
-// breakerOf returns the circuit breaker that the flags ask for; nil if they do not.
-func breakerOf(c *cli.Context) (*api.DeploymentCircuitBreaker, error) {
+// breakerOf returns the circuit breaker that the flags ask for; nil if they do not. What they do not name is as in
+// present, that of the service; nil for a new one.
+func breakerOf(c *cli.Context, present *api.DeploymentCircuitBreaker) (*api.DeploymentCircuitBreaker, error) {
 	if !c.IsSet("no-rollback") && !c.IsSet("breaker-threshold") && !c.IsSet("breaker-cumulative") {
 		return nil, nil
 	}
-	b := &api.DeploymentCircuitBreaker{Enable: true, Rollback: !c.Bool("no-rollback"), Cumulative: c.Bool("breaker-cumulative")}
+	b := &api.DeploymentCircuitBreaker{Rollback: true}
+	if present != nil {
+		*b = *present
+	}
+	b.Enable = true
+	if c.IsSet("no-rollback") {
+		b.Rollback = !c.Bool("no-rollback")
+	}
+	if c.IsSet("breaker-cumulative") {
+		b.Cumulative = c.Bool("breaker-cumulative")
+	}
 	word := c.String("breaker-threshold")
 	if word == "" {
 		return b, nil
@@ -62,8 +73,9 @@ func breakerOf(c *cli.Context) (*api.DeploymentCircuitBreaker, error) {
 	return b, nil
 }
 
-// methodOf returns how copies are replaced, as the flags say.
-func methodOf(c *cli.Context) (d api.DeploymentMethod, err error) {
+// methodOf returns how copies are replaced, as the flags say. What belongs to a flag that is given, and
+// they do not name, is as in present, the configuration of the service; zero for a new one.
+func methodOf(c *cli.Context, present api.DeploymentConfiguration) (d api.DeploymentMethod, err error) {
 	refuse := func(format string, args ...any) (api.DeploymentMethod, error) {
 		return d, command.Usagef(command.Path(c), format, args...)
 	}
@@ -76,10 +88,10 @@ func methodOf(c *cli.Context) (d api.DeploymentMethod, err error) {
 	if d.BakeSeconds, err = secondsFlag(c, "bake"); err != nil {
 		return d, err
 	}
-	if d.Linear, err = stepOf(c, "step"); err != nil {
+	if d.Linear, err = stepOf(c, "step", present.Linear); err != nil {
 		return d, err
 	}
-	if d.Canary, err = stepOf(c, "canary"); err != nil {
+	if d.Canary, err = stepOf(c, "canary", present.Canary); err != nil {
 		return d, err
 	}
 	if c.IsSet("hook") {
@@ -94,25 +106,40 @@ func methodOf(c *cli.Context) (d api.DeploymentMethod, err error) {
 		if slices.Equal(names, []string{"none"}) {
 			names = []string{}
 		}
-		d.Alarms = &api.Alarms{Enable: len(names) > 0, Rollback: !c.Bool("no-rollback"), Names: names}
+		rollback := present.DeploymentCircuitBreaker == nil || present.DeploymentCircuitBreaker.Rollback
+		if c.IsSet("no-rollback") {
+			rollback = !c.Bool("no-rollback")
+		}
+		d.Alarms = &api.Alarms{Enable: len(names) > 0, Rollback: rollback, Names: names}
 	}
 	if c.IsSet("early-success") || c.IsSet("early-deferred") {
 		if !c.IsSet("early-success") {
 			return refuse("--early-deferred needs --early-success")
 		}
 		percent := c.Int("early-success")
-		d.EarlySuccess = &api.EarlySuccess{Enable: percent > 0, HealthyPercent: percent, Deferred: c.Bool("early-deferred")}
+		deferred := c.Bool("early-deferred")
+		if !c.IsSet("early-deferred") && present.EarlySuccess != nil {
+			deferred = present.EarlySuccess.Deferred
+		}
+		d.EarlySuccess = &api.EarlySuccess{Enable: percent > 0, HealthyPercent: percent, Deferred: deferred}
 	}
 	return d, nil
 }
 
-// stepOf returns the step of --NAME-percent and --NAME-bake; nil if neither is given.
-func stepOf(c *cli.Context, name string) (*api.TrafficStep, error) {
+// stepOf returns the step of --NAME-percent and --NAME-bake, with the other half of present if only one is given;
+// nil if neither is.
+func stepOf(c *cli.Context, name string, present *api.TrafficStep) (*api.TrafficStep, error) {
 	bake, err := secondsFlag(c, name+"-bake")
 	if err != nil || bake == nil && !c.IsSet(name+"-percent") {
 		return nil, err
 	}
-	s := &api.TrafficStep{BakeSeconds: bake}
+	s := &api.TrafficStep{}
+	if present != nil {
+		*s = *present
+	}
+	if bake != nil {
+		s.BakeSeconds = bake
+	}
 	if c.IsSet(name + "-percent") {
 		percent := c.Float64(name + "-percent")
 		s.Percent = &percent

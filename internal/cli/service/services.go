@@ -221,15 +221,16 @@ func (o serviceOptions) Run(ctx context.Context, c *cli.Context) error {
 // many is the maximum for a command that takes any number of arguments.
 const many = 1 << 20
 
-// settings returns the settings of the service that the flags name.
-func (k serviceCall) settings() (api.ServiceSettings, error) {
+// settings returns the settings of the service that the flags name. Present is the configuration of the service; zero
+// for a new one.
+func (k serviceCall) settings(present api.DeploymentConfiguration) (api.ServiceSettings, error) {
 	var s api.ServiceSettings
 	s.DeploymentConfiguration.MinimumHealthyPercent, s.DeploymentConfiguration.MaximumPercent = intFlag(k.c, "min-healthy"), intFlag(k.c, "max")
 	var err error
-	if s.DeploymentConfiguration.DeploymentCircuitBreaker, err = breakerOf(k.c); err != nil {
+	if s.DeploymentConfiguration.DeploymentCircuitBreaker, err = breakerOf(k.c, present.DeploymentCircuitBreaker); err != nil {
 		return s, err
 	}
-	if s.DeploymentConfiguration.DeploymentMethod, err = methodOf(k.c); err != nil {
+	if s.DeploymentConfiguration.DeploymentMethod, err = methodOf(k.c, present); err != nil {
 		return s, err
 	}
 	if k.c.IsSet("health-grace") {
@@ -406,7 +407,7 @@ func (k serviceCall) create(ctx context.Context, args []string) error {
 	if k.count != nil {
 		n.DesiredCount = *k.count
 	}
-	if n.ServiceSettings, err = k.settings(); err != nil {
+	if n.ServiceSettings, err = k.settings(api.DeploymentConfiguration{}); err != nil {
 		return err
 	}
 	n.Images = images
@@ -420,6 +421,10 @@ func (k serviceCall) create(ctx context.Context, args []string) error {
 
 func (k serviceCall) update(ctx context.Context, args []string) error {
 	var u api.ServiceUpdate
+	before, err := k.client.Service(ctx, args[0])
+	if err != nil {
+		return k.reportError("update", args[0], err)
+	}
 	images, err := k.lockedImages(ctx, args)
 	if err != nil {
 		return err
@@ -427,16 +432,24 @@ func (k serviceCall) update(ctx context.Context, args []string) error {
 	if u.TaskDefinition, err = k.resolveDefinition(args); err != nil {
 		return err
 	}
+	named := u.TaskDefinition != ""
 	if images := k.c.StringSlice("image"); len(images) > 0 {
 		if u.TaskDefinition, err = k.registerImages(ctx, args[0], u.TaskDefinition, images); err != nil {
 			return err
 		}
 	}
-	if u.ServiceSettings, err = k.settings(); err != nil {
+	if u.ServiceSettings, err = k.settings(before.DeploymentConfiguration); err != nil {
 		return err
 	}
 	u.Images, u.ForceNewDeployment, u.DesiredCount = images, k.force, k.count
-	return k.change(ctx, "update", args[0], func() (api.Service, error) { return k.client.UpdateService(ctx, args[0], u) })
+	u.KeepChanges = !named
+	return k.change(ctx, "update", args[0], func() (api.Service, error) {
+		after, err := k.client.UpdateService(ctx, args[0], u)
+		if err == nil {
+			k.reportUpdate(before, after, u)
+		}
+		return after, err
+	})
 }
 
 func (k serviceCall) rollback(ctx context.Context, args []string) error {
