@@ -93,19 +93,13 @@ func (r *Resolver) describe(ctx context.Context, ref Ref, login Login, want Plat
 	if err != nil {
 		return Description{}, err
 	}
+	if err := checkDigest(ref, blob); err != nil {
+		return Description{}, err
+	}
 	if isSchema1(mediaType) {
 		return Description{Resolution: skipped(ref, mediaType)}, nil
 	}
-	found, err := manifest.Digest(blob)
-	if err != nil {
-		return Description{}, err
-	}
-	if ref.Pinned() {
-		if ok, err := manifest.MatchesDigest(blob, digest.Digest(ref.Digest())); err != nil || !ok {
-			return Description{}, fmt.Errorf("%w: it has the digest %s", errWrongContent, found)
-		}
-		found = digest.Digest(ref.Digest())
-	}
+	found := cmp.Or(digest.Digest(ref.Digest()), digest.FromBytes(blob))
 	d := Description{Resolution: resolved(ref, found.String(), mediaType)}
 	d.Pinned = ref.Pinned()
 	sys := *r.sys
@@ -118,9 +112,26 @@ func (r *Resolver) describe(ctx context.Context, ref Ref, login Login, want Plat
 	return d, err
 }
 
-// errWrongContent: the registry or a mirror sent content that does not match the
+// ErrWrongContent is the cause of an *Error if a registry or a mirror sent content that does not have the
 // requested digest.
-var errWrongContent = errors.New("the manifest does not match the requested digest")
+var ErrWrongContent = errors.New("the manifest does not match the requested digest")
+
+// checkDigest compares the digest in ref, if it has one, with the bytes of its manifest, in every format.
+// The digest functions of containers/image are not used: for a signed manifest of schema 1 they leave out the
+// signature, and what a signature is, is decided by the sender (CVE-2026-111361).
+func checkDigest(ref Ref, blob []byte) error {
+	if !ref.Pinned() {
+		return nil
+	}
+	want := digest.Digest(ref.Digest())
+	if err := want.Validate(); err != nil {
+		return err
+	}
+	if found := want.Algorithm().FromBytes(blob); found != want {
+		return fmt.Errorf("%w: it has the digest %s", ErrWrongContent, found)
+	}
+	return nil
+}
 
 func (d *Description) readIndex(sys *types.SystemContext, blob []byte, mediaType string) error {
 	list, err := manifest.ListFromBlob(blob, mediaType)

@@ -1,13 +1,16 @@
 package images_test
 
 import (
+	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"strings"
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/podtask/podtask/internal/testing/registrytest"
 	"github.com/podtask/podtask/pkg/images"
@@ -96,6 +99,68 @@ func TestDescribeRefusesARegistryThatLies(t *testing.T) {
 	e := failure(t, err, images.Other, false)
 	if !strings.Contains(e.Error(), "does not match the requested digest") || !strings.Contains(e.Error(), sent) {
 		t.Error(e)
+	}
+}
+
+// disguised is a manifest in the form of a signed one of schema 1. What it says is signed is payload, which has
+// nothing to do with the rest.
+func disguised(t *testing.T, payload []byte) []byte {
+	t.Helper()
+	marshal := func(v any) []byte {
+		b, err := json.Marshal(v)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return b
+	}
+	encode := base64.RawURLEncoding.EncodeToString
+	type object = map[string]any
+	protected := marshal(object{"formatLength": 1, "formatTail": encode(payload[1:]), "time": "2026-01-01T00:00:00Z"})
+	descriptor := object{"mediaType": "application/vnd.oci.image.config.v1+json", "size": 2, "digest": "sha256:" + strings.Repeat("b", 64)}
+	return marshal(object{
+		"schemaVersion": 1, "name": "app", "tag": "1", "architecture": "amd64", "fsLayers": []object{}, "history": []object{},
+		"config": descriptor, "layers": []object{}, "manifests": []object{},
+		"signatures": []object{{"header": object{"alg": "ES256", "jwk": object{"kty": "EC"}}, "signature": encode([]byte("s")), "protected": encode(protected)}},
+	})
+}
+
+// The digest is that of the bytes, whatever the sender says is signed in them (CVE-2026-111361).
+func TestDisguisedManifestHasTheDigestOfItsBytes(t *testing.T) {
+	t.Parallel()
+	for _, mediaType := range []string{
+		"application/vnd.oci.image.manifest.v1+json", "application/vnd.oci.image.index.v1+json", schema2,
+		"application/vnd.docker.distribution.manifest.list.v2+json", schema1, "application/vnd.docker.distribution.manifest.v1+prettyjws", "text/plain",
+	} {
+		t.Run(mediaType, func(t *testing.T) {
+			t.Parallel()
+			reg := registrytest.Start(t, registrytest.Options{})
+			payload := []byte(`{"schemaVersion":2}`)
+			body, asked := disguised(t, payload), digest.FromBytes(payload).String()
+			reg.Fault("GET", manifests, 0, registrytest.Body(mediaType, body))
+			reg.Fault("HEAD", manifests, 0, registrytest.NoDigest())
+			resolver := images.New(optionsFor(t, reg))
+			_, err := resolver.Describe(t.Context(), reg.Ref("app@"+asked), images.Login{}, images.Here())
+			if !errors.Is(err, images.ErrWrongContent) || !strings.Contains(err.Error(), digest.FromBytes(body).String()) {
+				t.Errorf("by digest: %v", err)
+			}
+			push(t, reg, "app:1")
+			found, err := resolver.Resolve(t.Context(), reg.Ref("app:1"), images.Login{})
+			if err == nil && !found.Skipped && found.Digest != digest.FromBytes(body).String() {
+				t.Errorf("by tag: %+v", found)
+			}
+		})
+	}
+}
+
+// A configuration counts only if its bytes have the digest in the manifest.
+func TestDescribeRefusesAnotherConfiguration(t *testing.T) {
+	t.Parallel()
+	reg := registrytest.Start(t, registrytest.Options{})
+	asked := push(t, reg, "app:1")
+	reg.Fault("GET", "/v2/app/blobs/", 0, registrytest.Body("application/octet-stream", disguised(t, []byte(`{"os":"linux"}`))))
+	d, err := images.New(optionsFor(t, reg)).Describe(t.Context(), reg.Ref("app@"+asked), images.Login{}, images.Here())
+	if err == nil {
+		t.Errorf("%+v", d)
 	}
 }
 

@@ -72,7 +72,8 @@ type Error struct {
 	// RetryAfter is how long the registry asks clients to wait; 0 if it does not.
 	RetryAfter time.Duration
 
-	transient bool
+	transient    bool
+	wrongContent bool
 }
 
 // Error is one line: the image, the message, the hint.
@@ -89,10 +90,10 @@ func (e *Error) Error() string {
 
 // Is reports, for transient.Err, whether the same request may succeed later without any change. It
 // does not say when: podtask's own back-off decides. It is false if the registry asks for
-// a wait that is longer than podtask waits.
+// a wait that is longer than podtask waits. For ErrWrongContent, it reports whether that is the cause.
 func (e *Error) Is(target error) bool {
 	if target != transient.Err {
-		return false
+		return target == ErrWrongContent && e.wrongContent
 	}
 	switch e.Class {
 	case RateLimited, Server:
@@ -122,7 +123,7 @@ func (e *Error) Unwrap() error {
 // containers/image get a class and a message.
 func (r *Resolver) newError(ref Ref, login Login, err error) *Error {
 	e := &Error{Class: classify(err), Ref: ref.String(), Registry: ref.Registry()}
-	if e.Class == Other {
+	if e.wrongContent = errors.Is(err, ErrWrongContent); e.Class == Other {
 		// An unknown failure is retried if podman pull would retry it.
 		e.transient = retry.IsErrorRetryable(err)
 	}

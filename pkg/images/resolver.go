@@ -13,6 +13,7 @@ import (
 	"github.com/containers/image/v5/docker"
 	"github.com/containers/image/v5/manifest"
 	"github.com/containers/image/v5/types"
+	"github.com/opencontainers/go-digest"
 
 	"github.com/podtask/podtask/pkg/images/flight"
 )
@@ -187,14 +188,13 @@ func (r *Resolver) read(ctx context.Context, ref Ref, login Login) (_ Resolution
 	if err != nil {
 		return Resolution{}, err
 	}
+	if err := checkDigest(ref, blob); err != nil {
+		return Resolution{}, err
+	}
 	if isSchema1(mediaType) {
 		return skipped(ref, mediaType), nil
 	}
-	d, err := manifest.Digest(blob)
-	if err != nil {
-		return Resolution{}, err
-	}
-	return resolved(ref, d.String(), mediaType), nil
+	return resolved(ref, digest.FromBytes(blob).String(), mediaType), nil
 }
 
 // manifestOf returns the manifest of src and its actual media type.
@@ -224,11 +224,11 @@ func skipped(ref Ref, mediaType string) Resolution {
 	return Resolution{Reference: ref.String(), MediaType: mediaType, Skipped: true, Short: ref.Short()}
 }
 
-func resolved(ref Ref, digest, mediaType string) Resolution {
+func resolved(ref Ref, found, mediaType string) Resolution {
 	return Resolution{
 		Reference: ref.String(),
-		Canonical: ref.At(digest),
-		Digest:    digest,
+		Canonical: ref.At(found),
+		Digest:    found,
 		MediaType: mediaType,
 		Short:     ref.Short(),
 	}

@@ -192,7 +192,7 @@ func TestImportCheckNoticesViolations(t *testing.T) {
 		{"internal/host/libpod", "internal/state", true, true}, // the same floor
 		{"pkg/taskdef", "internal/term", false, false},
 		{"pkg/taskdef", "internal/testing/hostile", true, false},
-		{"internal/nothing", "pkg/taskdef", true, true}, // in no group
+		{"internal/nothing", "pkg/taskdef", true, true},                 // in no group
 		{"internal/ingress/proxy", "internal/host/libpod", true, false}, // narrow
 		{"internal/aws/awsapi", "internal/serve", true, false},
 		{"internal/aws/adapter", "internal/serve", false, false},

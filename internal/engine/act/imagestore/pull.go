@@ -233,7 +233,8 @@ func (p *Puller) checkRuns(j job) error {
 }
 
 // checkPlatform returns an error if the registry describes the image as one for another
-// platform, before anything is pulled. If the registry fails now, the pull reports it.
+// platform, or sends a manifest with another digest, before anything is pulled. Podman before its fix of
+// CVE-2026-111361 accepts such a manifest. If the registry fails otherwise, the pull reports it.
 func (p *Puller) checkPlatform(ctx context.Context, j job, login images.Login) error {
 	if !j.pinned {
 		return nil
@@ -242,6 +243,9 @@ func (p *Puller) checkPlatform(ctx context.Context, j job, login images.Login) e
 	limited, cancel := context.WithTimeout(ctx, p.Policy.Idle)
 	defer cancel()
 	d, err := p.Registry.Describe(limited, j.target, login, j.platform)
+	if errors.Is(err, images.ErrWrongContent) {
+		return err
+	}
 	if err != nil {
 		p.Log.Debug("cannot check the platform of an image before its pull", "image", j.target, "error", err)
 		return ctx.Err()

@@ -363,6 +363,24 @@ func TestWrongPlatformIsRefusedBeforeThePull(t *testing.T) {
 	}
 }
 
+// lying sends another manifest than the one of the digest.
+type lying struct{ imagestore.Registry }
+
+func (lying) Describe(context.Context, string, images.Login, images.Platform) (images.Description, error) {
+	return images.Description{}, images.ErrWrongContent
+}
+
+func TestManifestWithAnotherDigestIsNotPulled(t *testing.T) {
+	t.Parallel()
+	s := newStore(t)
+	s.podman.Push(app, enginetest.Image{})
+	s.reg = lying{s.podman.Registry()}
+	_, got := s.bring(s.process(), s.state(app, lifecycle.PullAlways, nil))
+	if got.Failure.Class != lifecycle.Permanent || s.calls("pull") > 0 {
+		t.Errorf("%+v after %d pulls", got, s.calls("pull"))
+	}
+}
+
 func TestPlatformThatTheHostCannotRunIsRefusedBeforeThePull(t *testing.T) {
 	t.Parallel()
 	s := newStore(t)
