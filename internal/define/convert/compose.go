@@ -156,6 +156,9 @@ func (c *compose) refuse(names []string) error {
 		if len(s.Models) > 0 && s.Provider == nil {
 			c.lose(c.lines.at("services", name, "models"), "%s.models: no model is served: run a server of models as a service, and write its address and the name of the model into the environment", name)
 		}
+		if s.Build != nil && s.Image != "" {
+			c.lose(c.lines.at("services", name, "build"), "%s.build: podtask builds no images: run `podman build -t %s %s`", name, s.Image, c.relative(s.Build.Context))
+		}
 		if s.Build != nil && s.Image == "" {
 			image := "localhost/" + strings.ToLower(c.project.Name) + "-" + name
 			context := c.relative(s.Build.Context)

@@ -9,6 +9,7 @@ import (
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 )
@@ -38,7 +39,7 @@ func TestStateOfReleasesIsRead(t *testing.T) {
 			checkTasks(t, e)
 			checkServices(t, e)
 			checkCatalog(t, dir)
-			checkSchedules(t, e)
+			checkSchedules(t, dir)
 			content, err := e.Ledger.Read()
 			if err != nil || len(content.Queue.Entries) < 5 {
 				t.Errorf("%d entries in the ledger: %v", len(content.Queue.Entries), err)
@@ -115,9 +116,13 @@ func checkCatalog(t *testing.T, dir string) {
 	}
 }
 
-func checkSchedules(t *testing.T, e *engine.Engine) {
+func checkSchedules(t *testing.T, dir string) {
 	t.Helper()
-	all, err := e.Schedules.All()
+	store, err := schedule.Open(dir, state.OS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := store.All()
 	if err != nil {
 		t.Fatal(err)
 	}
