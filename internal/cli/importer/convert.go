@@ -22,6 +22,7 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
@@ -110,6 +111,9 @@ func (i importer) parse(c *cli.Context, from string) (importRequest, error) {
 	r := importRequest{
 		from: from, name: i.outputName(c, from), dir: cmp.Or(c.String("output"), "."),
 		dryRun: c.Bool("dry-run"), replace: c.Bool("replace"), profiles: c.StringSlice("profile"),
+	}
+	if ext := filepath.Ext(from); strings.HasSuffix(r.name, "@") && (ext == ".container" || ext == ".pod") {
+		return r, command.Usagef(command.Path(c), "%s: a template: import an instance of it, with the file named as in %sINSTANCE%s and --name NAME", from, strings.TrimSuffix(filepath.Base(from), ext), ext)
 	}
 	if !serve.ValidTaskName(r.name) {
 		return r, command.Usagef(command.Path(c), "--name %q: a name has letters, digits, dots, dashes and underscores, and begins with a letter or a digit", r.name)
@@ -343,6 +347,9 @@ func (i importer) convert(c *cli.Context, req importRequest) (conversion, error)
 			return conversion{}, err
 		}
 		return jsonConversion("a Quadlet file")(convert.Quadlet(name, withNamed(append(files, f)...), i.manager()))
+	}
+	if instead := convert.QuadletInstead(filepath.Ext(from)); instead != "" {
+		return conversion{}, command.Usagef(command.Path(c), "%s: a %s file is not imported: %s", from, filepath.Ext(from), members.Plain(instead))
 	}
 	return conversion{}, command.Usagef(command.Path(c), "%s: it is a Compose file or a Pod (.yaml), a .pod, a .container or a task", from)
 }

@@ -19,7 +19,9 @@ func Part() part.Part {
 				{Command: ECSDiffCommand(p), Under: "ecs"},
 			}
 		},
-		Formats: func() []members.Format { return append(foreign.Formats(), convert.ComposeMembers()) },
+		Formats: func() []members.Format {
+			return append(foreign.Formats(), convert.ComposeMembers(), convert.QuadletFormat())
+		},
 		Routes: func() map[string]part.Route {
 			return map[string]part.Route{
 				"import":     {Place: part.Special},

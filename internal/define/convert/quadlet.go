@@ -123,7 +123,7 @@ func (q *quadlet) announce(f taskunit.File) {
 	for _, a := range f.Assignments() {
 		switch {
 		case a.Section == "Container" && a.Key == "ContainerName":
-			if name, unknown := names.specified(strings.Trim(a.Value, `"`)); len(unknown) == 0 && name != "" {
+			if name, unknown := names.specified(unquoted(a.Value)); len(unknown) == 0 && name != "" {
 				ctr.Name = name
 			}
 		case a.Section == "Container" && a.Key == "Notify" && a.Value == "healthy":
@@ -299,7 +299,7 @@ func (q *quadlet) declareImage(f taskunit.File) {
 		case a.Key == "Image":
 			q.images[q.name] = q.text(a)
 		default:
-			q.lose(a.Line, "[Image] %s=%s", a.Key, a.Value)
+			q.lose(a.Line, "[Image] %s=%s: %s", a.Key, a.Value, quadletReason("Image", a.Key))
 		}
 	}
 }
@@ -406,11 +406,16 @@ func (q *quadlet) service(a taskunit.Assignment) {
 		q.assign(&q.unit.Service, a.Line, a.Key, a.Value)
 	case "Environment": // of Podman's process: newExpansion has it
 	default:
-		q.lose(a.Line, "[Service] %s=", a.Key)
+		q.lose(a.Line, "[Service] %s=: %s", a.Key, ofService)
 	}
 }
 
 func (q *quadlet) install(a taskunit.Assignment) {
+	targets := strings.Fields(a.Value)
+	if !slices.ContainsFunc(targets, func(t string) bool { return !taskunit.OfSystemOnly(t) }) && len(targets) > 0 {
+		q.lose(a.Line, "%s=%s: the systemd of a user has no such target: default.target takes its place", a.Key, a.Value)
+		a.Value = "default.target"
+	}
 	q.assign(&q.unit.Install, a.Line, a.Key, a.Value)
 }
 
@@ -466,7 +471,7 @@ func (q *quadlet) declare(f taskunit.File) {
 		case a.Key == "VolumeName" && !strings.Contains(a.Value, "%"):
 			q.volumes[q.name] = a.Value
 		default:
-			q.lose(a.Line, "[Volume] %s=%s", a.Key, a.Value)
+			q.lose(a.Line, "[Volume] %s=%s: %s", a.Key, a.Value, quadletReason("Volume", a.Key))
 		}
 	}
 }

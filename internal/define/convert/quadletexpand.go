@@ -164,9 +164,21 @@ func (q *quadlet) words(a taskunit.Assignment) []string {
 	return q.expand(a, words...)
 }
 
-// text is a value that is one word. Quadlet takes quotes off its ends.
+// unquoted is a value without the quotes around it. One quote alone, and quotes that belong to words inside, are part of the value.
+func unquoted(value string) string {
+	if len(value) < 2 || value[0] != '"' || value[len(value)-1] != '"' {
+		return value
+	}
+	inner := value[1 : len(value)-1]
+	if strings.Contains(strings.ReplaceAll(inner, `\"`, ""), `"`) || strings.HasSuffix(inner, `\`) {
+		return value
+	}
+	return inner
+}
+
+// text is a value that is one word. Quadlet takes the quotes around it off.
 func (q *quadlet) text(a taskunit.Assignment) string {
-	return strings.Join(q.expand(a, strings.Trim(a.Value, `"`)), " ")
+	return strings.Join(q.expand(a, unquoted(a.Value)), " ")
 }
 
 // unitText is a value for the .task file, where systemd replaces specifiers too: those of the name are replaced

@@ -250,31 +250,6 @@ func (q *quadlet) secret(ctr *container, a taskunit.Assignment, text string) {
 	ctr.extensions().SecretFiles = append(ctr.extensions().SecretFiles, f)
 }
 
-// quadletReasons say why keys have no counterpart, or what to do instead.
-var quadletReasons = map[string]string{
-	"UserNS":               "the containers of a task are in the user namespace of rootless Podman; run as another user with User=, and give files to it with `podman unshare chown`",
-	"UIDMap":               "the containers of a task are in the user namespace of rootless Podman",
-	"GIDMap":               "the containers of a task are in the user namespace of rootless Podman",
-	"SubUIDMap":            "the containers of a task are in the user namespace of rootless Podman",
-	"SubGIDMap":            "the containers of a task are in the user namespace of rootless Podman",
-	"StopSignal":           "a container is stopped with the signal of its image (STOPSIGNAL), else SIGTERM",
-	"PodmanArgs":           "podtask does not run podman: write the keys that say the same, where there are some",
-	"GlobalArgs":           "podtask does not run podman; its own options are GlobalArgs= of [Task]",
-	"ContainersConfModule": "podtask does not run podman",
-	"GroupAdd":             "a definition gives a container one group: USER:GROUP in User=",
-	"IP":                   "addresses follow from the order of the containers",
-	"IP6":                  "addresses follow from the order of the containers",
-	"NetworkAlias":         "the other containers know it by its name",
-	"ExposeHostPort":       "write PublishPort=",
-	"SeccompProfile":       "a task has the profile of containers.conf",
-	"Timezone":             "write Environment=TZ=",
-	"Rootfs":               "a task runs images",
-	"Mount":                "write Volume= or Tmpfs=",
-	"HealthOnFailure":      "`healthCheck.x-podtask.action` of a definition restarts a container that is UNHEALTHY",
-	"StartWithPod":         "all containers of a task start with it",
-	"ServiceName":          "podtask makes the name of the service from that of the unit",
-}
-
 // noCounterpart lists a key that neither a definition nor a unit has.
 func (q *quadlet) noCounterpart(a taskunit.Assignment) {
 	section := ""
@@ -284,7 +259,7 @@ func (q *quadlet) noCounterpart(a taskunit.Assignment) {
 	if a.Key == "UserNS" && a.Value == "host" {
 		return // it is Podman's default
 	}
-	if reason := quadletReasons[a.Key]; reason != "" {
+	if reason := quadletReason(a.Section, a.Key); reason != "" {
 		q.lose(a.Line, "%s%s=: %s", section, a.Key, reason)
 		return
 	}

@@ -367,6 +367,7 @@ func (c *conversion) links(service string) []Link {
 		}
 	}
 	started := c.started(entries, service)
+	c.warnOfTargets(entries)
 	for _, kind := range []struct{ key, dir string }{{"WantedBy", ".wants"}, {"RequiredBy", ".requires"}, {"UpheldBy", ".upholds"}} {
 		for _, e := range all(entries, kind.key) {
 			for _, name := range strings.Fields(c.translate(e)) {
@@ -382,6 +383,31 @@ func (c *conversion) links(service string) []Link {
 		}
 	}
 	return out
+}
+
+// systemTargets are targets that only the systemd of the system has (systemd.special(7)).
+var systemTargets = strings.Fields("multi-user graphical network network-online network-pre rescue emergency sysinit local-fs remote-fs getty boot-complete nss-lookup time-sync initrd runlevel2 runlevel3 runlevel5")
+
+// OfSystemOnly reports whether a unit is a target that the systemd of a user does not have.
+func OfSystemOnly(name string) bool {
+	target, ok := strings.CutSuffix(name, ".target")
+	return ok && slices.Contains(systemTargets, target)
+}
+
+// warnOfTargets says that nothing starts a unit whose targets are all those of the system.
+func (c *conversion) warnOfTargets(entries []entry) {
+	for _, key := range []string{"WantedBy", "RequiredBy", "UpheldBy"} {
+		for _, e := range all(entries, key) {
+			if slices.ContainsFunc(strings.Fields(e.value), func(name string) bool { return !OfSystemOnly(name) }) {
+				return
+			}
+		}
+	}
+	for _, key := range []string{"WantedBy", "RequiredBy", "UpheldBy"} {
+		for _, e := range all(entries, key) {
+			c.warn(e.place, "%s=%s: the systemd of a user has no such target, so nothing starts the unit: write %s=default.target", key, e.value, key)
+		}
+	}
 }
 
 // started is the service that the targets of [Install] start: for a template
