@@ -172,7 +172,7 @@ func (i importer) writeForeign(c *cli.Context, from string, r foreign.Result) er
 	if !finding.Valid {
 		return &foreign.Error{Kind: r.Kind, File: from, Problems: locate(r, source, finding.Problems)}
 	}
-	report := importReport{Kind: r.Kind, Name: r.Name, Lost: append(r.Lost, locate(r, source, finding.Warnings)...), Needs: locate(r, source, finding.Needs), Files: []outputFile{{path: file, data: source}}}
+	report := importReport{Kind: r.Kind, Name: r.Name, Lost: append(r.Lost, locate(r, source, r.Lasting(finding.Warnings))...), Needs: locate(r, source, finding.Needs), Files: []outputFile{{path: file, data: source}}}
 	slices.SortStableFunc(report.Lost, func(a, b taskdef.Problem) int {
 		return cmp.Or(strings.Compare(a.File, b.File), a.Line-b.Line, a.Column-b.Column)
 	})
@@ -211,9 +211,6 @@ func unitFor(name, ext string) (string, error) {
 func locate(r foreign.Result, text []byte, problems []taskdef.Problem) []taskdef.Problem {
 	var out []taskdef.Problem
 	for _, p := range problems {
-		if p.Pointer == "/kind" && (r.Service != nil || r.Schedules != nil) {
-			continue // the command that is printed does what the controller would
-		}
 		out = append(out, r.Locate(p, text))
 	}
 	return out

@@ -109,7 +109,7 @@ func text(t *testing.T, r foreign.Result, err error) string {
 		}
 	}
 	list("Lost", r.Lost)
-	for _, p := range read.Warnings {
+	for _, p := range r.Lasting(read.Warnings) {
 		fmt.Fprintf(&b, "Lost: %s\n", r.Locate(p, source))
 	}
 	for _, p := range read.Needs {

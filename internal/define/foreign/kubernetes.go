@@ -159,8 +159,10 @@ func (r *reader) controller(res *Result, d *doctree.Node) {
 		if kind == "DaemonSet" {
 			r.lose(d.Member("kind"), "DaemonSet: one copy runs on this host, and on no other", "")
 		}
-		if kind == "StatefulSet" && count > 1 {
-			r.lose(d.Member("kind"), "StatefulSet: its copies have no names and volumes of their own", "")
+		if kind == "StatefulSet" {
+			count = min(count, 1) // copies of a service would share the name and the volumes of one Pod; the definition warns
+		} else {
+			res.answered = append(res.answered, "/spec/replicas")
 		}
 		res.Service = &Service{Flags: []string{"--count", strconv.Itoa(count)}}
 		update := spec.Member("strategy").Member("rollingUpdate")
@@ -171,6 +173,7 @@ func (r *reader) controller(res *Result, d *doctree.Node) {
 			text, percent := strings.CutSuffix(textOf(update.Member(f.member)), "%")
 			if v, err := strconv.Atoi(text); percent && err == nil {
 				res.Service.Flags = append(res.Service.Flags, f.flag, fmt.Sprint(100+f.sign*v))
+				res.answered = append(res.answered, "/spec/strategy/rollingUpdate/"+f.member)
 			}
 		}
 	case "CronJob":

@@ -58,8 +58,21 @@ type Result struct {
 	// Lost is what podtask does not take over, in the order of the places.
 	Lost []taskdef.Problem
 
-	file  string // the first one
-	files map[*doctree.Node]string
+	file     string // the first one
+	files    map[*doctree.Node]string
+	answered []string // pointers of members that the command has, and of which the definition warns
+}
+
+// Lasting returns the warnings of the definition without those that the command of a service or a schedule answers.
+func (r Result) Lasting(warnings []taskdef.Problem) (out []taskdef.Problem) {
+	for _, p := range warnings {
+		command := r.Service != nil || r.Schedules != nil
+		if command && (p.Pointer == "/kind" || slices.Contains(r.answered, p.Pointer)) {
+			continue
+		}
+		out = append(out, p)
+	}
+	return out
 }
 
 // Service is what a service of the file asks for.

@@ -1,7 +1,7 @@
 package pod
 
 const (
-	ownRules   = "a service of podtask has rules of its own ([services.md](services.md)), which flags of `podtask service create` change"
+	ownRules   = "a service of podtask has rules of its own: flags of `podtask service create` change them"
 	noSelector = "the Pod of the document is the one that is meant"
 	noNetwork  = "there is no cluster network: publish ports with `hostPort`, or give a service a name with `--name-as`"
 	byPods     = "one Pod runs, with a warning: `podtask service create NAME FILE --count N` keeps N of them"
