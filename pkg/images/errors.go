@@ -325,6 +325,9 @@ func (r *Resolver) explain(c Class, ref Ref, given Login, err error) (message, h
 	case Canceled:
 		return "canceled before registry " + host + " answered", ""
 	default:
+		if errors.Is(err, ErrWrongContent) {
+			return "registry " + host + ": " + detail(err), "the registry or a mirror of it sends wrong data: contact its operator"
+		}
 		return "registry " + host + ": " + detail(err), ""
 	}
 }

@@ -418,7 +418,7 @@ const localLimit = 30 * time.Second
 // distrusted reports whether an image was refused because the signature policy does not accept
 // it or its content does not match its digest. A local copy must not be used instead.
 func distrusted(err error) bool {
-	return errors.Is(err, libpod.Untrusted) || errors.Is(err, libpod.WrongContent)
+	return errors.Is(err, libpod.Untrusted) || errors.Is(err, libpod.WrongContent) || errors.Is(err, images.ErrWrongContent)
 }
 
 // jobOf returns the job of a pull for a task.

@@ -375,9 +375,12 @@ func TestManifestWithAnotherDigestIsNotPulled(t *testing.T) {
 	s := newStore(t)
 	s.podman.Push(app, enginetest.Image{})
 	s.reg = lying{s.podman.Registry()}
-	_, got := s.bring(s.process(), s.state(app, lifecycle.PullAlways, nil))
-	if got.Failure.Class != lifecycle.Permanent || s.calls("pull") > 0 {
-		t.Errorf("%+v after %d pulls", got, s.calls("pull"))
+	s.podman.Load(app, enginetest.Image{Salt: "stale"})
+	for _, behavior := range []lifecycle.PullBehavior{lifecycle.PullAlways, lifecycle.PullDefault} { // a local copy does not get around it
+		_, got := s.bring(s.process(), s.state(app, behavior, nil))
+		if got.Failure.Class != lifecycle.Permanent || s.calls("pull") > 0 {
+			t.Errorf("%v: %+v after %d pulls", behavior, got, s.calls("pull"))
+		}
 	}
 }
 
