@@ -202,6 +202,7 @@ apiVersion: batch/v1
 kind: Job
 metadata: {name: NAME}
 spec:
+  backoffLimit: 0
   template:
     spec:
       restartPolicy: OnFailure

@@ -86,7 +86,7 @@ var podFixtures = []podFixture{
 		page: "concepts/workloads/controllers/job",
 		manifest: `{apiVersion: batch/v1, kind: Job, metadata: {name: "@NAME"}, spec: {backoffLimit: 4, template: {spec: {restartPolicy: Never, containers: [
 			{name: pi, image: "@IMAGE", command: [/testbox, print, "3.14159"]}]}}}}`,
-		log: []string{"3.14159"}, err: []string{"it repeats the Pod until it has succeeded often enough"},
+		log:   []string{"3.14159"},
 		check: wantPhase("Succeeded", ""),
 	},
 	{
@@ -102,7 +102,7 @@ var podFixtures = []podFixture{
 				containers: [{name: web, image: "@IMAGE", restartPolicy: Never, args: [write, /usr/share/www/index.html, stateful], volumeMounts: [{name: www, mountPath: /usr/share/www}]}]}},
 			volumeClaimTemplates: [{metadata: {name: www}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]}}`,
 		flags: []string{"--map-volume", "www=@DIR"},
-		err:   []string{"it keeps numbered copies of the Pod with volumes of their own"},
+		err:   []string{"it keeps several numbered Pods, each with volumes of its own"},
 		check: func(t *testing.T, b *box, _ kubePod) {
 			if text, err := os.ReadFile(filepath.Join(b.dir, "index.html")); string(text) != "stateful" {
 				t.Errorf("the claim holds %q, %v", text, err)

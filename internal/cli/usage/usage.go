@@ -57,6 +57,7 @@ type Sampler struct {
 	stats *observe.Stats
 }
 
+// NewSampler returns a sampler of the tasks of a machine.
 func NewSampler(m *command.Machine) Sampler {
 	return Sampler{tasks: m.Engine.Tasks, stats: m.Engine.Stats}
 }

@@ -48,14 +48,14 @@ func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 	if err != nil {
 		return errors.Join(append([]error{c.located(err)}, c.emptied()...)...)
 	}
-	if c.project, err = labelled(project); err != nil {
+	if c.project, err = labelProject(project); err != nil {
 		return c.located(err)
 	}
 	return nil
 }
 
-// labelled returns the project with the labels of its label_files.
-func labelled(p *types.Project) (*types.Project, error) {
+// labelProject returns the project with the labels of its label_files.
+func labelProject(p *types.Project) (*types.Project, error) {
 	files := false
 	for _, s := range p.Services {
 		specs := []types.ContainerSpec{s.ContainerSpec}
