@@ -93,7 +93,7 @@ var mutants = []mutant{
 	{"a retry wakes the task", "pkg/lifecycle Wake", skip, "c Retry NotUntil", "", model},
 
 	// Ends, stops and removals.
-	{"only essential containers end the task", "pkg/lifecycle settleEssential", never, "Essential", "", model},
+	{"only essential containers end the task", "pkg/lifecycle essential", always, "Essential", "", model},
 	{"exit codes are recorded", "pkg/lifecycle endRun", skip, "HasExit ExitCode", "", model},
 	{"a removal is given up after some attempts", "pkg/lifecycle foldSandboxFailure", never, "Persist removalAttempts", "", rules},
 	{"a removal is more than a stop", "pkg/lifecycle lowerGoal", value, "g", "min(g, Down)", model},
@@ -110,9 +110,9 @@ var mutants = []mutant{
 	{"a fault ends after its time", "pkg/lifecycle endFaults", never, "Until Before", "", rules},
 	{"the end of a fault wakes the task", "pkg/lifecycle Wake", skip, "f Until", "", rules},
 	{"no fault outlives its owner", "pkg/lifecycle fold", skip, "setFaults nil", "", rules},
-	{"faults go before the next owner takes requests", "internal/engine/act/endpoint Faults.keepOnce", never, "all Dirty", "", engine("endpoint", "TestTheNextOwnerRemovesFaults")},
-	{"an owner that ends removes its faults", "internal/engine/act/endpoint Faults.Close", skip, "set nil", "", engine("endpoint", "TestAnOwnerThatEndsRemovesItsFaults")},
-	{"only a task that allows it has faults", "internal/engine/act/endpoint Faults.Refused", always, "FaultInjection", "", engine("endpoint", "TestTasksThatCannotHaveFaults")},
+	{"faults go before the next owner takes requests", "internal/engine/act/endpoint Faults.keepOnce", never, "all Dirty", "", engine("act/endpoint", "TestTheNextOwnerRemovesFaults")},
+	{"an owner that ends removes its faults", "internal/engine/act/endpoint Faults.Close", skip, "set nil", "", engine("act/endpoint", "TestAnOwnerThatEndsRemovesItsFaults")},
+	{"only a task that allows it has faults", "internal/engine/act/endpoint Faults.Refused", always, "FaultInjection", "", engine("act/endpoint", "TestTasksThatCannotHaveFaults")},
 
 	// Restarts, health and watches.
 	{"restarts follow the policy", "pkg/lifecycle endRun", always, "Goal whyNot", "", model},
@@ -136,7 +136,7 @@ var mutants = []mutant{
 	{"a log router gets the last lines before its stop", "pkg/lifecycle stopOp", never, "flushes", "", cases("a_log_router")},
 	{"a kill does not wait for a log router", "pkg/lifecycle cancelFlush", value, "Force", "false", cases("a_log_router")},
 	{"a log router starts before those that log to it", "pkg/taskdef withRouter", never, "RoutedBy waits", "", logs("pkg/taskdef", "TestARouterStartsFirst")},
-	{"a time of a schedule has one run", "internal/engine/run/schedule Decide", never, "ContainsFunc", "", engine("schedule", "TestDecide")},
+	{"a time of a schedule has one run", "internal/engine/run/schedule Decide", never, "ContainsFunc", "", engine("run/schedule", "TestDecide")},
 	{"a task stops at its deadline", "pkg/lifecycle settleDeadline", always, "Before", "", cases("deadline")},
 	{"a Pod runs until its last container has ended", "pkg/lifecycle awaitsLast", value, "UntilLast ContainsFunc", "false", cases("last")},
 	{"the first restart of a Pod does not wait", "pkg/lifecycle restartVerdict", never, "FirstAtOnce quick", "", scripts},
@@ -197,10 +197,10 @@ var mutants = []mutant{
 	{"the connections go back before green stops", "pkg/service shiftBack", skip, "Weight TestWeight", "", copies},
 	{"a rollback by hand wins", "pkg/service fold", skip, "prefer", "", copies},
 	{"a pause is answered once", "pkg/service ContinueAttempt", never, "HookAwaiting", "", check{pkg: "internal/aws/awsapi", tests: "^TestAPausedDeploymentIsContinued$"}},
-	{"a set has its weight of the connections", "internal/forward choose", skip, "credit sum", "", engine("services", "TestConnectionsAreSharedByWeight")},
-	{"a hook without an answer on this host is refused", "internal/engine/run/hooks answer", never, "ok", "", engine("hooks", "TestResolve")},
-	{"only a known answer of a hook counts", "internal/engine/run/hooks ParseAnswer", value, "known status", "true", engine("hooks", "TestParseAnswer")},
-	{"a hook runs once at a time", "internal/engine/run/services calls.start", value, "make 1", "make(chan struct{}, 2)", engine("services", "TestAHookRunsOnceAtATime")},
+	{"a set has its weight of the connections", "internal/forward choose", skip, "credit sum", "", engine("run/services", "TestConnectionsAreSharedByWeight")},
+	{"a hook without an answer on this host is refused", "internal/engine/run/hooks answer", never, "ok", "", engine("run/hooks", "TestResolve")},
+	{"only a known answer of a hook counts", "internal/engine/run/hooks ParseAnswer", value, "known status", "true", engine("run/hooks", "TestParseAnswer")},
+	{"a hook runs once at a time", "internal/engine/run/services calls.start", value, "make 1", "make(chan struct{}, 2)", engine("run/services", "TestAHookRunsOnceAtATime")},
 	{"a revision is known while something names it", "pkg/service pruneRevisions", value, "named Deployment", "true", copies},
 
 	// Sessions of execute-command.
@@ -227,14 +227,14 @@ var mutants = []mutant{
 	{"an image does not set labels of podtask", "internal/host/libpod CreateContainer", skip, "shield", "", podman("TestReservedLabelsOfAnImageAreNotTheContainers")},
 	{"the label of a task does not make a container the task's", "internal/host/libpod Client.List", skip, "DeleteFunc stray", "", podman("TestContainersOutsideOfPodsAreNotTheTasks")},
 
-	{"a removal on a full disk does not wait", "pkg/lifecycle foldSandboxFailure", never, "releaseAttempts", "", engine("owner", "TestFullDiskDoesNotDelayARemoval")},
+	{"a removal on a full disk does not wait", "pkg/lifecycle foldSandboxFailure", never, "releaseAttempts", "", engine("run/owner", "TestFullDiskDoesNotDelayARemoval")},
 
-	{"credentials of a task that was not created are removed", "internal/engine/run/owner Creator.keepAndRecord", omit, "forgetLogins", "", engine("owner", "TestCredentialsOfATaskThatWasNotCreatedAreRemoved")},
-	{"credentials without a record are found", "internal/engine/run/cleanup Orphans.removeOwn", omit, "RemoveSecrets", "", engine("owner", "TestSweepRemovesCredentialsWithoutARecord")},
+	{"credentials of a task that was not created are removed", "internal/engine/run/owner Creator.keepAndRecord", omit, "forgetLogins", "", engine("run/owner", "TestCredentialsOfATaskThatWasNotCreatedAreRemoved")},
+	{"credentials without a record are found", "internal/engine/run/cleanup Orphans.removeOwn", omit, "RemoveSecrets", "", engine("run/owner", "TestSweepRemovesCredentialsWithoutARecord")},
 
 	// A service that was killed.
-	{"no error is final once after a call that was cut off", "internal/engine/run/owner run.reconsider", value, "cut doubted", "false", engine("effects", "TestAContainerWhoseInitializationWasInterruptedIsMadeAgain")},
-	{"a pull that was cut off is no attempt", "internal/engine/act/effects Interpreter.pull", value, "pullsCutOff", "1", engine("effects", "TestAPullWhoseServiceIsKilledIsNotGivenUp")},
+	{"no error is final once after a call that was cut off", "internal/engine/run/owner run.reconsider", value, "cut doubted", "false", engine("act/effects", "TestAContainerWhoseInitializationWasInterruptedIsMadeAgain")},
+	{"a pull that was cut off is no attempt", "internal/engine/act/effects Interpreter.pull", value, "pullsCutOff", "1", engine("act/effects", "TestAPullWhoseServiceIsKilledIsNotGivenUp")},
 	{"files in the way of a removal are removed", "internal/host/libpod storage.clear", skip, "RemoveAll", "", podman("TestRemovalEmptiesTheMountPointInItsWay")},
 
 	// A service that hangs.
@@ -251,18 +251,18 @@ var mutants = []mutant{
 
 	// What an engine does with decisions.
 	{"nothing is done before it is saved", "internal/engine/decide/loop save", omit, "Save", "", saves},
-	{"a full disk stops what starts", "internal/engine/decide/loop Run", never, "saved Lowers", "", engine("owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
-	{"a full disk stops new work", "internal run.Save", value, "transient Mark", "nil", engine("owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
-	{"events are published once", "internal Owner.Run", value, "LastPublished", "0", engine("owner", "TestEventsArePublishedOnceWhoeverOwnsTheTask")},
-	{"a removal deletes the record", "internal run.Finish", skip, "Delete", "", engine("owner", "TestRemovalForgetsTheTask")},
-	{"orphans are removed", "internal sweepOne", always, "ErrNotExist", "", engine("cleanup", "TestSweepRemovesPodsWithoutATask")},
-	{"secrets are removed with the pod's stop", "internal/engine/act/tasksecrets Remove", omit, "RemoveSecrets", "", engine("tasksecrets", "TestSecretsLiveAsLongAsAContainerMayStart")},
-	{"a name has one task", "internal/engine/run/owner Creator.record", never, "StatusStopped", "", engine("owner", "TestNames")},
-	{"a refused removal is tried again", "internal/engine/act/effects RetryRemoval", always, "As Other", "", engine("effects", "TestRemovalsThatPodmanRefusesAreTriedAgain")},
-	{"the endpoint ends with its task", "internal/engine/act/endpoint shut", omit, "Close", "", engine("endpoint", "TestContainersReachTheirEndpoint")},
-	{"limits that cannot be applied are refused", "internal/engine/act/preflight Check", never, "missing Enforce", "", engine("preflight", "TestCheckSaysWhatThisHostCannotDo")},
-	{"limits are read back from the kernel", "internal/engine/act/limits NotApplied", always, "bad Process", "", engine("limits", "TestLimitsOfAContainerAreReadBack")},
-	{"components share a connection to Podman", "internal/engine/facts/conn Lazy.Get", always, "podman nil", "", engine("conn", "TestPodmanIsConnectedOnce")},
+	{"a full disk stops what starts", "internal/engine/decide/loop Run", never, "saved Lowers", "", engine("run/owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
+	{"a full disk stops new work", "internal run.Save", value, "transient Mark", "nil", engine("run/owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
+	{"events are published once", "internal Owner.Run", value, "LastPublished", "0", engine("run/owner", "TestEventsArePublishedOnceWhoeverOwnsTheTask")},
+	{"a removal deletes the record", "internal run.Finish", skip, "Delete", "", engine("run/owner", "TestRemovalForgetsTheTask")},
+	{"orphans are removed", "internal sweepOne", always, "ErrNotExist", "", engine("run/cleanup", "TestSweepRemovesPodsWithoutATask")},
+	{"secrets are removed with the pod's stop", "internal/engine/act/tasksecrets Remove", omit, "RemoveSecrets", "", engine("act/tasksecrets", "TestSecretsLiveAsLongAsAContainerMayStart")},
+	{"a name has one task", "internal/engine/run/owner Creator.record", never, "StatusStopped", "", engine("run/owner", "TestNames")},
+	{"a refused removal is tried again", "internal/engine/act/effects RetryRemoval", always, "As Other", "", engine("act/effects", "TestRemovalsThatPodmanRefusesAreTriedAgain")},
+	{"the endpoint ends with its task", "internal/engine/act/endpoint shut", omit, "Close", "", engine("act/endpoint", "TestContainersReachTheirEndpoint")},
+	{"limits that cannot be applied are refused", "internal/engine/act/preflight Check", never, "missing Enforce", "", engine("act/preflight", "TestCheckSaysWhatThisHostCannotDo")},
+	{"limits are read back from the kernel", "internal/engine/act/limits NotApplied", always, "bad Process", "", engine("act/limits", "TestLimitsOfAContainerAreReadBack")},
+	{"components share a connection to Podman", "internal/engine/facts/conn Lazy.Get", always, "podman nil", "", engine("facts/conn", "TestPodmanIsConnectedOnce")},
 	{"pulls at a time are limited", "internal pullSlot", value, "PullsAtOnce", "100", pulls},
 	{"a locked run refuses another definition", "internal/define/lockfile Apply", never, "Definition Digest digest", "", check{pkg: "internal/define/lockfile", tests: "^TestApplyPinsOrShowsBoth$"}},
 	{"an image that is not for this platform is no lock", "internal/define/lockfile Apply", never, "has want", "", check{pkg: "internal/define/lockfile", tests: "^TestApplyPinsOrShowsBoth$"}},
@@ -273,8 +273,8 @@ var mutants = []mutant{
 	{"a Pod runs with all that protects it or not at all", "internal/kube/kubenode unknownMembers", never, "protective", "", node("TestMembersThatMayProtectAPod")},
 	{"unsafe sysctls are forbidden", "internal/kube/kubenode forbiddenSysctl", never, "safeSysctls allowed", "", node("TestUnsafeSysctlsAreForbidden")},
 	{"a host without limits keeps no Pod away", "internal/kube/kubenode pressures", always, "ConditionNoLimits", "", node("TestNodeSaysThatLimitsCannotBeApplied")},
-	{"changed resources are applied after each start", "internal/engine/decide/driver Task.takeLimits", skip, "Running StartedAt", "", engine("driver", "TestLimitsAreAppliedOncePerChange")},
-	{"memory in use is not taken away", "internal/engine/act/limits CheckMemory", never, "was used", "", engine("limits", "TestMemoryInUseIsNotTakenAway")},
+	{"changed resources are applied after each start", "internal/engine/decide/driver Task.takeLimits", skip, "Running StartedAt", "", engine("decide/driver", "TestLimitsAreAppliedOncePerChange")},
+	{"memory in use is not taken away", "internal/engine/act/limits CheckMemory", never, "was used", "", engine("act/limits", "TestMemoryInUseIsNotTakenAway")},
 	{"a refused resize is not asked for again", "internal/kube/kubenode podWorker.awaitResize", always, "id tried", "", node("TestARefusedResizeIsNotRepeatedByItself")},
 	{"a payload is acknowledged before it is recorded", "internal/aws/instance node.add", omit, "records put", "", instances},
 	{"a refused state is dropped", "internal/aws/instance taskWorker.send", always, "code err \"InvalidParameterException\"", "", instances},
