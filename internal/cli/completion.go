@@ -62,7 +62,6 @@ func completeCommand(p *command.Program, build part.Build) *cli.Command {
 	}
 }
 
-// completionOptions is what `podtask __complete` uses.
 type completionOptions struct {
 	build   part.Build
 	out     io.Writer

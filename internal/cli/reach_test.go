@@ -21,6 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/parts"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/internal/testing/enginehost"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -73,7 +74,7 @@ func (w *world) create(name string) lifecycle.State {
 	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
 		{Name: "app", Image: "app:1", Essential: true, StopTimeout: time.Second, Environment: []taskdef.EnvVar{{Name: "A", Value: "<1>"}}},
 	}}
-	s, err := w.host().Creator.Create(w.t.Context(), def, name, lifecycle.Options{Limits: limits.Off})
+	s, err := enginehost.Record(w.t.Context(), w.host().Creator, def, name, lifecycle.Options{Limits: limits.Off})
 	if err != nil {
 		w.t.Fatal(err)
 	}

@@ -124,7 +124,7 @@ func (b *bed) createAs(c *connect.Connector, id string) (o *owner.Owner, stop fu
 	def := taskdef.Task{Family: "web", Network: taskdef.NetworkBridge, Containers: []taskdef.Container{
 		{Name: "app", Image: image, Essential: true, StopTimeout: time.Second, Command: []string{"serve"}},
 	}}
-	o, err := c.Engine.Creator.CreateAs(b.t.Context(), id, def, "", lifecycle.Options{Limits: limits.Off})
+	o, err := c.Engine.Creator.Record(b.t.Context(), owner.Launch{ID: id, Task: def, Options: lifecycle.Options{Limits: limits.Off}})
 	if err != nil {
 		b.t.Fatal(err)
 	}
@@ -228,10 +228,11 @@ func TestTasksAreHandedToANewOwnerWithTheirLock(t *testing.T) {
 	b := newBed(t)
 	c := b.connector()
 	l := &connect.Launcher{Connector: c, Getenv: func(string) string { return "" }, Environ: func() []string { return nil }, Executable: os.Executable, Flags: []string{ownerFlag, b.dir}}
-	launch := l.Prepare(t.Context(), record.NewID()) // its process starts now, and waits for the task
-	defer launch.Close()
-	o, stop := b.createAs(c, launch.ID())
-	err := launch.HandOver(t.Context(), o)
+	id := record.NewID()
+	handover := l.BeginHandover(t.Context(), id) // its process starts now, and waits for the task
+	defer handover.Close()
+	o, stop := b.createAs(c, id)
+	err := handover.Give(t.Context(), o)
 	stop()
 	holder, held := c.Engine.Tasks.Holder(o.ID())
 	if err != nil || !held || holder.PID == os.Getpid() {
@@ -259,9 +260,9 @@ func TestOwnerOfATaskThatIsNotCreatedEnds(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	launch := l.Prepare(t.Context(), record.NewID())
-	launch.Close()
-	if _, err := os.Stat(c.OfferSocket(launch.ID())); !errors.Is(err, fs.ErrNotExist) {
+	id := record.NewID()
+	l.BeginHandover(t.Context(), id).Close()
+	if _, err := os.Stat(c.OfferSocket(id)); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("the socket stays: %v", err)
 	}
 	if said, err := os.ReadFile(pipe); err != nil || !strings.Contains(string(said), owner.ErrNotOffered.Error()) {

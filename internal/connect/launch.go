@@ -32,13 +32,13 @@ type Launcher struct {
 // HandOver hands a new task over to the agent, or to a new owner if there is no agent, together
 // with its lock. If that fails, the task is released.
 func (s *Launcher) HandOver(ctx context.Context, o *owner.Owner) error {
-	l := s.Prepare(ctx, o.ID())
-	defer l.Close()
-	return l.HandOver(ctx, o)
+	h := s.beginHandover(ctx, o.ID())
+	defer h.close()
+	return h.give(ctx, o)
 }
 
-// Launch prepares the owner of a task while the task is created: it finds the agent, or starts a process.
-type Launch struct {
+// handover is the way of a new task to its owner: the agent, or a process that starts while the task is recorded.
+type handover struct {
 	launcher *Launcher
 	id       string
 	agent    *api.Client  // nil: there is none
@@ -54,64 +54,61 @@ type ownerProcess struct {
 	err  error
 }
 
-// Prepare looks for the agent, and if there is none begins to start an owner of the task with that ID, which the caller
-// creates meanwhile. The caller closes the launch.
-func (s *Launcher) Prepare(ctx context.Context, id string) *Launch {
-	l := &Launch{launcher: s, id: id, agent: s.DialAgent(ctx)}
-	if l.agent == nil {
-		l.start(ctx)
+// beginHandover looks for the agent, and if there is none begins to start an owner of the task with that ID, which the
+// caller records meanwhile. The caller closes the handover.
+func (s *Launcher) beginHandover(ctx context.Context, id string) *handover {
+	h := &handover{launcher: s, id: id, agent: s.DialAgent(ctx)}
+	if h.agent == nil {
+		h.start(ctx)
 	}
-	return l
+	return h
 }
 
-// ID returns the ID that the task must have.
-func (l *Launch) ID() string { return l.id }
-
-func (l *Launch) start(ctx context.Context) {
-	ctx, l.cancel = context.WithTimeout(ctx, ownerPatience)
-	if l.offer, l.err = owner.NewOffer(l.launcher.OfferSocket(l.id)); l.err != nil {
+func (h *handover) start(ctx context.Context) {
+	ctx, h.cancel = context.WithTimeout(ctx, ownerPatience)
+	if h.offer, h.err = owner.NewOffer(h.launcher.OfferSocket(h.id)); h.err != nil {
 		return
 	}
-	l.started = make(chan ownerProcess, 1)
+	h.started = make(chan ownerProcess, 1)
 	go func() {
-		died, err := l.launcher.startOwner(ctx, l.id)
-		l.started <- ownerProcess{died, err}
+		died, err := h.launcher.startOwner(ctx, h.id)
+		h.started <- ownerProcess{died, err}
 	}()
 }
 
-// HandOver hands the task over, together with its lock. It is called once. If it fails, the task is released.
-func (l *Launch) HandOver(ctx context.Context, o *owner.Owner) error {
-	if l.agent != nil {
-		if l.launcher.giveTo(ctx, l.agent, o) {
+// give hands the task over, together with its lock. It is called once. If it fails, the task is released.
+func (h *handover) give(ctx context.Context, o *owner.Owner) error {
+	if h.agent != nil {
+		if h.launcher.giveTo(ctx, h.agent, o) {
 			return nil
 		}
-		l.start(ctx)
+		h.start(ctx)
 	}
-	if l.err != nil {
-		return errors.Join(l.err, o.Close())
+	if h.err != nil {
+		return errors.Join(h.err, o.Close())
 	}
-	l.offer.Give(o)
-	process := <-l.started
+	h.offer.Give(o)
+	process := <-h.started
 	err := process.err
 	if err == nil {
-		err = l.launcher.awaitOwner(ctx, l.id, process.died)
+		err = h.launcher.awaitOwner(ctx, h.id, process.died)
 	}
-	if !l.offer.Close() {
+	if !h.offer.Close() {
 		err = errors.Join(err, o.Close())
 	}
 	return err
 }
 
-// Close ends the launch. A process that waits for a task that was not handed over ends by itself.
-func (l *Launch) Close() {
-	if l.agent != nil {
-		l.agent.Close()
+// close ends the handover. A process that waits for a task that was not handed over ends by itself.
+func (h *handover) close() {
+	if h.agent != nil {
+		h.agent.Close()
 	}
-	if l.cancel != nil {
-		l.cancel()
+	if h.cancel != nil {
+		h.cancel()
 	}
-	if l.offer != nil {
-		l.offer.Close()
+	if h.offer != nil {
+		h.offer.Close()
 	}
 }
 

@@ -276,11 +276,14 @@ func createJoined(w *world, shared bool, family string, containers ...container)
 			task.Containers[i].Extensions.Hooks = taskdef.Hooks{PostStart: hook, PreStop: hook}
 		}
 	}
-	s, err := w.host.Creator.Create(w.t.Context(), task, "", lifecycle.Options{Limits: limits.Enforce})
+	o, err := w.host.Creator.Record(w.t.Context(), owner.Launch{Task: task, Options: lifecycle.Options{Limits: limits.Enforce}})
+	if err == nil {
+		err = o.Close()
+	}
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.id = s.ID
+	w.id = o.ID()
 }
 
 // own takes the task.

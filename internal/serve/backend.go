@@ -249,11 +249,8 @@ func (b AgentBackend) Create(ctx context.Context, n api.NewTask) (api.Task, erro
 	if err != nil {
 		return api.Task{}, err
 	}
-	if err := b.Engine.Preflight.Check(ctx, task, options); err != nil {
-		return api.Task{}, api.Failed(api.Conflict, "%v", err)
-	}
-	o, err := b.Engine.Creator.CreateOwned(ctx, task, n.Name, options)
-	if errors.Is(err, record.ErrNameTaken) {
+	o, err := b.Engine.Creator.Launch(ctx, owner.Launch{Task: task, Name: n.Name, Options: options})
+	if errors.Is(err, record.ErrNameTaken) || errors.As(err, new(*owner.UnfitError)) {
 		return api.Task{}, api.Failed(api.Conflict, "%v", err)
 	}
 	if err != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/act/admit"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/admission"
@@ -98,18 +99,18 @@ func (e ECS) Run(ctx context.Context, n awsapi.NewTask) (lifecycle.State, error)
 	if err != nil {
 		return s, err
 	}
-	if err := b.Engine.Preflight.Check(ctx, task, options); err != nil {
-		return s, &awsapi.RefusedError{Cause: err}
+	o, err := b.Engine.Creator.Launch(ctx, owner.Launch{ID: n.ID, Task: task, Options: options})
+	if unfit := new(owner.UnfitError); errors.As(err, &unfit) {
+		return s, &awsapi.RefusedError{Cause: unfit.Cause}
 	}
-	owner, err := b.Engine.Creator.CreateAs(ctx, n.ID, task, "", options)
 	if errors.Is(err, admit.ErrDraining) {
 		return s, &awsapi.RefusedError{Cause: fmt.Errorf("%w: %w", awsapi.ErrDraining, err)}
 	}
 	if err != nil {
 		return s, err
 	}
-	s = owner.State()
-	return s, b.Take(ctx, owner)
+	s = o.State()
+	return s, b.Take(ctx, o)
 }
 
 // define makes the task of a registered definition and an override.

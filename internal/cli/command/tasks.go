@@ -190,8 +190,8 @@ func (r Restarter) Restart(ctx context.Context, st lifecycle.State, limit Grace,
 		return "", err
 	}
 	options := st.Options
-	options.Logs = "" // as configured now
-	again, err := r.Creator.CreateOwned(ctx, st.Task, st.Name, options)
+	options.Logs = ""                                                                                 // as configured now
+	again, err := r.Creator.Record(ctx, owner.Launch{Task: st.Task, Name: st.Name, Options: options}) // checked before the stop
 	if err != nil {
 		return "", fmt.Errorf("task %s has stopped, and was not started again: %w", st.DisplayName(), err)
 	}

@@ -124,7 +124,6 @@ func (r resolvedImage) Kind() string {
 	}
 }
 
-// resolveOptions is what `podtask image resolve` uses.
 type resolveOptions struct {
 	out    io.Writer
 	errOut io.Writer
@@ -220,7 +219,6 @@ func resolvedRows(c *cli.Context, found []resolvedImage) [][]string {
 	return rows
 }
 
-// listOptions is what `podtask image ls` uses.
 type listOptions struct {
 	out    io.Writer
 	errOut io.Writer
@@ -253,7 +251,6 @@ func (o listOptions) Run(ctx context.Context, c *cli.Context) error {
 	return printImages(o.out, o.errOut, c, list, kept)
 }
 
-// pruneOptions is what `podtask image prune` uses.
 type pruneOptions struct {
 	out    io.Writer
 	errOut io.Writer

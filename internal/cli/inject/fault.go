@@ -94,7 +94,6 @@ func kindNames() []string {
 	return names
 }
 
-// faultOptions is what `podtask fault` uses.
 type faultOptions struct {
 	do     func(faultOptions, context.Context, faultCall) error
 	out    io.Writer

@@ -11,29 +11,17 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/act/observe"
-	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// runDetached checks the host and creates the task while its owner starts, prints the ID, and waits with --wait.
-func (r taskRun) runDetached(ctx context.Context, task taskdef.Task) error {
-	launch := r.launcher.Prepare(ctx, record.NewID())
-	defer launch.Close()
-	if err := r.check(ctx, task); err != nil {
-		return err
-	}
-	r.options.Remove = r.remove
-	o, err := r.create(ctx, launch.ID(), task)
+// runDetached starts the task in the background, prints the ID, and waits with --wait.
+func (r taskRun) runDetached(ctx context.Context, launch connect.Launch) error {
+	st, err := r.launcher.StartDetached(ctx, launch)
 	if err != nil {
-		return err
-	}
-	st := o.State()
-	if err := launch.HandOver(ctx, o); err != nil {
-		return fmt.Errorf("task %s is recorded, but has no owner: %w; `podtask rm -f %s` forgets it", lifecycle.ShortID(st.ID), err, st.DisplayName())
+		return r.ofDocument(err)
 	}
 	fmt.Fprintln(r.out, st.ID)
 	if r.await.until == "" {

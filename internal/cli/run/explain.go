@@ -43,7 +43,6 @@ Examples:
 	}
 }
 
-// explainOptions is what `podtask explain` uses.
 type explainOptions struct {
 	out     io.Writer
 	formats func() []members.Format // of parts

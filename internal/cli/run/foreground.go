@@ -23,22 +23,20 @@ import (
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // runForeground runs the task until it has stopped: through the agent if one runs, else owned by this
 // process. Signals and a closed output stop it. Early ends with the first signal before the task is
 // created.
-func (r taskRun) runForeground(ctx, early context.Context, task taskdef.Task) error {
+func (r taskRun) runForeground(ctx, early context.Context, launch connect.Launch) error {
 	pulls := console.NewPullView(r.display.pullMode(), r.errOut, r.getenv)
 	r.onPull(func(p imagestore.Progress) { pulls.Observe(ownerapi.NewPull(p)) })
-	r.options.Remove = r.remove
-	owned, st, unlock, err := r.createAttached(early, task)
+	owned, st, unlock, err := r.owners.StartAttended(early, launch)
 	if err != nil && early.Err() != nil {
 		return command.ExitStatus(command.ExitInterrupted)
 	}
 	if err != nil {
-		return err
+		return r.ofDocument(err)
 	}
 	defer func() {
 		if err := unlock(); err != nil {
@@ -58,27 +56,12 @@ func (r taskRun) runForeground(ctx, early context.Context, task taskdef.Task) er
 	return f.finish(ctx)
 }
 
-// createAttached records the task, takes the foreground lock and returns a handle: through the agent
-// if one runs, else owned by this process. The agent receives the task with its lock; it does not create
-// it, because the definition is read with the files, the environment and the configuration of this
-// process.
-func (r taskRun) createAttached(ctx context.Context, task taskdef.Task) (owned *connect.Task, st lifecycle.State, unlock func() error, err error) {
-	o, err := r.create(ctx, record.NewID(), task)
-	if err != nil {
-		return nil, st, nil, err
+// ofDocument names the definition in an error about the name of its task.
+func (r taskRun) ofDocument(err error) error {
+	if errors.Is(err, record.ErrNameTaken) {
+		return fmt.Errorf("run %s: %w", r.Document, err)
 	}
-	st = o.State()
-	if unlock, err = r.tasks.LockForeground(st.ID); err != nil {
-		return nil, st, nil, errors.Join(err, o.Close())
-	}
-	if !r.owners.GiveToAgent(ctx, o) {
-		return connect.Local(r.owners, o), st, unlock, nil
-	}
-	// Not canceled by a signal: the task must be reached to stop it.
-	if owned, err = r.owners.Connect(context.WithoutCancel(ctx), st.ID); err != nil {
-		return nil, st, nil, errors.Join(err, unlock())
-	}
-	return owned, st, unlock, nil
+	return err
 }
 
 // foregroundRun is a task that runs in the foreground.

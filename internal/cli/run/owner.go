@@ -33,7 +33,6 @@ func OwnerCommand(p *command.Program) *cli.Command {
 	}
 }
 
-// ownerOptions is what `podtask owner` uses.
 type ownerOptions struct {
 	redirect  func(stderr io.Writer) (restore func())
 	owners    *owner.Owners

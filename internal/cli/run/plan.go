@@ -56,7 +56,6 @@ Examples:
 	}
 }
 
-// planOptions is what `podtask plan` uses.
 type planOptions struct {
 	out, errOut io.Writer
 	getenv      func(string) string

@@ -18,9 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/act/observe"
-	"github.com/podtask/podtask/internal/engine/act/preflight"
 	"github.com/podtask/podtask/internal/engine/act/tasksecrets"
-	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/network/names"
 	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/serve"
@@ -104,7 +102,6 @@ type display struct {
 	progress string // one of console.ProgressModes
 }
 
-// runOptions is what `podtask run` uses.
 type runOptions struct {
 	out, errOut io.Writer
 	getenv      func(string) string
@@ -114,15 +111,12 @@ type runOptions struct {
 	defaults    config.Tasks
 	log         *slog.Logger
 
-	tasks     *record.Tasks
-	creator   *owner.Creator
-	images    *imagestore.Resolver
-	logs      *observe.Logs
-	preflight *preflight.Checker
-	secrets   *tasksecrets.Store
-	owners    *connect.Connector
-	launcher  *connect.Launcher
-	onPull    func(show func(imagestore.Progress)) // for the pulls of this process
+	images   *imagestore.Resolver
+	logs     *observe.Logs
+	secrets  *tasksecrets.Store
+	owners   *connect.Connector
+	launcher *connect.Launcher
+	onPull   func(show func(imagestore.Progress)) // for the pulls of this process
 }
 
 func newRun(m *command.Machine) runOptions {
@@ -130,8 +124,7 @@ func newRun(m *command.Machine) runOptions {
 	return runOptions{
 		out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, notify: p.Notify, warn: p.Warn,
 		definition: p.TaskDefinition, defaults: m.Config.Tasks, log: m.Log,
-		tasks: e.Tasks, creator: e.Creator, images: e.Images, logs: e.Logs, preflight: e.Preflight, secrets: e.Secrets,
-		owners: m.Connector, launcher: m.Launcher(),
+		images: e.Images, logs: e.Logs, secrets: e.Secrets, owners: m.Connector, launcher: m.Launcher(),
 		onPull: func(show func(imagestore.Progress)) { m.OnPull = show },
 	}
 }
@@ -222,7 +215,8 @@ type taskRun struct {
 	request
 }
 
-// Run implements command.Runner.
+// Run implements command.Runner: it reads the definition, and starts the task as the main process of a unit, in the
+// background or in the foreground. With --dry-run it only checks.
 func (o runOptions) Run(ctx context.Context, c *cli.Context) error {
 	request, err := o.parse(c)
 	if err != nil {
@@ -236,52 +230,45 @@ func (o runOptions) Run(ctx context.Context, c *cli.Context) error {
 		return r.supervise(ctx, early)
 	}
 	task, err := r.read(early)
-	if err == nil && r.detach && !r.dryRun {
-		err = r.runDetached(early, task)
-		if code := command.ExitStatus(0); err != nil && early.Err() != nil && !errors.As(err, &code) {
-			fmt.Fprintln(r.errOut, "interrupted: if the task was created, it continues; see `podtask ps`")
-			return command.ExitStatus(command.ExitInterrupted)
-		}
-		return err
-	}
 	if err == nil {
-		err = r.check(early, task)
+		switch launch := r.launch(task); {
+		case r.dryRun:
+			if err = r.owners.Check(early, launch); err == nil {
+				return r.printDryRun(task)
+			}
+		case r.detach:
+			err = r.runDetached(early, launch)
+			if code := command.ExitStatus(0); err != nil && early.Err() != nil && !errors.As(err, &code) {
+				fmt.Fprintln(r.errOut, "interrupted: if the task was created, it continues; see `podtask ps`")
+			}
+		default:
+			return r.runForeground(ctx, early, launch)
+		}
 	}
-	switch {
-	case err == nil && !r.dryRun:
-		return r.runForeground(ctx, early, task)
-	case early.Err() != nil:
+	if code := command.ExitStatus(0); early.Err() != nil && !errors.As(err, &code) && err != nil {
 		return command.ExitStatus(command.ExitInterrupted)
-	case err != nil:
-		return err
 	}
-	return r.printDryRun(task)
+	return err
 }
 
-// read reads the definition and removes the tasks that it replaces.
+// launch is the task with what the command line says of it.
+func (r taskRun) launch(task taskdef.Task) connect.Launch {
+	options := r.options
+	options.Remove = r.remove && r.unit.ready == "" // the process of a unit removes its task
+	return connect.Launch{
+		Launch:  owner.Launch{Task: task, Name: r.name, Options: options},
+		Replace: r.replace,
+		Replacing: func(st lifecycle.State) {
+			fmt.Fprintf(r.errOut, "replacing task %s (%s)\n", lifecycle.ShortID(st.ID), r.name)
+		},
+	}
+}
+
+// read reads the definition, and prints its problems and what the user may not expect of it.
 func (r taskRun) read(ctx context.Context) (taskdef.Task, error) {
 	task, err := r.define(ctx)
-	if err == nil && r.replace {
-		err = r.images.CheckLocal(ctx, task, r.options) // before a task makes room
-	}
-	if err == nil && r.replace && !r.dryRun {
-		err = r.removeReplaced(ctx)
-	}
-	return task, err
-}
-
-// check checks whether this host can run the task, and prints what the user may not expect.
-func (r taskRun) check(ctx context.Context, task taskdef.Task) error {
-	if err := r.preflight.Check(ctx, task, r.options); err != nil {
-		return err
-	}
-	if !r.replace {
-		if err := r.images.CheckLocal(ctx, task, r.options); err != nil {
-			return err
-		}
-	}
-	for _, w := range r.preflight.Warnings(ctx, task) {
-		r.warn("%s", w)
+	if err != nil {
+		return task, err
 	}
 	command.WarnShortNames(r.warn, task, r.options)
 	if all := task.Extensions.Ingress; len(all) > 0 {
@@ -293,7 +280,7 @@ func (r taskRun) check(ctx context.Context, task taskdef.Task) error {
 			fmt.Fprintf(r.errOut, "the output of %s goes to %s\n", l.Container, l.Destination)
 		}
 	}
-	return nil
+	return task, nil
 }
 
 // warnWithoutAgent says that a task in a namespace reaches no services if this host has no agent.
@@ -324,21 +311,6 @@ func (r taskRun) define(ctx context.Context) (taskdef.Task, error) {
 		return task, err
 	}
 	return f.Definition.Prepare(ctx, r.secrets)
-}
-
-// create records the task under an ID that no other has; this process owns it.
-func (r taskRun) create(ctx context.Context, id string, task taskdef.Task) (*owner.Owner, error) {
-	o, err := r.creator.CreateAs(ctx, id, task, r.name, r.options)
-	if errors.Is(err, record.ErrNameTaken) {
-		return nil, fmt.Errorf("run %s: %w", r.Document, err)
-	}
-	if err != nil {
-		return nil, err
-	}
-	if unapplied := o.State().Options.Unapplied; len(unapplied) > 0 {
-		r.warn("this host cannot apply %s limits, so the task runs without them: `podtask doctor` says how to enable them, and with --limits enforce podtask refuses such tasks", strings.Join(unapplied, " and "))
-	}
-	return o, nil
 }
 
 func (r taskRun) printDryRun(task taskdef.Task) error {

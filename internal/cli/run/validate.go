@@ -41,7 +41,6 @@ Examples:
 	}
 }
 
-// validateOptions is what `podtask validate` uses.
 type validateOptions struct {
 	out, errOut io.Writer
 	version     string

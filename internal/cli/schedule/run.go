@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
@@ -158,13 +159,10 @@ func (o call) start(ctx context.Context, s schedule.State, i int) (schedule.Stat
 			return o.failed(s, i, err)
 		}
 	}
-	if err := o.preflight.Check(ctx, s.Task, s.Options); err != nil {
-		return o.failed(s, i, err)
-	}
 	for name, value := range s.Files {
 		o.secrets.Provide(name, value)
 	}
-	own, err := o.creator.CreateNamed(ctx, r.Task, s.Task, s.TaskName(r), s.Options)
+	own, err := o.creator.Launch(ctx, owner.Launch{ID: r.Task, Task: s.Task, Name: s.TaskName(r), NameOptional: true, Options: s.Options})
 	if err != nil {
 		return o.failed(s, i, err)
 	}

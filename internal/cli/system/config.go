@@ -37,7 +37,6 @@ type configLine struct {
 	Help        string `json:"help"`
 }
 
-// configOptions is what `podtask config` uses.
 type configOptions struct {
 	out       io.Writer
 	configure func(*cli.Context) (*config.Settings, error)

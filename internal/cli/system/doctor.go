@@ -37,7 +37,6 @@ Examples:
 	}
 }
 
-// doctorOptions is what `podtask doctor` uses.
 type doctorOptions struct {
 	out                  io.Writer
 	getenv               func(string) string

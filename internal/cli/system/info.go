@@ -71,7 +71,6 @@ type taskFacts struct {
 	Stopped int `json:"stopped"`
 }
 
-// infoOptions is what `podtask info` uses.
 type infoOptions struct {
 	out        io.Writer
 	getenv     func(string) string

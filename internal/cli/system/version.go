@@ -34,7 +34,6 @@ Examples:
 	}
 }
 
-// versionOptions is what `podtask version` uses.
 type versionOptions struct {
 	out       io.Writer
 	version   string

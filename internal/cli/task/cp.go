@@ -34,7 +34,6 @@ Examples:
 	}
 }
 
-// copyOptions is what `podtask cp` uses.
 type copyOptions struct {
 	in     io.Reader
 	out    io.Writer

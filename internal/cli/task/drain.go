@@ -36,7 +36,6 @@ Examples:
 	}
 }
 
-// drainOptions is what `podtask drain` uses.
 type drainOptions struct {
 	warn      func(format string, args ...any)
 	selection command.Selection

@@ -52,7 +52,6 @@ Examples:
 // eventLine is an event as it is printed; templates see its fields.
 type eventLine = api.Event
 
-// eventsOptions is what `podtask events` uses.
 type eventsOptions struct {
 	out    io.Writer
 	warn   func(format string, args ...any)

@@ -61,7 +61,6 @@ Examples:
 	}
 }
 
-// execOptions is what `podtask exec` uses.
 type execOptions struct {
 	in          io.Reader
 	out, errOut io.Writer

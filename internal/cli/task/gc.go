@@ -42,7 +42,6 @@ Examples:
 	}
 }
 
-// gcOptions is what `podtask gc` uses.
 type gcOptions struct {
 	out       io.Writer
 	stateDir  string

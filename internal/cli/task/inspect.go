@@ -36,7 +36,6 @@ Examples:
 	}
 }
 
-// inspectOptions is what `podtask inspect` uses.
 type inspectOptions struct {
 	out         io.Writer
 	reader      command.TaskReader

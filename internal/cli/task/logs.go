@@ -54,7 +54,6 @@ Examples:
 	}
 }
 
-// logsOptions is what `podtask logs` uses.
 type logsOptions struct {
 	out      io.Writer
 	errOut   io.Writer

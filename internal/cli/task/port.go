@@ -45,7 +45,6 @@ func (r portRow) Host() string { return console.HostPort(r.Port) }
 // Inside returns PORT/PROTOCOL.
 func (r portRow) Inside() string { return fmt.Sprintf("%d/%s", r.ContainerPort, r.Protocol) }
 
-// portOptions is what `podtask port` uses.
 type portOptions struct {
 	out    io.Writer
 	reader command.TaskReader

@@ -54,7 +54,6 @@ Examples:
 	}
 }
 
-// psOptions is what `podtask ps` uses.
 type psOptions struct {
 	out    io.Writer
 	errOut io.Writer

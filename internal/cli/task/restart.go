@@ -32,7 +32,6 @@ Examples:
 	}
 }
 
-// restartOptions is what `podtask restart` uses.
 type restartOptions struct {
 	selection command.Selection
 	restarter command.Restarter

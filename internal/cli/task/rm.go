@@ -32,7 +32,6 @@ Examples:
 	}
 }
 
-// rmOptions is what `podtask rm` uses.
 type rmOptions struct {
 	selection command.Selection
 	owners    *connect.Connector

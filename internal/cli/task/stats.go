@@ -46,7 +46,6 @@ Examples:
 	}
 }
 
-// statsOptions is what `podtask stats` uses.
 type statsOptions struct {
 	out       io.Writer
 	getenv    func(string) string

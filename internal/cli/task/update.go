@@ -46,7 +46,6 @@ Examples:
 	}
 }
 
-// updateOptions is what `podtask update` uses.
 type updateOptions struct {
 	selection command.Selection
 	owners    *connect.Connector

@@ -33,7 +33,6 @@ Examples:
 	}
 }
 
-// waitOptions is what `podtask wait` uses.
 type waitOptions struct {
 	out       io.Writer
 	selection command.Selection

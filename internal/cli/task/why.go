@@ -37,7 +37,6 @@ Examples:
 	}
 }
 
-// whyOptions is what `podtask why` uses.
 type whyOptions struct {
 	out    io.Writer
 	reader command.TaskReader

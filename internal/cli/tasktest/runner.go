@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/define/testfile"
 	"github.com/podtask/podtask/internal/engine/act/observe"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -139,12 +140,9 @@ func (r *runner) start(ctx context.Context) (*running, error) {
 
 // drive creates a task and runs it in the background.
 func (r *runner) drive(ctx context.Context, task taskdef.Task, name string, options lifecycle.Options) (*running, error) {
-	if err := r.engine.Preflight.Check(ctx, task, options); err != nil {
-		return nil, err
-	}
 	// A task that is to be kept outlives this process.
 	options.Temporary = !r.keep
-	o, err := r.engine.Creator.CreateOwned(ctx, task, name, options)
+	o, err := r.engine.Creator.Launch(ctx, owner.Launch{Task: task, Name: name, Options: options})
 	if err != nil {
 		return nil, err
 	}

@@ -70,7 +70,6 @@ Examples:
 // defaultJobs is how many tests run side by side.
 const defaultJobs = 4
 
-// testOptions is what `podtask test` uses.
 type testOptions struct {
 	out, errOut io.Writer
 	getenv      func(string) string

@@ -68,7 +68,6 @@ type updateRow struct {
 	New    string `json:"newDigest"`
 }
 
-// autoUpdateOptions is what `podtask auto-update` uses.
 type autoUpdateOptions struct {
 	out      io.Writer
 	errOut   io.Writer

@@ -19,7 +19,6 @@ import (
 	"github.com/urfave/cli/v2"
 )
 
-// installOptions is what `podtask unit install` uses.
 type installOptions struct {
 	units
 	stdin   io.Reader

@@ -26,7 +26,6 @@ func ViewCommand(p *command.Program) *cli.Command {
 	}
 }
 
-// viewOptions is what `podtask view` uses.
 type viewOptions struct {
 	in      io.Reader
 	out     io.Writer

@@ -44,7 +44,6 @@ Examples:
 	}
 }
 
-// timelineOptions is what `podtask timeline` uses.
 type timelineOptions struct {
 	out    io.Writer
 	getenv func(string) string

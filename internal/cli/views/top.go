@@ -59,7 +59,6 @@ Examples:
 	}
 }
 
-// topOptions is what `podtask top` uses.
 type topOptions struct {
 	screen
 	tasks *record.Tasks

@@ -55,7 +55,6 @@ Examples:
 // uiConnections is the limit of open connections.
 const uiConnections = 32
 
-// uiOptions is what `podtask ui` uses.
 type uiOptions struct {
 	page
 	view webView

@@ -1,6 +1,7 @@
 package enginehost
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -9,6 +10,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/act/limits"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -83,7 +85,7 @@ func (h *Host) WriteFile(name, text string) (path string) {
 // Create records a task and starts nothing.
 func (h *Host) Create(e *Engine, task taskdef.Task, name string, o lifecycle.Options) lifecycle.State {
 	h.t.Helper()
-	s, err := e.Creator.Create(h.t.Context(), task, name, o)
+	s, err := Record(h.t.Context(), e.Creator, task, name, o)
 	if err != nil {
 		h.t.Fatal(err)
 	}
@@ -101,3 +103,12 @@ func IsRunning(s lifecycle.State) bool { return s.Status() == lifecycle.StatusRu
 
 // IsStopped reports whether a task has stopped.
 func IsStopped(s lifecycle.State) bool { return s.Status() == lifecycle.StatusStopped }
+
+// Record records a task as a process does that ends before the task has another owner, and returns its state.
+func Record(ctx context.Context, c *owner.Creator, t taskdef.Task, name string, o lifecycle.Options) (lifecycle.State, error) {
+	own, err := c.Record(ctx, owner.Launch{Task: t, Name: name, Options: o})
+	if err != nil {
+		return lifecycle.State{}, err
+	}
+	return own.State(), own.Close()
+}

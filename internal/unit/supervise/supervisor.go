@@ -36,15 +36,12 @@ type Unit struct {
 	Options lifecycle.Options
 }
 
-// Source reads and creates the task of a unit.
-type Source interface {
-	// Prepare reads the definition, removes a task that is to be replaced and checks that
-	// this host can run the new one.
-	Prepare(ctx context.Context) (taskdef.Task, error)
-	// Reload reads the definition again.
+// Definition reads the definition of a unit's task.
+type Definition interface {
+	// Launch reads it for the start of the unit.
+	Launch(ctx context.Context) (connect.Launch, error)
+	// Reload reads it again while the task runs.
 	Reload(ctx context.Context) (taskdef.Task, error)
-	// Create records a task that this process owns.
-	Create(ctx context.Context, task taskdef.Task) (*owner.Owner, error)
 }
 
 // Display shows a task to the user.
@@ -57,6 +54,8 @@ type Display interface {
 
 // Host runs and removes tasks.
 type Host interface {
+	// Start replaces an earlier task, checks this host and records a task that this process owns.
+	Start(ctx context.Context, l connect.Launch) (*owner.Owner, error)
 	// Listen opens the socket of a task; nil if that fails.
 	Listen(id string) net.Listener
 	// Drive runs an owned task until it has settled, and serves it on l.
@@ -74,10 +73,10 @@ type Images interface {
 // Config is what a Supervisor needs. All fields are required.
 type Config struct {
 	Unit
-	Source  Source
-	Display Display
-	Host    Host
-	Images  Images
+	Definition Definition
+	Display    Display
+	Host       Host
+	Images     Images
 	// StateDir holds the rollback records.
 	StateDir string
 	// Signals delivers the signals of the process: SIGHUP reloads, SIGPIPE is ignored, any
@@ -121,18 +120,24 @@ func (s *Supervisor) Run(ctx, early context.Context) (exitCode int, err error) {
 	defer stopBeating()
 	wg.Go(func() { s.heartbeat.run(beating) })
 
-	task, err := s.Source.Prepare(early)
-	if early.Err() != nil {
-		return 0, nil
-	}
-	if err != nil {
-		return 0, err
-	}
-	if s.Options.AutoUpdate != "" {
+	launch, err := s.Definition.Launch(early)
+	if err == nil && s.Options.AutoUpdate != "" {
 		s.updates.open()
 	}
-	for {
-		end, next, err := s.runTask(ctx, task)
+	for created := early; ; created = ctx {
+		var o *owner.Owner
+		task := launch.Task
+		if err == nil {
+			launch.Task = s.updates.choose(created, task)
+			o, err = s.Host.Start(created, launch)
+		}
+		if o == nil && early.Err() != nil && created == early {
+			return 0, nil
+		}
+		if err != nil {
+			return 0, err
+		}
+		end, next, err := s.runTask(ctx, o, task)
 		if err != nil {
 			return 0, err
 		}
@@ -143,17 +148,13 @@ func (s *Supervisor) Run(ctx, early context.Context) (exitCode int, err error) {
 			}
 			return end.ExitCode(), nil
 		}
-		task = *next
+		launch.Task, launch.Replace = *next, false // the one before has stopped
 	}
 }
 
 // runTask runs one task until it has stopped and is removed. Next is the task to run in
 // its place; nil if there is none.
-func (s *Supervisor) runTask(ctx context.Context, task taskdef.Task) (end lifecycle.State, next *taskdef.Task, err error) {
-	o, err := s.Source.Create(ctx, s.updates.choose(ctx, task))
-	if err != nil {
-		return end, nil, err
-	}
+func (s *Supervisor) runTask(ctx context.Context, o *owner.Owner, task taskdef.Task) (end lifecycle.State, next *taskdef.Task, err error) {
 	st := o.State()
 	s.heartbeat.enter(starting, o, time.Now(), 0)
 	var wg sync.WaitGroup

@@ -83,7 +83,7 @@ func (r *taskRun) startReload(ctx context.Context) {
 	Notify(r.Log, daemon.SdNotifyReloading, daemon.SdNotifyMonotonicUsec(), "STATUS=reloading: looking up the images")
 	st, differ := r.owner.State(), r.updates.checker()
 	go func() {
-		task, err := r.Source.Reload(ctx)
+		task, err := r.Definition.Reload(ctx)
 		changed := err == nil && !sameTask(task, r.task)
 		if err == nil && !changed {
 			changed, err = differ(ctx, task, st)

@@ -257,7 +257,7 @@ func TestDrainingHostTakesNoNewTasks(t *testing.T) {
 	}
 	other := host.Open()
 	task := host.Box(0, 0, "exit", "0")
-	if _, err := other.Creator.Create(t.Context(), task, "", enginehost.Admitted); !errors.Is(err, admit.ErrDraining) {
+	if _, err := enginehost.Record(t.Context(), other.Creator, task, "", enginehost.Admitted); !errors.Is(err, admit.ErrDraining) {
 		t.Errorf("Create: %v", err)
 	}
 	if err := other.Preflight.Check(t.Context(), task, enginehost.Admitted); !errors.Is(err, admit.ErrDraining) {

@@ -36,7 +36,7 @@ func checkInterrupted(t *testing.T, host *enginehost.Host) {
 	host.Podman.Fail(enginetest.Script("initialize container", enginetest.Fault{Moment: enginetest.During, Class: libpod.Temporary}))
 	options := enginehost.Admitted
 	options.MetadataKey = "key"
-	st, err := e.Creator.Create(t.Context(), host.Box(0, 0, "sleep", "forever"), "", options)
+	st, err := enginehost.Record(t.Context(), e.Creator, host.Box(0, 0, "sleep", "forever"), "", options)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -31,7 +31,7 @@ func TestVolumesOfATaskGoWithItAndSharedOnesStay(t *testing.T) {
 		enginehost.Fields{"name": "reader", "command": "cat /own/f -- write /own/g", "volumesFrom": []any{enginehost.Fields{"sourceContainer": "writer", "readOnly": true}},
 			"dependsOn": []any{enginehost.Fields{"containerName": "writer", "condition": "SUCCESS"}}},
 	)
-	s, err := e.Creator.Create(t.Context(), task, "", enginehost.Unlimited)
+	s, err := enginehost.Record(t.Context(), e.Creator, task, "", enginehost.Unlimited)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -64,7 +64,7 @@ func TestSharedVolumeThatMustExistIsMissed(t *testing.T) {
 	app := func() enginehost.Fields {
 		return enginehost.Fields{"name": "app", "command": "exit 0", "mountPoints": []any{enginehost.Fields{"sourceVolume": "data", "containerPath": "/d"}}}
 	}
-	s, err := e.Creator.Create(t.Context(), host.Task(volumes, app()), "", enginehost.Unlimited)
+	s, err := enginehost.Record(t.Context(), e.Creator, host.Task(volumes, app()), "", enginehost.Unlimited)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -77,7 +77,7 @@ func TestSharedVolumeThatMustExistIsMissed(t *testing.T) {
 	if err := host.Podman.EnsureVolume(t.Context(), libpod.VolumeSpec{Name: "data"}); err != nil {
 		t.Fatal(err)
 	}
-	if s, err = e.Creator.Create(t.Context(), host.Task(volumes, app()), "", enginehost.Unlimited); err != nil {
+	if s, err = enginehost.Record(t.Context(), e.Creator, host.Task(volumes, app()), "", enginehost.Unlimited); err != nil {
 		t.Fatal(err)
 	}
 	if got := enginehost.Finish(t, e, s.ID); got.ExitCode() != 0 {
@@ -92,7 +92,7 @@ func TestHealthCheckOfAnImageCountsWhereItIsAskedFor(t *testing.T) {
 	host.Podman.Load(enginehost.Image, enginetest.Image{Health: &libpod.ImageHealth{Command: []string{"CMD", enginetest.Program, "exit", "0"}}})
 	app := enginehost.Fields{"name": "asked", "command": "sleep 50ms", "x-podtask": enginehost.Fields{"imageHealthCheck": true}}
 	other := enginehost.Fields{"name": "ignored", "command": "sleep 50ms"}
-	s, err := e.Creator.Create(t.Context(), host.Task(nil, app, other), "", enginehost.Unlimited)
+	s, err := enginehost.Record(t.Context(), e.Creator, host.Task(nil, app, other), "", enginehost.Unlimited)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -113,7 +113,7 @@ func TestHealthCheckThatTheImageDoesNotHave(t *testing.T) {
 	e := host.Open()
 	db := enginehost.Fields{"name": "db", "command": "sleep 1h", "x-podtask": enginehost.Fields{"imageHealthCheck": true}}
 	web := enginehost.Fields{"name": "web", "command": "exit 0", "dependsOn": []any{enginehost.Fields{"containerName": "db", "condition": "HEALTHY"}}}
-	s, err := e.Creator.Create(t.Context(), host.Task(nil, db, web), "", enginehost.Unlimited)
+	s, err := enginehost.Record(t.Context(), e.Creator, host.Task(nil, db, web), "", enginehost.Unlimited)
 	if err != nil {
 		t.Fatal(err)
 	}

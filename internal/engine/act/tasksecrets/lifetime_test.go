@@ -29,7 +29,7 @@ func TestSecretsLiveAsLongAsAContainerMayStart(t *testing.T) {
 	if err := e.Preflight.Check(t.Context(), task, enginehost.Unlimited); err != nil {
 		t.Fatal(err)
 	}
-	s, err := e.Creator.Create(t.Context(), task, "", enginehost.Unlimited)
+	s, err := enginehost.Record(t.Context(), e.Creator, task, "", enginehost.Unlimited)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -81,7 +81,7 @@ func TestSecretsOfATaskWithoutPodGoWithIt(t *testing.T) {
 	e := host.Open()
 	host.Setenv("TOKEN", "from the environment")
 	task := host.Task(nil, enginehost.Fields{"name": "app", "command": "exit 0", "secrets": []any{enginehost.Fields{"name": "TOKEN", "valueFrom": "env:TOKEN"}}})
-	s, err := e.Creator.Create(t.Context(), task, "", enginehost.Unlimited)
+	s, err := enginehost.Record(t.Context(), e.Creator, task, "", enginehost.Unlimited)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/testing/enginehost"
 	"github.com/podtask/podtask/internal/testing/enginetest"
@@ -145,7 +146,7 @@ func TestCleanUpRemovesTemporaryTasks(t *testing.T) {
 	e, other := host.Open(), host.Open()
 	options := enginehost.Unlimited
 	options.Temporary = true
-	o, err := e.Creator.CreateOwned(t.Context(), host.Task(nil, enginehost.Fields{"name": "app", "command": "serve"}), "", options)
+	o, err := e.Creator.Record(t.Context(), owner.Launch{Task: host.Task(nil, enginehost.Fields{"name": "app", "command": "serve"}), Options: options})
 	if err != nil {
 		t.Fatal(err)
 	}

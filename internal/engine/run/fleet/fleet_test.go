@@ -11,6 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/act/limits"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/fleet"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/testing/enginehost"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -24,7 +25,7 @@ func TestNewTasksAreHandedOverWithTheirLock(t *testing.T) {
 	e, other := host.Open(), host.Open()
 	f, _ := host.RunFleet(e)
 	for range 20 {
-		o, err := e.Creator.CreateOwned(t.Context(), host.Server(), "", lifecycle.Options{Limits: limits.Off})
+		o, err := e.Creator.Record(t.Context(), owner.Launch{Task: host.Server(), Options: lifecycle.Options{Limits: limits.Off}})
 		if err != nil {
 			t.Fatal(err)
 		}

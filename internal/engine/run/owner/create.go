@@ -35,27 +35,45 @@ type Creator struct {
 	Logs string
 }
 
-// Create records a new task and returns its state. It starts nothing, but stores secrets that
-// only this process can read. Call Preflight.Check before; Options.Unapplied of the state lists
-// limits that will not be applied.
-func (c *Creator) Create(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (lifecycle.State, error) {
-	owner, err := c.CreateOwned(ctx, t, name, o)
-	if err != nil {
-		return lifecycle.State{}, err
+// Launch is a task that is to start.
+type Launch struct {
+	// ID is the ID that the task gets. No task has it. Empty: a new one.
+	ID   string
+	Task taskdef.Task
+	// Name is the name of the task; empty if it has none. No task that has not stopped may have the name, unless
+	// NameOptional starts this one without it.
+	Name         string
+	NameOptional bool
+	Options      lifecycle.Options
+}
+
+// UnfitError says why this host cannot run a task.
+type UnfitError struct{ Cause error }
+
+func (e *UnfitError) Error() string { return e.Cause.Error() }
+func (e *UnfitError) Unwrap() error { return e.Cause }
+
+// Launch checks that this host can run a task, records it and returns its owner, which the caller runs or hands over.
+// Every task starts with it. The error is an *UnfitError if the host cannot run the task, and record.ErrNameTaken,
+// admit.ErrDraining or one of Record otherwise.
+func (c *Creator) Launch(ctx context.Context, l Launch) (*Owner, error) {
+	if err := c.Preflight.Check(ctx, l.Task, l.Options); err != nil {
+		return nil, &UnfitError{err}
 	}
-	return owner.State(), owner.Close()
+	owner, err := c.Record(ctx, l)
+	if l.NameOptional && errors.Is(err, record.ErrNameTaken) {
+		l.Name = ""
+		return c.Record(ctx, l)
+	}
+	return owner, err
 }
 
-// CreateOwned is Create for a caller that owns the task from the start, so that no other
-// process takes it over. The caller runs and closes the owner.
-func (c *Creator) CreateOwned(ctx context.Context, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
-	return c.CreateAs(ctx, record.NewID(), t, name, o)
-}
-
-// CreateAs is CreateOwned under a given id that no task has. It holds the task's lock from the
-// start. Before it stores credentials in Podman, it notes the id, so that a sweep finds them
-// if the process dies before the record is written.
-func (c *Creator) CreateAs(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
+// Record is Launch without the check. It starts nothing, but stores secrets that only this process can read. It holds
+// the task's lock from the start, so that no other process takes the task over. Before it stores credentials in Podman,
+// it notes the ID, so that a sweep finds them if the process dies before the record is written. Options.Unapplied of the
+// state lists limits that will not be applied.
+func (c *Creator) Record(ctx context.Context, l Launch) (*Owner, error) {
+	id, t := cmp.Or(l.ID, record.NewID()), l.Task
 	mine, err := c.Tasks.Locks.Lock(id)
 	if err != nil {
 		return nil, err
@@ -67,7 +85,7 @@ func (c *Creator) CreateAs(ctx context.Context, id string, t taskdef.Task, name 
 			return nil, errors.Join(fmt.Errorf("note the credentials of a new task: %w", err), mine.Remove())
 		}
 	}
-	s, err := c.keepAndRecord(ctx, id, t, name, o)
+	s, err := c.keepAndRecord(ctx, id, t, l.Name, l.Options)
 	if err != nil {
 		return nil, errors.Join(err, mine.Remove())
 	}
@@ -144,13 +162,4 @@ func (c *Creator) record(ctx context.Context, id string, t taskdef.Task, name st
 		return s, err
 	}
 	return s, c.Tasks.Store.Put(s.ID, data)
-}
-
-// CreateNamed is CreateAs, without a name if another task has that name.
-func (c *Creator) CreateNamed(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (*Owner, error) {
-	owner, err := c.CreateAs(ctx, id, t, name, o)
-	if errors.Is(err, record.ErrNameTaken) {
-		return c.CreateAs(ctx, id, t, "", o)
-	}
-	return owner, err
 }

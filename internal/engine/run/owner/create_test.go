@@ -10,6 +10,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/act/leftover"
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/testing/enginehost"
 	"github.com/podtask/podtask/internal/testing/enginetest"
@@ -39,7 +40,7 @@ func TestCredentialsOfATaskThatWasNotCreatedAreRemoved(t *testing.T) {
 	task := withLogins(host, e)
 	host.Podman.Fail(enginetest.Script("create secret", enginetest.Fault{}, enginetest.Fault{Moment: enginetest.Before, Class: libpod.Other}))
 	id := record.NewID()
-	if _, err := e.Creator.CreateAs(t.Context(), id, task, "", enginehost.Unlimited); !errors.Is(err, libpod.Other) {
+	if _, err := e.Creator.Record(t.Context(), owner.Launch{ID: id, Task: task, Options: enginehost.Unlimited}); !errors.Is(err, libpod.Other) {
 		t.Errorf("the creation: %v", err)
 	}
 	if left := secretsOf(host, id); len(left) > 0 {

@@ -51,7 +51,7 @@ func TestFullDiskStopsNewWorkAndLosesNothing(t *testing.T) {
 	s := host.CreateServer(e)
 
 	disk.full.Store(true)
-	if _, err := e.Creator.Create(t.Context(), s.Task, "", lifecycle.Options{Limits: limits.Off}); !errors.Is(err, state.ErrNoSpace) {
+	if _, err := enginehost.Record(t.Context(), e.Creator, s.Task, "", lifecycle.Options{Limits: limits.Off}); !errors.Is(err, state.ErrNoSpace) {
 		t.Errorf("a new task on a full disk: %v, want ErrNoSpace", err)
 	}
 	if all, errs := e.Tasks.States(); len(all) != 1 || len(errs) > 0 {

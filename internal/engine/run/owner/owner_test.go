@@ -202,7 +202,7 @@ func TestNames(t *testing.T) {
 	host, e, reg := newHost(t)
 	task := twoContainers(host, reg.Ref("none:1"))
 	first := host.Create(e, task, "web", strict)
-	if _, err := e.Creator.Create(t.Context(), task, "web", lifecycle.Options{}); !errors.Is(err, record.ErrNameTaken) {
+	if _, err := enginehost.Record(t.Context(), e.Creator, task, "web", lifecycle.Options{}); !errors.Is(err, record.ErrNameTaken) {
 		t.Errorf("second task of a living name: %v", err)
 	}
 	enginehost.Finish(t, e, first.ID)
@@ -226,7 +226,7 @@ func TestSecretThatCannotBeKeptForgetsTheTask(t *testing.T) {
 	host := enginehost.New(t)
 	e := host.Open()
 	task := host.Task(nil, enginehost.Fields{"name": "app", "command": "exit 0", "secrets": []any{enginehost.Fields{"name": "A", "valueFrom": "env:NOWHERE"}}})
-	if _, err := e.Creator.Create(t.Context(), task, "", enginehost.Unlimited); err == nil {
+	if _, err := enginehost.Record(t.Context(), e.Creator, task, "", enginehost.Unlimited); err == nil {
 		t.Fatal("no error")
 	}
 	if all, errs := e.Tasks.States(); len(all)+len(errs) > 0 {

@@ -8,6 +8,7 @@ import (
 	"fmt"
 
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 )
@@ -70,14 +71,11 @@ func (l *runner) startHookTask(ctx context.Context, s service.State, r service.H
 		return err
 	}
 	options.Cluster = s.Config.Cluster
-	if err := errors.Join(l.all.Ledger.RefuseDraining(), l.all.Preflight.Check(ctx, spec.Task, options)); err != nil {
-		return err
-	}
-	owner, err := l.all.Creator.CreateNamed(ctx, id, spec.Task, s.Name+"-"+r.Hook, options)
+	o, err := l.all.Creator.Launch(ctx, owner.Launch{ID: id, Task: spec.Task, Name: s.Name + "-" + r.Hook, NameOptional: true, Options: options})
 	if err != nil {
 		return err
 	}
-	return l.all.Fleet.Take(ctx, owner)
+	return l.all.Fleet.Take(ctx, o)
 }
 
 // stopHookTask asks a task to stop whose call was given up.

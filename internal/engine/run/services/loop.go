@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/decide/loop"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/fleet"
+	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -235,17 +236,11 @@ func (l *runner) start(ctx context.Context, s service.State, id string) error {
 	options.Service, options.Deployment, options.Persistent = s.Name, d.ID, true
 	options.Namespace = s.Config.Names.Namespace
 	options.Cluster, options.Client = s.Config.Cluster, s.Config.TaskClient
-	if err := l.all.Ledger.RefuseDraining(); err != nil {
-		return err
-	}
-	if err := l.all.Preflight.Check(ctx, d.Task, options); err != nil {
-		return err
-	}
-	owner, err := l.all.Creator.CreateNamed(ctx, id, d.Task, s.TaskName(s.Tasks[i]), options)
+	o, err := l.all.Creator.Launch(ctx, owner.Launch{ID: id, Task: d.Task, Name: s.TaskName(s.Tasks[i]), NameOptional: true, Options: options})
 	if err != nil {
 		return err
 	}
-	return l.all.Fleet.Take(ctx, owner)
+	return l.all.Fleet.Take(ctx, o)
 }
 
 // remove returns when a task that has stopped is gone, with a *NotFoundError.
