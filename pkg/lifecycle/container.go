@@ -31,22 +31,22 @@ type Container struct {
 	Unmonitored Unmonitored `json:"unmonitored,omitempty"`
 	// ID is Podman's.
 	ID string `json:"id,omitempty"`
-	// Ports are those that the container publishes itself, as bound, and Addresses its
-	// own while it runs: in a bridged task. Part of what was observed.
+	// Ports lists the ports that the container publishes itself, as bound, and Addresses its own addresses while it runs
+	// in a bridged task. Part of what was observed.
 	Ports     []taskdef.Port `json:"ports,omitempty"`
 	Addresses []netip.Addr   `json:"addresses,omitempty"`
-	// TurnAt is when nothing but its own image kept the container from starting any
-	// more. Only a container with a startTimeout that has not started has one.
+	// TurnAt is the time from which nothing but its own image kept the container from starting. Only a container with a
+	// startTimeout that has not started has one.
 	TurnAt time.Time `json:"turnAt,omitzero"`
-	// FirstStartedAt is of the first run; StartedAt and FinishedAt are of the latest.
+	// FirstStartedAt belongs to the first run, StartedAt and FinishedAt to the latest.
 	FirstStartedAt time.Time `json:"firstStartedAt,omitzero"`
 	StartedAt      time.Time `json:"startedAt,omitzero"`
 	FinishedAt     time.Time `json:"finishedAt,omitzero"`
 
 	// Restarts counts how often the container was started again.
 	Restarts int `json:"restarts,omitempty"`
-	// RestartAt is when it is to be started again; zero unless it has exited and its
-	// restart policy wants it back.
+	// RestartAt is the time of the next start; zero unless the container has exited and its restart policy wants it
+	// back.
 	RestartAt time.Time `json:"restartAt,omitzero"`
 	// QuickExits counts runs in a row that were shorter than the policy's attempt period.
 	QuickExits int `json:"quickExits,omitempty"`
@@ -55,7 +55,7 @@ type Container struct {
 	Runs []Run `json:"runs,omitempty"`
 	// Resizing: it is to be stopped, and then restarted, to have other resources.
 	Resizing bool `json:"resizing,omitempty"`
-	// NotRestarted is why the policy did not want it back.
+	// NotRestarted is the reason for which the policy did not want it back.
 	NotRestarted string `json:"notRestarted,omitempty"`
 	// RestartsTold counts lines about restarts in History.
 	RestartsTold int `json:"restartsTold,omitempty"`
@@ -66,7 +66,7 @@ type Container struct {
 	// Abandoned: in the course of a removal podtask has stopped asking Podman to stop
 	// or inspect it, and leaves it to the removal of the pod.
 	Abandoned bool `json:"abandoned,omitempty"`
-	// ExitCode is of the latest run and meaningful when HasExit.
+	// ExitCode belongs to the latest run and is meaningful when HasExit is set.
 	HasExit  bool `json:"hasExit,omitempty"`
 	ExitCode int  `json:"exitCode,omitempty"`
 

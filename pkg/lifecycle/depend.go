@@ -8,7 +8,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// answer is what a dependency says about a start.
+// answer is the verdict of one dependency on a start.
 type answer uint8
 
 const (
@@ -104,14 +104,13 @@ func condition(s *State, at time.Time, d taskdef.Dependency) (answer, string) {
 	return pending, ""
 }
 
-// pullAllowance is what a container that has not started has beyond its
-// startTimeout: time for a slow pull, and not for one that hangs.
+// pullAllowance is added to the startTimeout of a container that has not started: time for a slow pull, but not for one
+// that hangs.
 const pullAllowance = 10 * time.Minute
 
-// startDeadline is when dependants of container i stop waiting for it; zero for
-// never. It counts from the container's own first start (ECS startTimeout). The ECS
-// agent has no bound for one that does not start at all; here it counts from the
-// container's turn, with pullAllowance on top.
+// startDeadline returns the time at which dependants of container i stop waiting for it; zero for never. It counts from
+// the container's own first start (ECS startTimeout). The ECS agent has no bound for one that does not start at all;
+// here it counts from the container's turn, with pullAllowance on top.
 func startDeadline(s *State, i int) time.Time {
 	c, limit := &s.Containers[i], s.Task.Containers[i].StartTimeout
 	switch {

@@ -2,8 +2,8 @@ package lifecycle
 
 import "fmt"
 
-// Goal is what the task should come to. It only grows, with one exception: a
-// removal that proves impossible falls back to Down.
+// Goal is the state that the task is driven to. It only grows, with one exception: a removal that proves impossible
+// falls back to Down.
 type Goal uint8
 
 // The goals, in the order in which they can follow each other.
@@ -18,7 +18,7 @@ var goalNames = [numGoal]string{"UP", "DOWN", "GONE"}
 
 func (g Goal) String() string { return name(goalNames[:], int(g)) }
 
-// Presence is what Podman last said of a container.
+// Presence is the state of a container in Podman, as last inspected.
 type Presence uint8
 
 // The presences a container can have.
@@ -34,7 +34,7 @@ var presenceNames = [numPresence]string{"absent", "created", "running", "exited"
 
 func (p Presence) String() string { return name(presenceNames[:], int(p)) }
 
-// SandboxPhase is where the task's pod and slice are.
+// SandboxPhase is the state of the task's pod and slice.
 type SandboxPhase uint8
 
 // The phases of a sandbox.
@@ -50,7 +50,7 @@ var sandboxPhaseNames = [numSandboxPhase]string{"absent", "ready", "stopped", "r
 
 func (p SandboxPhase) String() string { return name(sandboxPhaseNames[:], int(p)) }
 
-// Reservation is how a task stands with the host's budget.
+// Reservation is the state of the task's request for a share of the host's budget.
 type Reservation uint8
 
 // The reservations, in the order in which a task passes through them. After its end a
@@ -104,8 +104,7 @@ var statusNames = [numStatus]string{
 
 func (s Status) String() string { return name(statusNames[:], int(s)) }
 
-// Class says what a failure means for the next move. It is decided where the
-// error is born.
+// Class decides the next move after a failure. It is set where the error is created.
 type Class uint8
 
 // The failure classes.
@@ -156,7 +155,7 @@ var kindNames = [numKind]string{
 
 func (k Kind) String() string { return name(kindNames[:], int(k)) }
 
-// PullBehavior is when an image is fetched (ECS_IMAGE_PULL_BEHAVIOR, plus never).
+// PullBehavior selects the starts at which an image is pulled (ECS_IMAGE_PULL_BEHAVIOR, plus never).
 type PullBehavior uint8
 
 // The pull behaviors.

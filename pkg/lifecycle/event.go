@@ -12,8 +12,8 @@ import (
 // the lists in OpFinished.Result.
 type Event interface{ event() }
 
-// Restarted says that this state was loaded, new or old: whatever was in flight
-// is unknown. It is the first event of every life of an owner.
+// Restarted is the first event of every owner: the state was loaded, new or old, and operations that were in flight are
+// unknown.
 type Restarted struct{}
 
 // StopRequested asks the task to stop. With Force it is killed at once.
@@ -33,7 +33,7 @@ type ProtectionRequested struct{ Until time.Time }
 // FaultsChanged replaces the faults of the task.
 type FaultsChanged struct {
 	Faults []fault.Fault
-	// Reason is why those that are no longer there ended.
+	// Reason is the reason for which faults ended that are no longer there.
 	Reason string
 }
 
@@ -57,8 +57,8 @@ type LimitsRequested struct{ Quota Quota }
 // can have, are ignored.
 type ResourcesRequested struct{ Resources Resources }
 
-// Hinted says that something may have happened to a container, or for InfraIndex to the
-// pod's infra container. It proves nothing and causes an inspection.
+// Hinted reports a possible change of a container, or for InfraIndex of the pod's infra container. It proves nothing and
+// causes an inspection.
 type Hinted struct {
 	Index int
 	// Early: the waits for its end keep returning early, without a change of its state.
@@ -66,11 +66,11 @@ type Hinted struct {
 	Early bool
 }
 
-// QueueMoved says that what tasks share may have changed. It proves nothing and
-// makes a task that waits for its share ask again.
+// QueueMoved reports a possible change of the resources that tasks share. It proves nothing and makes a task that waits
+// for its share ask again.
 type QueueMoved struct{}
 
-// TimerFired says that Wake has come.
+// TimerFired reports that the time Wake has passed.
 type TimerFired struct{}
 
 // OpFinished is the answer to an effect.
@@ -80,7 +80,7 @@ type OpFinished struct {
 	Result  Result
 }
 
-// Result is what an operation found out; which fields count depends on its kind.
+// Result is the result of an operation; which fields count depends on its kind.
 type Result struct {
 	Digest  string         // Resolve; Pull, of the local copy when Source is SourceCache
 	ImageID string         // Pull
@@ -104,15 +104,15 @@ type Result struct {
 	GPUs []string
 }
 
-// Queue is what a task waits for.
+// Queue is the position of a task in the queue.
 type Queue struct {
 	// For follows "waits for".
 	For string
-	// Ahead is how many other tasks asked before it and wait.
+	// Ahead counts the waiting tasks that asked before it.
 	Ahead int
 }
 
-// Observed is what an inspection saw.
+// Observed is the result of an inspection.
 type Observed struct {
 	Presence   Presence
 	ID         string
@@ -124,8 +124,8 @@ type Observed struct {
 	// Unmonitored: Podman reports that it runs, but its conmon process or its main process
 	// no longer exists, so Podman will not notice its end. ProcessGone: the latter.
 	Unmonitored, ProcessGone bool
-	// Ports are those that the container publishes itself, as bound; Addresses are its
-	// own, while it has a network of its own.
+	// Ports lists the ports that the container publishes itself, as bound; Addresses its own addresses, while it has a
+	// network of its own.
 	Ports     []taskdef.Port
 	Addresses []netip.Addr
 	// Memory is the slice's at that moment; zero where there is none, and for a
@@ -133,8 +133,7 @@ type Observed struct {
 	Memory MemoryUse
 }
 
-// MemoryUse is what the kernel says about the memory of a task's slice
-// (cgroup v2), counted from when the slice was made.
+// MemoryUse is the kernel's account of the memory of a task's slice (cgroup v2), since the slice was made.
 type MemoryUse struct {
 	// Kills counts processes killed for memory, whatever limit was reached
 	// (memory.events, oom_kill).
@@ -148,14 +147,14 @@ type MemoryUse struct {
 	Limit int64 `json:"limit,omitempty"`
 }
 
-// ProbeResult is what a check or a hook said.
+// ProbeResult is the outcome of a check or a hook.
 type ProbeResult struct {
 	Healthy  bool
 	ExitCode int
 	Output   string
 }
 
-// Failure says what went wrong. The zero value is success.
+// Failure describes a failed operation. The zero value is success.
 type Failure struct {
 	Class Class `json:"class"`
 	// Name is an ECS error name such as CannotPullContainerError. An effect may leave it

@@ -9,7 +9,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Reason says what a task waits for, or how it ended.
+// Reason is one thing that a task waits for, or the way it ended.
 type Reason struct {
 	// Code is one of the Why* codes.
 	Code string `json:"code"`
@@ -18,10 +18,10 @@ type Reason struct {
 	// Text is a sentence with its evidence, without the full stop and without times
 	// that pass.
 	Text string `json:"text"`
-	// Since is when it began, where that is known.
+	// Since is the time at which it began, if that is known.
 	Since time.Time `json:"since,omitzero"`
-	// Until is when something happens by itself, and Then says what: "podtask tries
-	// again". Zero and empty if that is not known.
+	// Until is the time at which something happens by itself, and Then describes it: "podtask tries again". Zero and
+	// empty if that is not known.
 	Until time.Time `json:"until,omitzero"`
 	Then  string    `json:"then,omitempty"`
 }
@@ -47,9 +47,9 @@ const (
 	WhyFault      = "fault"      // its network has a fault that was injected; comes after the others
 )
 
-// Explain says what the task waits for. It derives the reasons from the facts that Step
-// decides by: of a state that Step returned, each reason is true at that moment. The
-// first reason is the one that the others wait for; there is always one.
+// Explain returns the reasons for which the task waits. It derives the reasons from the facts that Step decides by: of a
+// state that Step returned, each reason is true at that moment. The first reason is the one that the others wait for;
+// there is always one.
 func (s State) Explain() []Reason {
 	if s.Settled() {
 		return []Reason{explainEnd(s)}
@@ -96,7 +96,7 @@ func (s State) Explain() []Reason {
 	return append(all, explainFaults(s)...)
 }
 
-// explainEnd says how the task ended.
+// explainEnd describes the end of the task.
 func explainEnd(s State) Reason {
 	r := Reason{Code: WhyEnded, Text: s.Stop.Reason, Since: s.Stop.At}
 	if s.Goal == Gone {
@@ -159,8 +159,8 @@ func explainRunning(s State) Reason {
 	return r
 }
 
-// explainSandbox says what the task as a whole waits for; found is false when it waits
-// for containers only.
+// explainSandbox returns the reason for which the task as a whole waits; found is false when it waits for containers
+// only.
 func explainSandbox(s State) (r Reason, found bool) {
 	b := s.Sandbox
 	next := nextSandbox(&s)
@@ -197,7 +197,7 @@ var sandboxWords = [numKind]struct{ now, canceled, move string }{
 	Release: {"podtask is releasing its CPU, memory and ports", "", "releasing its CPU, memory and ports"},
 }
 
-// explain says that a move is tried again.
+// explain describes a move that is tried again.
 func (r Retry) explain(container, move string) Reason {
 	n := r.Attempts + r.Persist
 	times := "once, error: "
@@ -210,8 +210,8 @@ func (r Retry) explain(container, move string) Reason {
 	}
 }
 
-// explainContainer says what a container waits for; found is false when it waits for
-// nothing, or only for what explainSandbox reports.
+// explainContainer returns the reason for which a container waits; found is false when it waits for nothing, or only for
+// what explainSandbox reports.
 func explainContainer(s State, i int) (r Reason, found bool) {
 	c, name := s.Containers[i], s.Task.Containers[i].Name
 	if c.Op.Busy() && c.Op.Kind != Probe {
@@ -284,7 +284,7 @@ func moveOf(s State, i int, k Kind) string {
 	}
 }
 
-// explainOp says what was asked for and has not answered.
+// explainOp describes an operation without an answer.
 func explainOp(s State, i int) Reason {
 	c, def := s.Containers[i], s.Task.Containers[i]
 	r := Reason{Code: WhyOperation, Container: def.Name, Since: c.Op.Since}
@@ -342,7 +342,7 @@ func explainDigests(s State, i int) (Reason, bool) {
 	return Reason{}, false
 }
 
-// explainDependency says what another container has to do first, and how far it is.
+// explainDependency describes the condition of another container, and its progress.
 func explainDependency(s State, i int, d taskdef.Dependency) Reason {
 	name, on := s.Task.Containers[i].Name, s.Task.Containers[d.Container].Name
 	c := s.Containers[d.Container]
@@ -383,7 +383,7 @@ func explainHealth(s State, i int) (r Reason, found bool) {
 	return r, true
 }
 
-// explain says what the health check of a container that runs has found.
+// explain describes the result of the health check of a running container.
 func (h HealthState) explain(container string) string {
 	switch {
 	case h.Status == HealthHealthy:

@@ -33,7 +33,7 @@ func flushes(s *State, at time.Time, i int) bool {
 	return wrote
 }
 
-// flushLeft is how much of its time a log router has left.
+// flushLeft returns the rest of the time that a log router has for its last lines.
 func flushLeft(s *State, at time.Time, i int) time.Duration {
 	limit := s.Task.Containers[i].StopTimeout
 	if since := s.Containers[i].Hooks.FlushSince; !since.IsZero() {

@@ -393,7 +393,7 @@ func observe(s *State, at time.Time, i int, seen Observed) {
 	}
 }
 
-// vanished says how a container that ran can be there no more.
+// vanished returns a description of how a container that ran can have disappeared.
 func (c *Container) vanished() string {
 	lost := "; its exit code is lost"
 	if c.HasExit {

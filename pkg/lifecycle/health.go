@@ -20,7 +20,7 @@ import (
 // not wait out an interval of 30 s.
 const earlyProbe = 100 * time.Millisecond
 
-// ProbeKind says which check of a container is meant.
+// ProbeKind selects a check of a container.
 type ProbeKind uint8
 
 // The checks of a container.
@@ -57,10 +57,10 @@ type HealthState struct {
 	Reported Health `json:"reported,omitempty"`
 }
 
-// check is when a check is made and what counts.
+// check is the schedule of a check, and the failures that count.
 type check struct {
 	delay, interval, timeout time.Duration
-	// startPeriod is how long failures do not count unless it has passed before.
+	// startPeriod is the time in which failures do not count, unless the check has passed before.
 	startPeriod         time.Duration
 	successes, failures int
 }
@@ -131,7 +131,7 @@ func (c Container) HealthCheck() HealthState {
 	return h
 }
 
-// healthReason says why the container is UNHEALTHY, and which of its probes failed.
+// healthReason returns the reason for which the container is UNHEALTHY, with the probe that failed.
 func (c Container) healthReason() string {
 	reason := c.HealthCheck().reason()
 	switch {
@@ -192,8 +192,7 @@ func nextCheck(s *State, i int) (k ProbeKind, found bool) {
 	return k, found
 }
 
-// nextLook is when the next check of a container that runs is made. While it is paused it
-// is inspected instead.
+// nextLook returns the time of the next check of a running container. While it is paused it is inspected instead.
 func nextLook(s *State, i int) time.Time {
 	c := &s.Containers[i]
 	if k, found := nextCheck(s, i); found && !c.Paused {
@@ -202,7 +201,7 @@ func nextLook(s *State, i int) time.Time {
 	return c.Health.Next
 }
 
-// pausedInterval is how often a paused container is looked at that has no check yet.
+// pausedInterval is the interval in which a paused container without a check is inspected.
 const pausedInterval = 10 * time.Second
 
 // watchPaused has a paused container looked at again that is to be checked once it continues.

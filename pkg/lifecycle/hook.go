@@ -18,26 +18,24 @@ import (
 // recorded, so hooks run at least once. A hook that sleeps, and the time that a preStop
 // hook may take, count from the first attempt.
 
-// HookState is where the hooks of the present run of a container are.
+// HookState is the progress of the hooks in the present run of a container.
 type HookState struct {
 	// Started: the postStart hook is done. Failed says why it is not to be tried again.
 	Started bool   `json:"started,omitempty"`
 	Failed  string `json:"failed,omitempty"`
-	// StopSince is when the stop began, with the preStop hook or the stop signal: the next owner
-	// grants the rest of the stop timeout. Stopped: the hook is over.
+	// StopSince is the time at which the stop began, with the preStop hook or the stop signal: the next owner grants the
+	// rest of the stop timeout. Stopped: the hook is over.
 	StopSince time.Time `json:"stopSince,omitzero"`
 	Stopped   bool      `json:"stopped,omitempty"`
-	// FlushSince is when a log router began to get its last lines. Flushed: it has them, or
-	// had its time.
+	// FlushSince is the time at which a log router began to get its last lines. Flushed: it has them, or had its time.
 	FlushSince time.Time `json:"flushSince,omitzero"`
 	Flushed    bool      `json:"flushed,omitempty"`
 }
 
-// minGrace is what a preStop hook leaves of the stop timeout (kubelet,
-// minimumGracePeriodInSeconds).
+// minGrace is the part of the stop timeout that a preStop hook leaves (kubelet, minimumGracePeriodInSeconds).
 const minGrace = 2 * time.Second
 
-// hookAttempts is how often a postStart hook is tried that could not be run.
+// hookAttempts bounds the attempts of a postStart hook that could not be run.
 const hookAttempts = 3
 
 // awaitsHook reports whether the postStart hook of container i is not done.
@@ -59,7 +57,7 @@ func stopOp(s *State, at time.Time, i int) Kind {
 	return PreStop
 }
 
-// stopElapsed is how long ago the stop of container i began, as far as clocks tell.
+// stopElapsed returns the time since the stop of container i began, as far as clocks tell.
 func stopElapsed(s *State, at time.Time, i int) time.Duration {
 	if c := &s.Containers[i]; !c.Hooks.StopSince.IsZero() {
 		return max(at.Sub(c.Hooks.StopSince), 0)

@@ -16,7 +16,7 @@ func outOfMemory(s *State, seen Observed) bool {
 	return seen.OOMKilled || seen.ExitCode == exitKilled && s.Goal == Up && seen.Memory.Kills > memoryOf(s, seen.Memory).Kills
 }
 
-// memoryOf is what was accounted for before; nothing of it if the slice is a new one.
+// memoryOf returns the memory that was accounted for before; zero if the slice is a new one.
 func memoryOf(s *State, now MemoryUse) MemoryUse {
 	if now.Kills < s.Sandbox.Memory.Kills {
 		return MemoryUse{}
@@ -38,7 +38,7 @@ func memoryFailure(s *State, at time.Time, i int, seen Observed) Failure {
 	return f
 }
 
-// limitReached says which limit was reached, with what was used of it.
+// limitReached names the limit that was reached, with the use of it.
 func limitReached(s *State, i int, m MemoryUse) string {
 	own, whole := s.Task.Containers[i].Memory, m.Limit
 	if whole == 0 {

@@ -42,15 +42,14 @@ type Options struct {
 	Logs string `json:"logs,omitempty"`
 	// Cluster is the ECS cluster that the task is in; empty for the default one.
 	Cluster string `json:"cluster,omitempty"`
-	// Client is what a client of the ECS API sent with the task and gets back. No step reads
-	// it.
+	// Client holds the members of an ECS API request that the client gets back. No step reads it.
 	Client json.RawMessage `json:"client,omitempty"`
-	// Namespace is where the names are that the task reaches services by; empty for none.
+	// Namespace is the namespace of the service names that the task reaches; empty for none.
 	Namespace string `json:"namespace,omitempty"`
 	MetadataOptions
 }
 
-// MetadataOptions are what containers are told about their task.
+// MetadataOptions select the parts of the metadata endpoint that containers see.
 type MetadataOptions struct {
 	// MetadataKey makes the paths of the task metadata endpoint; empty for none.
 	MetadataKey string `json:"metadataKey,omitempty"`
@@ -110,11 +109,11 @@ func (q Quota) Over(t taskdef.Task) Quota {
 	return q
 }
 
-// Need is what the task takes of the host while it is in, as its limits are wanted now.
-// Where they are off, its cpu and memory are not counted either.
+// Need returns the resources of the host that the task uses while it is admitted, with its present limits. Where limits
+// are off, its cpu and memory are not counted either.
 func (s State) Need() admission.Need { return s.need(s.Options.Limits != LimitsOff) }
 
-// Asked is what the task asks for: its Need, with cpu and memory also where limits are off.
+// Asked returns the resources that the task requests: its Need, with cpu and memory also where limits are off.
 func (s State) Asked() admission.Need { return s.need(true) }
 
 func (s State) need(limited bool) admission.Need {

@@ -8,7 +8,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// StopReason says why and when a task's goal left Up.
+// StopReason is the reason for which a task's goal left Up, and the time.
 type StopReason struct {
 	// Code is one of the Stop* codes.
 	Code   string    `json:"code,omitempty"`
@@ -43,7 +43,7 @@ const (
 	StoppedByAgent = "stopped by " + ByAgent
 )
 
-// StoppedAt is when the task was reported STOPPED; zero before.
+// StoppedAt returns the time at which the task was reported STOPPED; zero before.
 func (s State) StoppedAt() time.Time {
 	for k := len(s.History) - 1; k >= 0; k-- {
 		if t := s.History[k]; t.Container == "" && t.Status == StatusStopped.String() {

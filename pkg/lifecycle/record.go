@@ -193,7 +193,7 @@ func (h HealthState) reason() string {
 	return fmt.Sprintf("%d health checks in a row failed; the last one %s", h.Streak, h.failure())
 }
 
-// failure says how the latest check failed: "failed with exit code 1: refused".
+// failure describes the latest failed check: "failed with exit code 1: refused".
 func (h HealthState) failure() string {
 	text := "failed"
 	if h.ExitCode > 0 { // not of a check over the network, or one that took too long

@@ -7,8 +7,8 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Resources are what a task and its containers may use and request: the part of a definition
-// that can change while the task runs.
+// Resources are the limits and requests of a task and its containers: the part of a definition that can change while the
+// task runs.
 type Resources struct {
 	// CPU is in vCPU, Memory in bytes; 0 means not limited.
 	CPU    float64
@@ -24,8 +24,7 @@ type Resources struct {
 	Restart []int
 }
 
-// ContainerResources are those of one container, as the members of the same names of
-// taskdef.Container and its extensions.
+// ContainerResources are the limits and requests of one container, named as in taskdef.Container and its extensions.
 type ContainerResources struct {
 	CPU               int64
 	CPULimit          float64

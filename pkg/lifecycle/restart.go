@@ -143,9 +143,9 @@ func endRun(s *State, at time.Time, i int, seen Observed) {
 	}
 }
 
-// restartTime is when a container that has just exited is started again. Kubernetes counts
-// the pause from the end of the run; if a check failed, from that of the run before, the
-// last it has seen end (kubelet, doBackOff).
+// restartTime returns the time at which a container that has just exited is started again. Kubernetes counts the pause
+// from the end of the run; if a check failed, from that of the run before, the last it has seen end (kubelet,
+// doBackOff).
 func restartTime(c *Container, policy *taskdef.RestartPolicy, at time.Time, pause time.Duration) time.Time {
 	if !policy.FirstAtOnce {
 		return at.Add(pause)

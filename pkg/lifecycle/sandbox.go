@@ -17,11 +17,9 @@ type Sandbox struct {
 	// Share is the task's part of what all tasks have to share. Without it nothing is
 	// pulled and no pod is made; digests are looked up meanwhile.
 	Reservation Reservation `json:"share,omitempty"`
-	// Queue is what the task waits for in the queue, as last heard, in words that
-	// follow "waits for".
+	// Queue is the last reported position in the queue, in words that follow "waits for".
 	Queue string `json:"queue,omitempty"`
-	// AdmittedAt is when the task first got its share; zero before, and for a task that
-	// needs none.
+	// AdmittedAt is the time at which the task first got its share; zero before, and for a task that needs none.
 	AdmittedAt time.Time `json:"admittedAt,omitzero"`
 	// GPUs are the qualified names of the CDI devices that the task was granted, in the order
 	// of its containers. They stay the same for the life of the task.
@@ -38,8 +36,8 @@ type Sandbox struct {
 	// Storage is the directory in which the Podman that has the pod keeps containers; empty for not known, as in
 	// older records. Another Podman knows nothing of the task.
 	Storage string `json:"storage,omitempty"`
-	// InfraStartedAt is when the infra container started, by Podman's clock; zero if it
-	// does not run, or was not inspected yet.
+	// InfraStartedAt is the start of the infra container, by Podman's clock; zero if it does not run, or was not
+	// inspected yet.
 	InfraStartedAt time.Time `json:"run,omitzero"`
 	// Lost: while containers ran, the infra container was seen not to run, or to have
 	// been started again. What that means for them is being looked into.
@@ -50,13 +48,11 @@ type Sandbox struct {
 	Slice string `json:"slice,omitempty"`
 	// Ports are as bound, dynamic ones included.
 	Ports []taskdef.Port `json:"ports,omitempty"`
-	// Addresses are those of the network that the containers share, where the task is a
-	// Kubernetes Pod.
+	// Addresses lists the addresses of the network that the containers share, if the task is a Kubernetes Pod.
 	Addresses []netip.Addr `json:"addresses,omitempty"`
-	// Metadata is where containers find the task metadata endpoint, host:port;
-	// empty for nowhere.
+	// Metadata is the address of the task metadata endpoint for containers, host:port; empty if there is none.
 	Metadata string `json:"metadata,omitempty"`
-	// Memory is what of the slice's memory was accounted for by a container's end.
+	// Memory is the part of the slice's memory use that a container's end was explained by.
 	Memory MemoryUse `json:"memory,omitzero"`
 	Op     Op        `json:"op,omitzero"`
 	Retry  Retry     `json:"retry,omitzero"`

@@ -178,7 +178,7 @@ func settleDeadline(s *State, at time.Time) (changed bool) {
 	return true
 }
 
-// deadline is when the task is stopped; zero for never.
+// deadline returns the time at which the task is stopped; zero for never.
 func (s State) deadline() time.Time {
 	if limit, began := s.Task.Extensions.Deadline, s.Began(); limit > 0 && !began.IsZero() {
 		return began.Add(limit)
@@ -186,7 +186,7 @@ func (s State) deadline() time.Time {
 	return time.Time{}
 }
 
-// Began is when the task got its share of the host; zero before.
+// Began returns the time at which the task got its share of the host; zero before.
 func (s State) Began() time.Time {
 	if s.Sandbox.AdmittedAt.IsZero() && s.Sandbox.Reservation == ReservationNone && s.Need().IsZero() {
 		return s.CreatedAt

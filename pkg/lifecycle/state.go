@@ -25,12 +25,12 @@ type State struct {
 	Goal Goal `json:"goal"`
 	// Force means: kill instead of asking, do not keep the stop order.
 	Force bool `json:"force,omitempty"`
-	// Stop says why the goal is no longer Up. Set once.
+	// Stop is the reason for which the goal is no longer Up. Set once.
 	Stop StopReason `json:"stop,omitzero"`
-	// ProtectedUntil is when the task may be stopped again by who leaves protected tasks
-	// alone (StopRequested.Spare); zero for now.
+	// ProtectedUntil is the end of the protection from requests that spare protected tasks (StopRequested.Spare); zero
+	// for none.
 	ProtectedUntil time.Time `json:"protectedUntil,omitzero"`
-	// Faults are those that the network of the task has, and that it is about to have, whose Since is zero.
+	// Faults lists the faults that the network of the task has, and those that it is about to have, whose Since is zero.
 	// The owner keeps the network so. A fault does not outlive its owner.
 	Faults []fault.Fault `json:"faults,omitempty"`
 

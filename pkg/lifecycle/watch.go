@@ -44,8 +44,8 @@ func settleWatches(s *State, at time.Time) (changed bool) {
 	return false
 }
 
-// lostDependency says how a dependency that was met has been lost; empty if it has not. One
-// that is being restarted is not.
+// lostDependency describes the loss of a dependency that was met; empty if it is still met. One that is being restarted
+// is not lost.
 func lostDependency(s *State, d taskdef.Dependency) string {
 	c := &s.Containers[d.Container]
 	switch {

@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// Adjustments are what one run of a task changes in its definition. What is zero
-// or nil changes nothing.
+// Adjustments change a definition for one run of a task. Zero and nil change nothing.
 type Adjustments struct {
 	// Network replaces the network mode, bridge, host or none, or says how the one
 	// namespace of all containers is connected, pasta, slirp4netns or shared, or which

@@ -23,7 +23,7 @@ func (i Ingress) CertificateOfManifest() bool {
 	return strings.HasPrefix(i.Certificate, manifestSecret)
 }
 
-// certificateNames is how many names of a certificate a message has.
+// certificateNames bounds the names of a certificate in a message.
 const certificateNames = 5
 
 // CheckCertificate returns what is wrong with a certificate for a host of an address: a chain and its key, both PEM.

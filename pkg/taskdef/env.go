@@ -36,8 +36,7 @@ func setEnv(vars []EnvVar, v EnvVar) []EnvVar {
 	return append(vars, v)
 }
 
-// envNameComplaint says what is wrong with the name of a variable; empty for
-// nothing.
+// envNameComplaint returns a complaint about the name of a variable; empty if it is valid.
 func envNameComplaint(name string) string {
 	switch {
 	case name == "":

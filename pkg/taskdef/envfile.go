@@ -17,8 +17,8 @@ type EnvironmentFile struct {
 	// Path is the file on this host, absolute wherever the place of the document
 	// is known. It is empty for an object of S3 that Source answers.
 	Path string `json:"path,omitempty"`
-	// Source is where this host has an object of S3 that is not a file by itself, as in
-	// SecretValue. An object with neither is named by Report.Needs.
+	// Source is the place on this host of an object of S3 that is not a file by itself, as in SecretValue. An object
+	// with neither is named by Report.Needs.
 	Source string `json:"source,omitempty"`
 }
 

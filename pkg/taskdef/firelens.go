@@ -13,7 +13,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
-// FireLens says what kind of log router a container is.
+// FireLens configures a container that is a log router.
 type FireLens struct {
 	// Type is fluentd or fluentbit.
 	Type    string            `json:"type"`

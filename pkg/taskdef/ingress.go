@@ -30,7 +30,7 @@ type Ingress struct {
 	// that no public authority certifies, else CertificateACME.
 	Certificate    string `json:"certificate,omitempty"`
 	CertificateKey string `json:"certificateKey,omitempty"`
-	// Protocol is what copies speak: ProtocolHTTP1, also for the empty value, or ProtocolH2C.
+	// Protocol is the protocol of the copies: ProtocolHTTP1, also for the empty value, or ProtocolH2C.
 	Protocol string `json:"protocol,omitempty"`
 	// MaxBody is the greatest number of bytes of a request's body; 0 for any.
 	MaxBody int64 `json:"maxBody,omitempty"`
@@ -63,7 +63,7 @@ func hostName(host string) bool {
 	return len(host) <= 253 && hostPlain.MatchString(host) && !slices.ContainsFunc(strings.Split(host, "."), long)
 }
 
-// maxIngress is how many addresses a service may have.
+// maxIngress bounds the addresses of a service.
 const maxIngress = 64
 
 var (
@@ -73,7 +73,7 @@ var (
 	privateNames = []string{"localhost", "test", "example", "invalid", "internal", "local", "home.arpa", "lan"}
 )
 
-// Address is what the URL of an ingress says.
+// Address holds the parts of the URL of an ingress.
 type Address struct {
 	Secure bool
 	// Host is in lower case and without a dot at its end; Path begins with "/" and does not end with one,
@@ -125,8 +125,8 @@ func ParseAddress(text string) (Address, error) {
 	return Address{Secure: u.Scheme == "https", Host: host, Path: path.Clean(p)}, nil
 }
 
-// Issuer is who issues the certificate of an ingress with this address: CertificateACME,
-// CertificateInternal, or a file or secret.
+// Issuer returns the issuer of the certificate of an ingress with this address: CertificateACME, CertificateInternal, or
+// a file or secret.
 func (i Ingress) Issuer(a Address) string {
 	if i.Certificate != "" {
 		return i.Certificate
@@ -191,7 +191,7 @@ func (i Ingress) Check() (problems []IngressProblem) {
 	return problems
 }
 
-// IngressProblem is what is wrong with a member of an ingress.
+// IngressProblem is a problem of a member of an ingress.
 type IngressProblem struct{ Member, Text string }
 
 // ParseIngress reads URL=CONTAINER:PORT[,OPTION=VALUE...], the notation of the command line. The result
@@ -297,7 +297,7 @@ func checkIngress(r rules, t Task) {
 	}
 }
 
-// CheckTarget says what is wrong with where in a task an ingress leads; "" for nothing.
+// CheckTarget returns a complaint about the target of an ingress in a task; "" if it is valid.
 func (i Ingress) CheckTarget(t Task) string {
 	n := slices.IndexFunc(t.Containers, func(c Container) bool { return c.Name == i.Container })
 	switch {

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Kube is what only a Kubernetes Pod asks for of a container. No member of a task
-// definition sets it.
+// Kube holds the settings of a container that only a Kubernetes Pod has. No member of a task definition sets it.
 type Kube struct {
 	// Groups are supplementary groups of the processes, besides those that their user has
 	// in the image.
@@ -20,8 +19,8 @@ type Kube struct {
 	SeccompUnconfined bool `json:"seccompUnconfined,omitempty"`
 	// Unmasked: nothing of /proc and /sys is hidden or read-only.
 	Unmasked bool `json:"unmasked,omitempty"`
-	// Pull is when the image is pulled, for runs that choose nothing: always,
-	// prefer-cached or never; empty for the task's way.
+	// Pull selects when the image is pulled, for runs that choose nothing: always, prefer-cached or never; empty for the
+	// task's way.
 	Pull string `json:"pull,omitempty"`
 	// StopSignal is the name of the signal that asks the container to stop, as in
 	// SIGTERM; empty for that of the image.
@@ -80,7 +79,7 @@ const (
 // node.
 const AnnotationNode = "podtask/node"
 
-// PodRef is what a Kubernetes Pod is found by.
+// PodRef identifies a Kubernetes Pod.
 type PodRef struct {
 	Namespace string `json:"namespace"`
 	Name      string `json:"name"`

@@ -36,7 +36,7 @@ var unusedWords = []struct {
 	{inContainer + "logConfiguration.options.mode", []string{"blocking", "non-blocking"}},
 }
 
-// warnUnused holds what has no effect against the limits of the ECS model.
+// warnUnused warns of members without an effect, by the limits of the ECS model.
 func warnUnused(c cursor) {
 	for _, item := range c.at("requiresCompatibilities").list(`write a list, as in ["FARGATE"]`) {
 		decodeOneOf(item, compatibilities...)

@@ -9,8 +9,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
-// Linux is what a container asks of the kernel (linuxParameters, ulimits,
-// systemControls).
+// Linux holds the kernel settings of a container (linuxParameters, ulimits, systemControls).
 type Linux struct {
 	// CapAdd and CapDrop change Docker's default set. They are in upper case
 	// without CAP_; "ALL" stands for every one. Rootless they count inside the
@@ -18,7 +17,7 @@ type Linux struct {
 	CapAdd  []string `json:"capAdd,omitempty"`
 	CapDrop []string `json:"capDrop,omitempty"`
 	Devices []Device `json:"devices,omitempty"`
-	// GPUs is how many GPUs of the host the container has for itself.
+	// GPUs counts the GPUs of the host that the container has for itself.
 	GPUs  int     `json:"gpus,omitempty"`
 	Tmpfs []Tmpfs `json:"tmpfs,omitempty"`
 	// ShmSize is the size of /dev/shm in bytes; 0 means the engine's default.
@@ -54,7 +53,7 @@ type Ulimit struct {
 	Hard int64  `json:"hard"`
 }
 
-// Security is how a container is confined (dockerSecurityOptions).
+// Security is the confinement of a container (dockerSecurityOptions).
 type Security struct {
 	NoNewPrivileges bool `json:"noNewPrivileges,omitempty"`
 	// Labels are SELinux options as in "type:svirt_lxc_net_t", without "label:".

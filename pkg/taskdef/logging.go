@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
-// LogConfiguration is where a container's output goes.
+// LogConfiguration selects the destination of a container's output.
 type LogConfiguration struct {
 	Driver logdriver.Driver `json:"driver"`
 	// Options are the driver's, as in the document.
@@ -68,8 +68,7 @@ func decodeLogConfiguration(c cursor) *LogConfiguration {
 	return l
 }
 
-// LogSettings are what a host says about log drivers that send lines to a server. With the
-// zero value, none does.
+// LogSettings configure log drivers that send lines to a server. With the zero value, none does.
 type LogSettings struct {
 	// Mode is LogsLocal, LogsAuto or LogsRemote.
 	Mode string

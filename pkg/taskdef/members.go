@@ -7,7 +7,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
-// answer is what this version does with a member of the ECS model.
+// answer is the decision of this version on a member of the ECS model.
 type answer uint8
 
 const (
@@ -30,8 +30,7 @@ type member struct {
 	// path names the member; [] stands for any item of a list.
 	path   string
 	answer answer
-	// note is what is lost (warned) or why it cannot be left out (refused); for
-	// the others it is documentation.
+	// note is the loss (warned) or the reason why it cannot be left out (refused); for the others it is documentation.
 	note string
 	// unless tells values that ask for nothing and so need neither warning nor
 	// refusal, besides null, "", [] and {}; nil means none.

@@ -10,7 +10,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
-// ContainerNetwork is what a container asks of its network besides ports.
+// ContainerNetwork holds the network settings of a container besides ports.
 type ContainerNetwork struct {
 	// Disabled: the container has no network but its own loopback.
 	Disabled bool `json:"disabled,omitempty"`
@@ -69,9 +69,8 @@ func (t Task) Bridged() bool {
 	return t.Network == NetworkBridge && (t.Extensions.Network == "" || joins) && connected > 1
 }
 
-// Names are those under which the other containers of the task reach container i: its
-// own and its aliases in links, each once, in the order of the
-// document.
+// Names returns the names under which the other containers of the task reach container i: its own and its aliases in
+// links, each once, in the order of the document.
 func (t Task) Names(i int) []string {
 	names := []string{t.Containers[i].Name}
 	for _, c := range t.Containers {

@@ -8,8 +8,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
-// Override is what a run changes of a definition: an ECS TaskOverride.
-// ParseOverride is its maker.
+// Override changes a definition for one run: an ECS TaskOverride. ParseOverride is its maker.
 type Override struct {
 	cpu    *float64 // vCPU; nil leaves the task's
 	memory *int64   // bytes; nil leaves the task's

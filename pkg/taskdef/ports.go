@@ -129,7 +129,7 @@ func checkPortRange(r rules, mode NetworkMode, p Port) {
 	r.require(int(p.HostPort)+p.Count()-1 <= 65535, "", "the host ports of the range end above 65535")
 }
 
-// span is what a mapping takes of one kind of ports.
+// span is the range of ports of one kind that a mapping uses.
 type span struct {
 	protocol           string
 	first, last        int

@@ -57,7 +57,7 @@ type Hooks struct {
 	PreStop *Action `json:"preStop,omitempty"`
 }
 
-// Action is what a check or a hook does: exactly one of its members is set.
+// Action is the action of a check or a hook: exactly one of its members is set.
 type Action struct {
 	// Exec is a command that is run in the container.
 	Exec []string    `json:"exec,omitempty"`

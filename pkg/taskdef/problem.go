@@ -17,10 +17,10 @@ type Problem struct {
 	// Line and Column count from 1, columns in characters; 0 means unknown.
 	Line   int `json:"line,omitempty"`
 	Column int `json:"column,omitempty"`
-	// Message says what is wrong and why. It never holds the value of an
-	// environment variable, an argument or a log option.
+	// Message describes the problem and its cause. It never holds the value of an environment variable, an argument or a
+	// log option.
 	Message string `json:"message"`
-	// Fix says what to do; empty where the message leaves one choice only.
+	// Fix describes the remedy; empty where the message leaves one choice only.
 	Fix string `json:"fix,omitempty"`
 }
 
@@ -48,8 +48,7 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// Report is what Parse found besides the Task. The lists are in the order of
-// the document.
+// Report holds the findings of Parse besides the Task. The lists are in the order of the document.
 type Report struct {
 	// Warnings name what the task loses: members that are accepted but not used,
 	// and members that are not known.
@@ -57,7 +56,7 @@ type Report struct {
 	// Needs name what the document leaves to the command line or the host, each
 	// with the flag that gives it as its Fix.
 	Needs []Problem
-	// References are what the document names on AWS, each with what answers it.
+	// References lists the names of AWS resources in the document, each with its place on this host.
 	References []Resolved
 }
 

@@ -14,10 +14,10 @@ type Resolved struct {
 	Kind refs.Kind `json:"kind"`
 	// Pointer is the place in the document.
 	Pointer string `json:"pointer"`
-	// Reference is what the document names, in the spelling that a rule matches.
+	// Reference is the name in the document, in the spelling that a rule matches.
 	Reference string `json:"reference"`
-	// Source is where this host has it, and Origin where that is written. They are empty if
-	// nothing answers the reference.
+	// Source is its place on this host, and Origin the place of the rule that says so. They are empty if no rule
+	// matches.
 	Source string `json:"source,omitempty"`
 	Origin string `json:"origin,omitempty"`
 
@@ -90,7 +90,7 @@ func orList(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// RuleFor says which entry of podtask.toml would answer a reference.
+// RuleFor returns an entry of podtask.toml that would match a reference.
 func RuleFor(kind refs.Kind, reference string) string {
 	source := map[refs.Kind]string{refs.Secret: "SOURCE", refs.File: "file:/PATH", refs.Volume: "file:/DIRECTORY", refs.Role: "SOURCE"}[kind]
 	return fmt.Sprintf("[[reference]] with match = %q and source = %q", reference, source)

@@ -10,10 +10,10 @@ import (
 
 // RestartPolicy says when a container that exited is started again.
 type RestartPolicy struct {
-	// IgnoredExitCodes are those after which it is not; at most 50.
+	// IgnoredExitCodes lists the exit codes after which it is not restarted; at most 50.
 	IgnoredExitCodes []int `json:"ignoredExitCodes,omitempty"`
-	// AttemptPeriod is how long a container must have run to be restarted: 60 s to
-	// 1800 s, default 300 s (ECS restart tracker).
+	// AttemptPeriod is the least time that a container must have run to be restarted: 60 s to 1800 s, default 300 s (ECS
+	// restart tracker).
 	AttemptPeriod time.Duration `json:"attemptPeriod"`
 	// BackOff (x-podtask) is the pause, 1 s to 300 s, before a container is restarted
 	// that ran for less than AttemptPeriod; it doubles with each such run in a row up to

@@ -25,7 +25,7 @@ const (
 	maxTimeout    = 86400 * time.Second // ECS writes no bound outside Fargate (120 s); a day tells a slip from a wish
 )
 
-// finding is what a rule says about a member of the task definition.
+// finding is a problem or warning of a rule about a member of the task definition.
 type finding struct {
 	kind         findingKind
 	path         []string // reference tokens, in the words of the definition

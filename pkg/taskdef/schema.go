@@ -47,8 +47,7 @@ func ref(def string) map[string]any { return map[string]any{"$ref": "#/$defs/" +
 
 var placeholderSchema = map[string]any{"type": "string", "pattern": `\$\{[A-Za-z_][A-Za-z0-9_.-]*\}|<[A-Za-z_][A-Za-z0-9_.-]*>`}
 
-// shape is what a member without members of its own looks like. Text is the
-// usual one and needs no row.
+// shape is the JSON Schema of a member without members of its own. Text is the usual one and needs no row.
 type shape struct {
 	kind        shapeKind
 	least, most int64    // of a number; most 0 means no bound
@@ -78,7 +77,7 @@ func matching(pattern string) shape { return shape{pattern: pattern} }
 
 const linux = inContainer + "linuxParameters."
 
-// shapes are those of the honoured members of a definition.
+// shapes lists the honored members of a definition.
 var shapes = map[string]shape{
 	"":                           must("family", "containerDefinitions"),
 	"family":                     matching(nameText),
@@ -194,7 +193,7 @@ var shapes = map[string]shape{
 	inContainer + extensionMember + ".secretFiles[].uid":  whole(0, 0),
 }
 
-// overrideShapes are those of the honoured members of an override.
+// overrideShapes lists the honored members of an override.
 var overrideShapes = map[string]shape{
 	"containerOverrides":                           must("name"),
 	"containerOverrides[].command":                 {kind: aList},

@@ -10,7 +10,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
-// SecretValue says where a secret comes from. It never holds the secret.
+// SecretValue is the source of a secret. It never holds the secret.
 type SecretValue struct {
 	// ValueFrom is the text of the document.
 	ValueFrom string `json:"valueFrom"`
@@ -25,9 +25,9 @@ type SecretValue struct {
 	// other source has one version only.
 	VersionStage string `json:"versionStage,omitempty"`
 	VersionID    string `json:"versionID,omitempty"`
-	// Source is where the value is on this host: podman:NAME, file:PATH, env:NAME,
-	// credential:NAME, command:LINE or tree:DIRECTORY:NAME (package secrets). It is empty for a secret that is mapped to nothing, which
-	// Report.Needs names.
+	// Source is the place of the value on this host: podman:NAME, file:PATH, env:NAME, credential:NAME, command:LINE or
+	// tree:DIRECTORY:NAME (package secrets). It is empty for a secret that is mapped to nothing, which Report.Needs
+	// names.
 	Source string `json:"source,omitempty"`
 }
 
@@ -93,7 +93,7 @@ var (
 	parameter    = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
 )
 
-// longestARN is what AWS allows an ARN, with room for what may follow a secret's.
+// longestARN is the greatest length of an ARN on AWS, with room for the suffixes of a secret's.
 const longestARN = 4096
 
 // ParseSecretValue reads the valueFrom of a secret: the ARN of a Secrets Manager

@@ -10,17 +10,15 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
-// Settings are what a command line adds to a document. The zero value adds
-// nothing.
+// Settings are settings of a command line for a document. The zero value adds nothing.
 type Settings struct {
 	// Vars are the values of placeholders: NAME for ${NAME} and <NAME>.
 	Vars map[string]string
-	// Refs says where this host keeps what the document names on AWS. A rule may match an
-	// ARN or the name of a parameter, and its source is the secret, of which the document may
-	// want a JSON key; or it matches only a whole valueFrom with a JSON key, and its source is
-	// that member's value.
+	// Refs maps the AWS names of the document to places on this host. A rule may match an ARN or the name of a
+	// parameter, and its source is the secret, of which the document may want a JSON key; or it matches only a whole
+	// valueFrom with a JSON key, and its source is that member's value.
 	Refs refs.Table
-	// Override is what a run changes; nil for nothing.
+	// Override changes the definition for this run; nil for none.
 	Override *Override
 	// Env are variables for every container. They go before those of Override, and
 	// these before those of the document.
@@ -32,14 +30,14 @@ type Settings struct {
 	// warning. A name is a member, or the end of its path: linuxParameters.devices. Each
 	// passes CheckWithout.
 	Without []string
-	// Logs says which log drivers send lines away from here.
+	// Logs selects the log drivers that send lines to servers.
 	Logs LogSettings
 	// Target is a launch type whose rules are applied besides; with Compatibilities, those of
 	// the launch types that the document requires are too.
 	Target          Target
 	Compatibilities bool
-	// Dir is where the document lies, an absolute path: relative paths of
-	// environment files and of secrets start there. Empty leaves them as they are.
+	// Dir is the directory of the document, an absolute path: relative paths of environment files and of secrets start
+	// there. Empty leaves them as they are.
 	Dir string
 }
 

@@ -157,7 +157,7 @@ func checkEc2(r rules, t Task) {
 	checkReservations(r, t)
 }
 
-// checkReservations holds what the containers ask for against what the task has.
+// checkReservations compares the requests of the containers with the limits of the task.
 func checkReservations(r rules, t Task) {
 	var units, bytes int64
 	for _, c := range t.Containers {

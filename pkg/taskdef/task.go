@@ -38,13 +38,13 @@ type Task struct {
 	IPCMode IPCMode `json:"ipcMode,omitempty"`
 	// FaultInjection: faults may be injected into the network of the task.
 	FaultInjection bool `json:"enableFaultInjection,omitempty"`
-	// Platform is what the images must be made for.
+	// Platform is the platform of the images.
 	Platform Platform `json:"platform,omitzero"`
 	// Volumes are in the order of the document; names are unique.
 	Volumes []Volume `json:"volumes,omitempty"`
-	// Identity is who the task is for AWS.
+	// Identity holds the roles of the task on AWS.
 	Identity Identity `json:"identity,omitzero"`
-	// Extensions are what the task asks for beyond the ECS model (x-podtask).
+	// Extensions hold the settings of the task beyond the ECS model (x-podtask).
 	Extensions TaskExtensions `json:"extensions,omitzero"`
 	// Containers are in the order of the document, 1 to 10 of them.
 	Containers []Container `json:"containers"`
@@ -55,7 +55,7 @@ type Identity struct {
 	// TaskRoleARN is the role whose credentials the containers get, ExecutionRoleARN the one
 	// for what happens before they run; empty for none.
 	TaskRoleARN string `json:"taskRoleArn,omitempty"`
-	// TaskRoleSource is where this host has these credentials, if a reference says so.
+	// TaskRoleSource is the place of these credentials on this host, if a reference leads to one.
 	TaskRoleSource   string `json:"taskRoleSource,omitempty"`
 	ExecutionRoleARN string `json:"executionRoleArn,omitempty"`
 	// ExecutionRoleSource is the same for the execution role. Lines for CloudWatch Logs are sent with it.
@@ -95,7 +95,7 @@ const (
 	IPCNone    IPCMode = "none" // each container has its own, without shared memory of others
 )
 
-// Platform is what images must be made for, in the words of image indexes.
+// Platform is a platform of images, in the words of image indexes.
 type Platform struct {
 	// OS is "linux", or empty where the document does not say.
 	OS string `json:"os,omitempty"`
@@ -110,8 +110,7 @@ type Container struct {
 	// EntryPoint and Command replace the image's own; nil keeps them.
 	EntryPoint []string `json:"entryPoint,omitempty"`
 	Command    []string `json:"command,omitempty"`
-	// RepositoryCredentials is where the credentials of the image's registry come
-	// from; nil means those of the host.
+	// RepositoryCredentials is the source of the credentials for the image's registry; nil means those of the host.
 	RepositoryCredentials *SecretValue `json:"repositoryCredentials,omitempty"`
 	// Unpinned: the container may run what its tag points to when it is pulled;
 	// its digest is not looked up first (versionConsistency "disabled").

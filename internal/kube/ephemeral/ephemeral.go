@@ -34,7 +34,7 @@ type Request struct {
 	Definition []byte
 }
 
-// State is what has become of an ephemeral container.
+// State is the state of an ephemeral container.
 type State struct {
 	// Exists: it was created. The other members are zero before.
 	Exists, Running bool
@@ -58,7 +58,7 @@ var (
 // ErrImage is the error if the image is not there yet.
 var ErrImage = errors.New("its image cannot be had")
 
-// Podman is what this package needs of Podman.
+// Podman lists the calls of Podman that this package makes.
 type Podman interface {
 	InspectContainer(ctx context.Context, name string) (libpod.Observed, error)
 	CreateContainer(ctx context.Context, s libpod.ContainerSpec) (libpod.Observed, error)

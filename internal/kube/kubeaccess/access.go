@@ -137,7 +137,7 @@ func period(c lifecycle.Container, q kubeserve.LogQuery) (from, until time.Time,
 	return endOf(c.Runs[:len(c.Runs)-1], last.StartedAt), until, nil
 }
 
-// endOf is when the latest of some runs ended that ended before a time; zero if there is none.
+// endOf returns the end of the latest run that ended before a time; zero if there is none.
 func endOf(runs []lifecycle.Run, before time.Time) time.Time {
 	for _, r := range slices.Backward(runs) {
 		if r.FinishedAt.Before(before) {

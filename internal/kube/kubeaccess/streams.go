@@ -114,7 +114,7 @@ func connect(ctx context.Context, stream *libpod.ExecStream, s kubeserve.Streams
 	return stream.CopyOutput(s.Stdout, s.Stderr)
 }
 
-// dialLimit is how long a connection to a port may take.
+// dialLimit bounds a connection attempt to a port of a Pod.
 const dialLimit = 10 * time.Second
 
 // Forward implements kubeserve.Pods. It connects as a program in the Pod would, to 127.0.0.1 and

@@ -45,8 +45,8 @@ func (a *Access) Usage(ctx context.Context) (kubeserve.Usage, error) {
 	return u, nil
 }
 
-// podUsage is what a Pod uses. Resident is the memory of containers by their ids, for hosts that
-// do not count it.
+// podUsage returns the resource usage of a Pod. Resident returns the memory of containers by ID, for hosts that do not
+// count it.
 func podUsage(s lifecycle.State, used *observe.Usage, resident func() map[string]uint64) kubeserve.PodUsage {
 	ref := taskdef.PodRefOf(s.Task)
 	p := kubeserve.PodUsage{Namespace: ref.Namespace, Name: ref.Name, UID: ref.UID, Total: counts(used.Task, s.CreatedAt)}
@@ -77,7 +77,7 @@ func counts(u cgroups.Usage, started time.Time) kubeserve.Counts {
 // tick is the unit of /proc/stat (USER_HZ).
 const tick = 10 * time.Millisecond
 
-// hostCounts is what the whole host uses: /proc/stat without idle time, and memory that is not
+// hostCounts reads the usage of the whole host: processor time from /proc/stat without idle time, and memory that is not
 // available.
 func hostCounts(root fs.FS) (c kubeserve.Counts, err error) {
 	stat, err := fields(root, "proc/stat")

@@ -36,7 +36,7 @@ type Source interface {
 	Certificate(ctx context.Context, c corev1.PodCertificateProjection) (key, chain []byte, err error)
 	// TrustBundles are all of the cluster.
 	TrustBundles(ctx context.Context) ([]certificates.ClusterTrustBundle, error)
-	// Allocatable is what the node has for Pods: the limits of a container without limits.
+	// Allocatable returns the resources of the node for Pods, which are the limits of a container without limits.
 	Allocatable() corev1.ResourceList
 }
 

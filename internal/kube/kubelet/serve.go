@@ -69,7 +69,7 @@ func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *ku
 	}, nil
 }
 
-// settings are those of the node by their names in KubeletConfiguration.
+// settings returns the settings of the node by their names in KubeletConfiguration.
 func (o *options) settings(id kubenode.Identity) map[string]any {
 	evict := make(map[string]string)
 	for part := range strings.SplitSeq(o.work.evict, ",") {

@@ -15,10 +15,10 @@ const (
 	reasonEvicted    = "Evicted"
 )
 
-// load is what bears on the admission of a Pod.
+// load is the state of the node that the admission of a Pod depends on.
 type load struct {
 	node string
-	// room is what Pods may use together. What is not in it is not bounded.
+	// room is the sum of resources for all Pods. A resource that is not in it is not bounded.
 	room corev1.ResourceList
 	// others are the Pods that have come before and have not ended.
 	others []*corev1.Pod
@@ -77,7 +77,7 @@ func count(name corev1.ResourceName, q resource.Quantity) int64 {
 	return q.Value()
 }
 
-// requests is what a Pod asks for.
+// requests returns the resources that a Pod requests.
 func requests(pod *corev1.Pod) corev1.ResourceList {
 	out := resourcehelper.PodRequests(pod, resourcehelper.PodResourcesOptions{})
 	out[corev1.ResourcePods] = *resource.NewQuantity(1, resource.DecimalSI)
@@ -108,7 +108,7 @@ func (l load) pressed(pod *corev1.Pod) (names []string) {
 	return names
 }
 
-// tolerates is that of the API, for a taint without a value.
+// tolerates implements the rule of the API for a taint without a value.
 func tolerates(t corev1.Toleration, taint corev1.Taint) bool {
 	if t.Effect != "" && t.Effect != taint.Effect || t.Key != "" && t.Key != taint.Key {
 		return false

@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 )
 
-// Request is what an agent is asked to do with a task.
+// Request is a request to the agent about one task.
 type Request int
 
 // The requests.
@@ -26,7 +26,7 @@ const (
 type Agent interface {
 	Tasks(ctx context.Context) ([]api.Task, error)
 	Create(ctx context.Context, t api.NewTask) (api.Task, error)
-	// Watch is that of api.Client.
+	// Watch works as the method of api.Client.
 	Watch(ctx context.Context, id string, fn func(api.Task) bool) error
 	// Pod returns a task as a Pod with its status.
 	Pod(ctx context.Context, id string) (*corev1.Pod, error)
@@ -38,7 +38,7 @@ type Agent interface {
 	Resize(ctx context.Context, id string, r api.PodResources) error
 }
 
-// Host tells what an agent can run. A Socket is both.
+// Host reports the capacity of an agent. A Socket is both.
 type Host interface {
 	Version(ctx context.Context) (api.Version, error)
 	Budget(ctx context.Context) (api.Budget, error)

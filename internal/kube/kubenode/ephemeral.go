@@ -137,7 +137,7 @@ func (r ephemeralRun) start(ctx context.Context, ran bool) (task string, s ephem
 	}
 }
 
-// refusal is why the container is not run; empty if it is.
+// refusal returns the reason why the container is not run; empty if it is.
 func (r ephemeralRun) refusal() string {
 	prefix := fmt.Sprintf("spec.ephemeralContainers[%d].", r.index)
 	refusal, _ := unknownMembers(slices.DeleteFunc(slices.Clone(r.pods.Members.of(r.report.uid)), func(p string) bool { return !strings.HasPrefix(p, prefix) }))
@@ -206,7 +206,7 @@ func (r ephemeralRun) tryStart(ctx context.Context, task string) (s ephemeral.St
 	})
 }
 
-// ofEphemeral is of for a Pod whose only container is an ephemeral one.
+// ofEphemeral converts a Pod whose only container is an ephemeral one.
 func (m manifests) ofEphemeral(ctx context.Context, pod *corev1.Pod, v *volumes, c corev1.EphemeralContainer) (json.RawMessage, error) {
 	pod.Spec.InitContainers, pod.Spec.Containers = nil, []corev1.Container{corev1.Container(c.EphemeralContainerCommon)}
 	pod.Spec.RestartPolicy, pod.Spec.ActiveDeadlineSeconds = corev1.RestartPolicyNever, nil

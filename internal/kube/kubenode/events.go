@@ -49,7 +49,7 @@ const (
 // redirected begins the output of a probe whose answer leads to another host, which is a success.
 const redirected = "Probe terminated redirects"
 
-// event is one that users see in kubectl describe.
+// event is an event of a Pod, as kubectl describe shows it.
 type event struct{ kind, reason, message string }
 
 func normal(reason, format string, args ...any) event {
@@ -105,7 +105,7 @@ func containerRef(pod *corev1.Pod, name string) *corev1.ObjectReference {
 	}
 }
 
-// progress is how far a container is, as far as there are events about it.
+// progress records which events of a container were sent.
 type progress struct {
 	container, image, pod string
 	pulling               bool

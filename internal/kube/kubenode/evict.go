@@ -55,7 +55,7 @@ func firstToGo(short Signal, all []candidate) (candidate, bool) {
 // unknown is above everything: a Pod about which nothing is known goes first.
 const unknown = int64(1) << 62
 
-// above is how much more memory a Pod uses than it requests.
+// above returns the memory that a Pod uses beyond its request.
 func (c candidate) above() int64 {
 	if c.use == nil {
 		return unknown

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Figures are what a node tells of its host.
+// Figures are the measurements of a host that its node reports.
 type Figures struct {
 	CPUs                      int64
 	Memory, Disk              int64 // in bytes
@@ -39,8 +39,8 @@ func FiguresOf(stateDir string) Figures {
 	return f
 }
 
-// memoryLeft is what the host has left, or less where the cgroups that this process and the
-// tasks of its user are in have less.
+// memoryLeft returns the free memory of the host, or of the cgroups of this process and of the user's tasks if they have
+// less.
 func memoryLeft(host Level, root string) Level {
 	_, group, ok := strings.Cut(line("/proc/self/cgroup"), "0::")
 	if !ok {
@@ -94,7 +94,7 @@ func line(file string) string {
 	return strings.TrimSpace(first)
 }
 
-// numbers are those of a file with lines as "Name: 1 kB" or "name 1".
+// numbers reads a file with lines such as "Name: 1 kB" or "name 1".
 func numbers(file string) map[string]int64 {
 	out := make(map[string]int64)
 	f, err := os.Open(file)

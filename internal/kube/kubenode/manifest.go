@@ -70,7 +70,7 @@ func (m manifests) of(ctx context.Context, pod *corev1.Pod, v *volumes, restarts
 	return json.Marshal(map[string]any{"apiVersion": "v1", "kind": "List", "items": objects})
 }
 
-// missing says what cannot be had.
+// missing returns the error for an object that cannot be read.
 func missing(kind, name string, err error) error {
 	if apierrors.IsNotFound(err) {
 		return fmt.Errorf("%s %q not found", kind, name)
@@ -142,7 +142,7 @@ func (m manifests) setAddress(c *corev1.Container) {
 	}
 }
 
-// reference is how a Pod refers to an object.
+// reference is a reference of a Pod to an object.
 type reference struct{ optional bool }
 
 // references are the ConfigMaps and Secrets that a Pod refers to, by their names. An

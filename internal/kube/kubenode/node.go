@@ -20,19 +20,19 @@ import (
 	"github.com/podtask/podtask/pkg/cgroups"
 )
 
-// Identity is what a node is called and how it can be reached.
+// Identity is the name of a node and its addresses.
 type Identity struct {
 	Name string
 	// Labels and Taints are set when the node registers; labels later, too.
 	Labels map[string]string
 	Taints []corev1.Taint
-	// Address is where hosts of the cluster reach this one; Port is that of the endpoint
-	// for logs and exec, 0 if there is none.
+	// Address is the address under which hosts of the cluster reach this one; Port is the port of the endpoint for logs
+	// and exec, 0 if there is none.
 	Address netip.Addr
 	Port    int32
-	// Version is that of podtask.
+	// Version is the version of podtask.
 	Version string
-	// Pods is how many Pods the node takes.
+	// Pods is the greatest number of Pods on the node.
 	Pods int64
 	// UserNamespace: root in a container is not root on the host.
 	UserNamespace bool
@@ -84,7 +84,7 @@ func (n *node) NotifyNodeStatus(_ context.Context, notify func(*corev1.Node)) {
 	n.notify, n.busy = notify, false
 }
 
-// room is what Pods may use together.
+// room returns the sum of resources for all Pods.
 func (n *node) room() corev1.ResourceList {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -145,7 +145,7 @@ func (n *node) tell(notify func(*corev1.Node), now *corev1.Node) {
 	n.busy = false
 }
 
-// answer is how long an agent may take.
+// answer bounds a call of the agent.
 const answer = 5 * time.Second
 
 func (n *node) ask(ctx context.Context) (b api.Budget, v api.Version, err error) {
@@ -235,7 +235,7 @@ func versionWord(v string) string {
 	return string(out)
 }
 
-// conditions are those of the kubelet, without times.
+// conditions returns the conditions of the kubelet, without times.
 func conditions(pressed map[corev1.NodeConditionType]bool, b api.Budget, failed error) []corev1.NodeCondition {
 	ready := corev1.NodeCondition{Type: corev1.NodeReady, Status: corev1.ConditionTrue, Reason: "KubeletReady", Message: "podtask runs Pods"}
 	switch {
@@ -297,8 +297,8 @@ func withTimes(out, before []corev1.NodeCondition, now metav1.Time) []corev1.Nod
 	return out
 }
 
-// heartbeatEvery is how often the conditions are reported although nothing has changed (kubelet:
-// nodeStatusReportFrequency). The lease of the node says more often that it is there.
+// heartbeatEvery is the interval in which unchanged conditions are reported (kubelet: nodeStatusReportFrequency). The
+// lease of the node is renewed more often.
 const heartbeatEvery = 5 * time.Minute
 
 func pressureOf(kind corev1.NodeConditionType, short bool, yes, no, what string) corev1.NodeCondition {
@@ -308,8 +308,8 @@ func pressureOf(kind corev1.NodeConditionType, short bool, yes, no, what string)
 	return corev1.NodeCondition{Type: kind, Status: corev1.ConditionFalse, Reason: no, Message: "the host has enough " + what}
 }
 
-// pressures are what a host is short of. A condition stays for a while after a shortage, so
-// that it does not come and go (kubelet: eviction-pressure-transition-period).
+// pressures remembers the shortages of a host. A condition stays for a while after a shortage, so that it does not come
+// and go (kubelet: eviction-pressure-transition-period).
 type pressures struct {
 	thresholds []Threshold
 	now        func() time.Time
@@ -340,7 +340,7 @@ func (p *pressures) look(f Figures) map[corev1.NodeConditionType]bool {
 	return out
 }
 
-// shortages are those of the last look.
+// shortages returns the shortages of the latest measurement.
 func (p *pressures) shortages() []Shortage {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -47,7 +47,7 @@ type reading struct {
 	bundles answered[certificates.ClusterTrustBundleList]
 }
 
-// answered is what the API server answered.
+// answered is an answer of the API server.
 type answered[T any] struct {
 	object *T
 	err    error
@@ -146,7 +146,7 @@ const (
 	mostAge   = 24 * time.Hour
 )
 
-// renewal is when a token is to be replaced by another one.
+// renewal returns the time at which a token is replaced by another one.
 func renewal(asked, expires time.Time) time.Time {
 	at := expires.Add(-expires.Sub(asked) / leastLeft)
 	if oldest := asked.Add(mostAge); oldest.Before(at) {

@@ -31,7 +31,7 @@ type podCertificate struct {
 	request    string    // the name of the request
 }
 
-// errNotIssued says that a signer has not answered yet.
+// errNotIssued means that the signer has not answered yet.
 var errNotIssued = errors.New("the signer has not issued the certificate yet")
 
 // Certificate implements kubefiles.Source: what was issued is kept, and replaced when the signer says so. Until then

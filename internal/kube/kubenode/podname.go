@@ -10,8 +10,8 @@ import (
 // reasonNameNotServed is the reason of an event about a name of a Pod that leads nowhere.
 const reasonNameNotServed = "PodNameNotServed"
 
-// nameNotServed says that Pods of other nodes do not find a Pod by its name below a headless Service, as a
-// StatefulSet gives it; empty for a Pod without such a name.
+// nameNotServed returns a warning for a Pod with a name below a headless Service, as a StatefulSet gives it: Pods of
+// other nodes do not find that name. It is empty for a Pod without such a name.
 func nameNotServed(pod *corev1.Pod) string {
 	if pod.Spec.Subdomain == "" {
 		return ""

@@ -18,14 +18,14 @@ import (
 // the node. By it a process finds the tasks of the one before.
 const AnnotationNode = taskdef.AnnotationNode
 
-// key is what a Pod is called. One of another UID may follow under the same name.
+// key is the name of a Pod. A Pod of another UID may follow under the same name.
 type key struct{ namespace, name string }
 
 func (k key) String() string { return k.namespace + "/" + k.name }
 
 func keyOf(p *corev1.Pod) key { return key{p.Namespace, p.Name} }
 
-// PodsConfig is what Pods have around them.
+// PodsConfig configures Pods. All fields are required unless they say otherwise.
 type PodsConfig struct {
 	Node   string
 	Client kubernetes.Interface
@@ -33,21 +33,21 @@ type PodsConfig struct {
 	Events record.EventRecorder
 	Log    *slog.Logger
 	Pace   Pace
-	// Room is what Pods may use together, as the node object says.
+	// Room returns the sum of resources for all Pods, as in the node object.
 	Room func() corev1.ResourceList
 	// Pressures are the conditions of the node that keep Pods away.
 	Pressures func() []corev1.NodeConditionType
 	// Current is the Pod of a name as the API server last had it; nil for none.
 	Current func(namespace, name string) *corev1.Pod
-	// Address is where hosts of the cluster reach this one.
+	// Address is the address under which hosts of the cluster reach this one.
 	Address string
-	// Server is where containers reach the API server: host and port.
+	// Server is the address of the API server as containers reach it: host and port.
 	Server [2]string
 	// Dir has the files of Pods, which only this user may read.
 	Dir string
 	// Services returns the Services of a namespace; nil if Pods have no variables of them.
 	Services func(ctx context.Context, namespace string) ([]*corev1.Service, error)
-	// Members are those of Pods that this program does not know.
+	// Members finds members of Pods that this program does not know.
 	Members *Members
 	// Sysctls are the unsafe sysctls that Pods may set, and patterns of them.
 	Sysctls []string

@@ -14,16 +14,16 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 )
 
-// Pace is how long a node waits before it tries again.
+// Pace holds the delays between attempts.
 type Pace struct {
 	// First is the pause after a first failure; each next one is twice as long, up to
 	// Most. Steady is the pause after a call of the agent or the API server has failed.
 	First, Most, Steady time.Duration
-	// Refresh is how often the objects are read whose content is in files of containers.
+	// Refresh is the interval in which the objects are read whose content is in files of containers.
 	Refresh time.Duration
 }
 
-// DefaultPace is that of the kubelet's back-off.
+// DefaultPace has the back-off of the kubelet.
 var DefaultPace = Pace{First: 10 * time.Second, Most: 5 * time.Minute, Steady: time.Second, Refresh: time.Minute}
 
 // podWorker runs one Pod: it has the agent make the task of the Pod, reports the state of the task as
@@ -51,7 +51,7 @@ type podWorker struct {
 	updates updates
 }
 
-// failure is why the node ends a Pod, which then has failed.
+// failure is the reason for which the node fails a Pod.
 type failure struct {
 	reason, message string
 	// evicted: the Pod is marked as disrupted, and what it has on the host is removed at once.
@@ -121,7 +121,7 @@ func (w *podWorker) fail(f failure) {
 	}
 }
 
-// failure is why the node ends the Pod; nil if it does not.
+// failure returns the reason for which the node fails the Pod; nil if it does not.
 func (w *podWorker) failure() *failure {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -290,7 +290,7 @@ func (w *podWorker) sleepUntil(changed <-chan struct{}, d time.Duration) bool {
 	}
 }
 
-// name is that of the Pod for messages.
+// name returns the name of the Pod for messages.
 func (w *podWorker) name() string { return w.report.key.String() }
 
 // rejectedError means that the node cannot run the Pod, now and later.
@@ -560,8 +560,7 @@ func (w *podWorker) stopWithin(ctx context.Context, request Request, grace time.
 	return ended || isNotFound(err)
 }
 
-// slack is how much longer than the grace period a stop may take before it becomes a kill:
-// the agent's own timeout comes first.
+// slack is added to the grace period before a stop becomes a kill: the agent's own timeout comes first.
 const slack = 2 * time.Second
 
 // terminationRequest returns how the Pod is to end. Kubernetes kills at once without a grace

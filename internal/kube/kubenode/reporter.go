@@ -29,14 +29,13 @@ type reporter struct {
 	mu     sync.Mutex
 	server *corev1.Pod       // as the API server last had it; nil if it was not heard of
 	want   *corev1.PodStatus // nil until something is known
-	// written is what the server made of the status of, when the Pod had the generation: it may
-	// leave things out.
+	// written is the status as the API server stored it for that generation of the Pod: it may leave members out.
 	written    *corev1.PodStatus
 	of         *corev1.PodStatus
 	generation int64
 	gone       bool          // the Pod is no longer there
 	idle       chan struct{} // closed when the server has what is wanted
-	// restarts are those of the containers of earlier tasks of the Pod, by name.
+	// restarts counts the restarts of containers in earlier tasks of the Pod, by name.
 	restarts map[string]int32
 	// ephemeral are the statuses of ephemeral containers, by name.
 	ephemeral map[string]corev1.ContainerStatus
@@ -76,7 +75,7 @@ func versionOf(p *corev1.Pod) uint64 {
 	return v
 }
 
-// set says what the status is. Times are kept to the second, as the API server has them.
+// set replaces the status. Times are kept to the second, as the API server has them.
 func (r *reporter) set(s corev1.PodStatus) {
 	if text, err := json.Marshal(s); err == nil {
 		s = corev1.PodStatus{}
@@ -103,7 +102,7 @@ func (r *reporter) ready() bool {
 	})
 }
 
-// setEphemeral says what the status of an ephemeral container is.
+// setEphemeral replaces the status of an ephemeral container.
 func (r *reporter) setEphemeral(s corev1.ContainerStatus) {
 	if text, err := json.Marshal(s); err == nil {
 		s = corev1.ContainerStatus{}

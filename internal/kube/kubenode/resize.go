@@ -99,7 +99,7 @@ func (w *podWorker) resizeWish() resizeWish {
 	return wish
 }
 
-// resizeResult is what became of an attempt to resize a Pod.
+// resizeResult is the outcome of an attempt to resize a Pod.
 type resizeResult struct {
 	condition      *corev1.PodCondition // nil for none
 	event, message string               // of the event; empty for none
@@ -264,7 +264,7 @@ func (w *podWorker) allocated() *corev1.Pod {
 	return w.given.DeepCopy()
 }
 
-// resizeCount is how often the Pod was resized.
+// resizeCount returns the number of resizes of the Pod.
 func (w *podWorker) resizeCount() int {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -377,7 +377,7 @@ func unlike(spec corev1.PodSpec, s corev1.PodStatus) bool {
 	return false
 }
 
-// setResize says what the condition about a resize is; nil for none.
+// setResize sets the condition about a resize; nil removes it.
 func (r *reporter) setResize(c *corev1.PodCondition) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -388,7 +388,7 @@ func (r *reporter) setResize(c *corev1.PodCondition) {
 	r.rewrite()
 }
 
-// setResources says what resources the containers have.
+// setResources sets the resources of the containers in the status.
 func (r *reporter) setResources(spec corev1.PodSpec) {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -39,7 +39,7 @@ func startsToRun(s *taskStub) {
 	s.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", State: corev1.ContainerState{Running: &corev1.ContainerStateRunning{}}}}
 }
 
-// memory is what the status of the Pod says of its first container.
+// memory returns the memory limit of the Pod's first container in its status.
 func (w *world) memory(name string) string {
 	c := w.has(name).Status.ContainerStatuses[0]
 	if c.Resources == nil {

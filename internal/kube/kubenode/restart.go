@@ -6,7 +6,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// restartPolicy is that of a container: its own, else the Pod's.
+// restartPolicy returns the restart policy of a container: its own, else the Pod's.
 func restartPolicy(s corev1.PodSpec, c corev1.Container) corev1.RestartPolicy {
 	if c.RestartPolicy != nil {
 		return corev1.RestartPolicy(*c.RestartPolicy)

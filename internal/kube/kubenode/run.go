@@ -25,7 +25,7 @@ import (
 	"k8s.io/client-go/util/workqueue"
 )
 
-// Config is what a node is made of.
+// Config configures a node.
 type Config struct {
 	Identity Identity
 	Client   kubernetes.Interface
@@ -33,15 +33,15 @@ type Config struct {
 	Host     Host
 	Log      *slog.Logger
 	Pace     Pace
-	// Server is where containers reach the API server: host and port.
+	// Server is the address of the API server as containers reach it: host and port.
 	Server [2]string
 	// Dir has the files of Pods, which only this user may read.
 	Dir string
 	// Thresholds say how much the host must have left; Use is what Pods use.
 	Thresholds []Threshold
 	Use        func(context.Context) (map[types.UID]MemoryUse, error)
-	// Access is how Client reaches the API server, for a watch of the Pods that sees which of their members
-	// are not known; nil for a watch with Client, which does not.
+	// Access is the connection of Client to the API server, for a watch of the Pods that finds members which this
+	// program does not know; nil for a watch with Client, which does not find them.
 	Access *rest.Config
 	// Sysctls are the unsafe sysctls that Pods may set, and patterns of them.
 	Sysctls []string
@@ -49,7 +49,7 @@ type Config struct {
 	Ephemerals EphemeralContainers
 	// NoLimits returns why limits of Pods cannot be applied on this host, with the fix; empty if they can.
 	NoLimits func() string
-	// Shutdown is how the Pods end with their host.
+	// Shutdown bounds the end of the Pods when their host shuts down.
 	Shutdown Shutdown
 	// Serve is called with the Pods before the node registers, and serves what the API
 	// server asks of it until the context ends; nil for nothing.
@@ -59,9 +59,9 @@ type Config struct {
 // Intervals of a node (kubelet: node-lease-duration, node-status-report-frequency). The
 // host is looked at more often; only changes are reported.
 const (
-	// LeaseSeconds is how long the lease of a node lasts.
+	// LeaseSeconds is the duration of a node's lease.
 	LeaseSeconds = 40
-	// ReportEvery is how often the status of a node is reported although nothing has changed.
+	// ReportEvery is the interval in which the unchanged status of a node is reported.
 	ReportEvery = 5 * time.Minute
 
 	lookEvery = 10 * time.Second

@@ -27,7 +27,7 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 )
 
-// counts are what nodes ask of the API server.
+// counts counts the requests of nodes to the API server.
 type counts struct{ requests, watches, sent, received atomic.Int64 }
 
 func (c *counts) String() string {
@@ -178,7 +178,7 @@ template: {metadata: {labels: {app: web}}, spec: {containers: [{name: main, imag
 	rest(fmt.Sprintf("with %d Pods", pods))
 }
 
-// memory is what this process uses, in MB.
+// memory returns the memory of this process, in MB.
 func memory() float64 {
 	runtime.GC()
 	var m runtime.MemStats

@@ -57,7 +57,7 @@ func (s services) watch(ctx context.Context, wg *sync.WaitGroup, changed func())
 // errServicesUnread has the words of the kubelet.
 var errServicesUnread = errors.New("services have not yet been read at least once, cannot construct envvars")
 
-// firstServices is how long a Pod waits for the first answer of the API server.
+// firstServices bounds the wait of a Pod for the first answer of the API server.
 const firstServices = 5 * time.Second
 
 // of returns the Services of a namespace, or of all with an empty one, in the order of their names.

@@ -23,15 +23,15 @@ const (
 
 var errShutdown = errors.New("node is shutting down")
 
-// Shutdown is how a node ends with its host.
+// Shutdown configures the end of a node with its host.
 type Shutdown struct {
 	// Begun reports whether the host shuts down; nil: it never does.
 	Begun func(context.Context) bool
-	// Limit is how long Pods have to end; a quarter of it is for critical ones alone.
+	// Limit bounds the stop of all Pods; a quarter of it is for critical ones alone.
 	Limit time.Duration
 }
 
-// reportWithin is how long statuses may take to reach the API server after the limit.
+// reportWithin bounds the time after the limit in which statuses are sent to the API server.
 const reportWithin = 10 * time.Second
 
 // end ends the Pods of a node if its host shuts down, and returns when the API server knows.

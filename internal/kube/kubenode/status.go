@@ -107,7 +107,7 @@ func startErrors(s *corev1.PodStatus, t api.Task) {
 	}
 }
 
-// lastError is when a container failed last.
+// lastError returns the time of the latest failure of a container.
 func lastError(t api.Task, container string) metav1.Time {
 	for _, c := range t.Containers {
 		if c.Name == container && len(c.Errors) > 0 {

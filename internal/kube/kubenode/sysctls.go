@@ -75,8 +75,8 @@ func namespaceOf(name string) string {
 	return ""
 }
 
-// forbiddenSysctl says which sysctl keeps the Pod away; empty if all are allowed. Allowed are the names
-// and patterns that the node has beside the safe ones.
+// forbiddenSysctl returns the first sysctl of a Pod that the node does not allow; empty if all are allowed. Allowed are
+// the names and patterns beside the safe ones.
 func forbiddenSysctl(pod *corev1.Pod, allowed []string) string {
 	if pod.Spec.SecurityContext == nil {
 		return ""

@@ -33,18 +33,17 @@ var signals = []struct {
 	{PIDsAvailable, corev1.NodePIDPressure, "pids"},
 }
 
-// Level is how much of something is left, and how much there is in all; both 0 where it is
-// not known.
+// Level is the free amount of a resource and its total; both 0 where they are not known.
 type Level struct{ Left, All int64 }
 
-// Threshold is how much must be left, as a number or in percent.
+// Threshold is the amount of a resource that must be free, as a number or in percent.
 type Threshold struct {
 	Signal  Signal
 	Number  int64
 	Percent float64
 }
 
-// DefaultThresholds are those of the kubelet, and a twentieth of the process IDs.
+// DefaultThresholds has the thresholds of the kubelet, and a twentieth of the process IDs.
 const DefaultThresholds = "memory.available<100Mi,nodefs.available<10%,nodefs.inodesFree<5%,pid.available<5%"
 
 // ParseThresholds reads thresholds as SIGNAL<QUANTITY,... or SIGNAL<PERCENT%,... All
@@ -92,7 +91,7 @@ func parseThreshold(item string) (t Threshold, err error) {
 	return t, nil
 }
 
-// least is how much must be left.
+// least returns the amount that must be free.
 func (t Threshold) least(all int64) int64 {
 	if t.Percent > 0 {
 		return int64(float64(all) * t.Percent / 100)
@@ -129,7 +128,7 @@ func (s Signal) condition() corev1.NodeConditionType {
 	return ""
 }
 
-// message is why a Pod was evicted, as the kubelet says it.
+// message returns the reason of an eviction in the words of the kubelet.
 func (s Shortage) message() string {
 	what, text := string(s.Signal), func(n int64) string { return strconv.FormatInt(n, 10) }
 	for _, o := range signals {

@@ -17,13 +17,13 @@ import (
 	"k8s.io/client-go/util/certificate"
 )
 
-// Request is what a node needs to be given a certificate.
+// Request is a request for the certificate of a node.
 type Request struct {
 	Client kubernetes.Interface
 	Node   string
 	// Dir keeps the certificate and its key; only the user may read it.
 	Dir string
-	// Addresses are those by which the API server calls the node.
+	// Addresses are the addresses under which the API server calls the node.
 	Addresses []net.IP
 }
 

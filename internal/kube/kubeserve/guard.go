@@ -39,7 +39,7 @@ func newGuard(node string, client kubernetes.Interface) *guard {
 	return &guard{node, client, cache.NewLRUExpireCache(maxAnswers), cache.NewLRUExpireCache(maxAnswers)}
 }
 
-// refusal is why a request is not served. Its text is for the caller.
+// refusal is an error for the caller of a request that is not served.
 type refusal struct {
 	status int
 	text   string
@@ -47,7 +47,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// user is who calls.
+// user is the caller of a request.
 type user struct {
 	name, uid string
 	groups    []string

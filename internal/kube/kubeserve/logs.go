@@ -12,7 +12,7 @@ import (
 	"github.com/gorilla/mux"
 )
 
-// logRequest is what a caller of a log asks for.
+// logRequest is a request for the log of a container.
 type logRequest struct {
 	LogQuery
 	timestamps bool

@@ -64,21 +64,21 @@ type Streams struct {
 // Size is the size of a terminal in characters.
 type Size struct{ Columns, Rows uint16 }
 
-// Usage is what a node and its Pods use.
+// Usage is the resource usage of a node and its Pods.
 type Usage struct {
 	At   time.Time
 	Node Counts
 	Pods []PodUsage
 }
 
-// PodUsage is what a Pod uses.
+// PodUsage is the resource usage of a Pod.
 type PodUsage struct {
 	Namespace, Name, UID string
 	Total                Counts
 	Containers           []ContainerUsage
 }
 
-// ContainerUsage is what a container uses.
+// ContainerUsage is the resource usage of a container.
 type ContainerUsage struct {
 	Name string
 	Counts

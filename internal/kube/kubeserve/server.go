@@ -33,7 +33,7 @@ type Config struct {
 	// ClientCAs sign the certificates of callers; nil: callers need a token. A certificate says
 	// only who its owner is.
 	ClientCAs *x509.CertPool
-	// Certificate is that of the endpoint.
+	// Certificate is the certificate of the endpoint.
 	Certificate Certificate
 	Log         *slog.Logger
 }
@@ -157,8 +157,8 @@ func fail(w http.ResponseWriter, err error) {
 	http.Error(w, strings.TrimSuffix(err.Error(), ": "+ErrRefused.Error()), status)
 }
 
-// connections are those on which a request is served. Streams take theirs over from the HTTP
-// server, which then no longer closes them.
+// connections holds the connections on which a request is served. Streams take theirs over from the HTTP server, which
+// then no longer closes them.
 type connections struct {
 	mu  sync.Mutex
 	all map[net.Conn]bool

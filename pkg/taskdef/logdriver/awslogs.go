@@ -21,7 +21,7 @@ type AWSLogsOptions struct {
 	CreateGroup, CreateStream bool
 	// Begin matches the first line of an event of several lines; nil: each line is one.
 	Begin *regexp.Regexp
-	// Flush is how long lines wait for others before they are sent.
+	// Flush is the longest time that lines wait for others before they are sent.
 	Flush time.Duration
 	// Format is json/emf or empty.
 	Format string

@@ -39,7 +39,7 @@ type properties struct {
 	parse func(options map[string]string) (target, []OptionProblem)
 }
 
-// target is where a driver sends lines.
+// target is a server to which a driver sends lines.
 type target interface {
 	// Destination describes it for people.
 	Destination(container, task string, o Origin) string

@@ -16,7 +16,7 @@ type FluentdOptions struct {
 	Ack bool
 	// SubSecond sends the nanoseconds of a time.
 	SubSecond bool
-	// WriteTimeout is how long the server may take; 0: a time that fits all.
+	// WriteTimeout bounds a write to the server; 0: a default for all servers.
 	WriteTimeout time.Duration
 	Attributes
 }

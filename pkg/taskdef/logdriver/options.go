@@ -17,7 +17,7 @@ type OptionProblem struct {
 	Option, Message, Hint string
 }
 
-// Address is where a server listens.
+// Address is the address of a server.
 type Address struct {
 	// Network is tcp, tls, udp, unix, unixgram, or empty for the syslog of this host.
 	Network string
@@ -57,8 +57,8 @@ func newOptionParser(driver Driver, own []string, options map[string]string) *op
 	return p
 }
 
-// form is what an option may look like. The length is apart, because a counted repetition
-// makes an expression large, and each start of the program compiles it.
+// form is the pattern of an option's value. The length is apart, because a counted repetition makes an expression large,
+// and each start of the program compiles it.
 type form struct {
 	chars *regexp.Regexp
 	most  int // characters; 0: any number

@@ -37,7 +37,7 @@ func (o Origin) Command() string {
 	return strings.Join(append([]string{o.ContainerEntrypoint}, o.ContainerArgs...), " ")
 }
 
-// shortID is how many characters of an ID are shown.
+// shortID is the length of a shortened ID.
 const shortID = 12
 
 // ID returns the beginning of the container's ID.

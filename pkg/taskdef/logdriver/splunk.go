@@ -8,7 +8,7 @@ import (
 
 // SplunkOptions are the options of the log driver splunk, as Docker has them.
 type SplunkOptions struct {
-	// URL is that of the HTTP Event Collector, with its path.
+	// URL is the URL of the HTTP Event Collector, with its path.
 	URL string
 	// Token is given as an option; it is better a secret option.
 	Token                     string
@@ -32,7 +32,7 @@ var splunkOptions = slices.Concat(strings.Fields(`splunk-caname splunk-capath sp
 	splunk-index splunk-index-acknowledgment splunk-insecureskipverify splunk-source splunk-sourcetype splunk-token splunk-url
 	splunk-verify-connection`), attributeOptions)
 
-// collectorPath is where a Splunk takes events.
+// collectorPath is the path under which a Splunk server takes events.
 const collectorPath = "/services/collector/event/1.0"
 
 // ParseSplunk reads the options of splunk and returns all mistakes.

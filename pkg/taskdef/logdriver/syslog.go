@@ -17,10 +17,10 @@ type SyslogOptions struct {
 	Attributes
 }
 
-// TLS says how a server proves who it is, and who is calling. The files are on this host.
+// TLS authenticates a server and its client. The files are on this host.
 type TLS struct {
 	CA, Cert, Key string
-	// Name is that of the server; empty: that of its address.
+	// Name is the name in the server's certificate; empty: the name in its address.
 	Name string
 	// Insecure takes any server.
 	Insecure bool

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Reference is what a definition names and this host must find.
+// Reference is a name in a definition that this host must resolve.
 type Reference struct {
 	// Names are its spellings, the most telling one first. A rule that matches any of
 	// them answers the reference.
@@ -16,14 +16,14 @@ type Reference struct {
 	Whole string
 	// Stage and Version select a version of a secret.
 	Stage, Version string
-	// Place is where a tree: keeps it, a clean relative path.
+	// Place is the file in a tree: source, a clean relative path.
 	Place string
 
 	// only begins the patterns that may match: a volume of this host needs no rule.
 	only string
 }
 
-// Kind is what a reference is for.
+// Kind is the kind of resource that a reference names.
 type Kind string
 
 // The kinds of references.
@@ -111,8 +111,7 @@ func OfObject(id string) Reference {
 	return Reference{Names: []string{id}, Place: placeOf(id)}
 }
 
-// placeOf is where a tree keeps what an ARN, or the name of an SSM parameter, names:
-// SERVICE/NAME.
+// placeOf returns the file in a tree for an ARN or the name of an SSM parameter: SERVICE/NAME.
 func placeOf(id string) string {
 	m := arn.FindStringSubmatch(id)
 	if m == nil {

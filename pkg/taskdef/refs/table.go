@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// Rule says where this host keeps what a pattern matches.
+// Rule maps the references that match a pattern to a place on this host.
 type Rule struct {
 	// Match is a pattern: * stands for any text, ? for any character.
 	Match string
@@ -19,7 +19,7 @@ type Rule struct {
 	// Command is a program with arguments, each of which may have such words; it is in place
 	// of Source.
 	Command []string
-	// Origin is where the rule is written: FILE:LINE, a flag, or a member of a request.
+	// Origin is the place of the rule: FILE:LINE, a flag, or a member of a request.
 	Origin string
 	// OneOff: the rule is for one task, which is warned about if it has no use for it.
 	OneOff bool
@@ -28,7 +28,7 @@ type Rule struct {
 // Table is a list of rules; the first that matches answers a reference.
 type Table []Rule
 
-// Answer is what a table says of a reference.
+// Answer is the result of looking up a reference.
 type Answer struct {
 	// Source is KIND:NAME, without wildcards.
 	Source string
