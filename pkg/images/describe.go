@@ -9,9 +9,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/containers/image/v5/image"
-	"github.com/containers/image/v5/manifest"
-	"github.com/containers/image/v5/types"
+	"go.podman.io/image/v5/image"
+	"go.podman.io/image/v5/manifest"
+	"go.podman.io/image/v5/types"
 	"github.com/opencontainers/go-digest"
 )
 

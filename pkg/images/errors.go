@@ -15,8 +15,8 @@ import (
 	"time"
 	"unicode"
 
-	"github.com/containers/common/pkg/retry"
-	"github.com/containers/image/v5/docker"
+	"go.podman.io/common/pkg/retry"
+	"go.podman.io/image/v5/docker"
 	"github.com/docker/distribution/registry/api/errcode"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/podtask/podtask/pkg/transient"

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/containers/image/v5/pkg/sysregistriesv2"
-	"github.com/containers/image/v5/types"
+	"go.podman.io/image/v5/pkg/sysregistriesv2"
+	"go.podman.io/image/v5/types"
 )
 
 // registriesConf remembers which files containers/image has read: it reads registries.conf once in a

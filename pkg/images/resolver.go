@@ -10,9 +10,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/containers/image/v5/docker"
-	"github.com/containers/image/v5/manifest"
-	"github.com/containers/image/v5/types"
+	"go.podman.io/image/v5/docker"
+	"go.podman.io/image/v5/manifest"
+	"go.podman.io/image/v5/types"
 	"github.com/opencontainers/go-digest"
 
 	"github.com/podtask/podtask/pkg/images/flight"

@@ -12,7 +12,7 @@ import (
 	"strings"
 	"syscall"
 
-	"github.com/containers/common/pkg/detach"
+	"go.podman.io/common/pkg/detach"
 	mobyterm "github.com/moby/term"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/engine/act/observe"

@@ -210,6 +210,12 @@ func (q *quadlet) pod(f taskunit.File) {
 			}
 		case a.Section == "Pod" && a.Key == "Network":
 			q.network(a)
+		case a.Section == "Pod" && a.Key == "StopTimeout":
+			if n := q.number(a); n > 0 {
+				q.assign(&q.unit.Task, a.Line, a.Key, strconv.Itoa(n))
+			} else if a.Value == "0" {
+				q.lose(a.Line, "[Pod] StopTimeout=0: a task waits at least 1 second: `podtask stop --time 0` kills at once")
+			}
 		case a.Section == "Pod":
 			q.noCounterpart(a)
 		case a.Section == "Unit":

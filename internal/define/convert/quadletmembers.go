@@ -8,7 +8,7 @@ import (
 )
 
 // quadletSchema is the version of Podman whose keys the rows are about.
-const quadletSchema = "Podman v5.6.2, pkg/systemd/quadlet"
+const quadletSchema = "Podman v5.8.6 and v6.0.2, pkg/systemd/quadlet"
 
 const (
 	userNamespace = "the containers of a task are in the user namespace of rootless Podman"
@@ -23,13 +23,14 @@ const (
 	networkFile   = "a network is not made by a task: `podman network create NAME` makes it once, and Network=NAME joins it"
 	kubeFile      = "podtask runs the manifest of Yaml= as it is: `podtask import FILE.yaml` makes a unit for it"
 	buildFile     = "podtask builds no images: `podman build -t NAME` builds it, and Image=NAME runs it"
+	artifactFile  = "a task mounts no artifacts: `podman artifact pull NAME` and `podman artifact extract NAME DIRECTORY` write its files, and Volume=DIRECTORY:PATH mounts them"
 	ofService     = "a .task unit has a service of its own: write the key in a drop-in of it"
 )
 
 // quadletHonored are the keys of each section that have their effect.
 var quadletHonored = map[string]string{
 	"Container": "AddCapability AddDevice AddHost AutoUpdate ContainerName DNS DNSSearch DropCapability Entrypoint Environment EnvironmentFile Exec Group HealthCmd HealthInterval HealthRetries HealthStartPeriod HealthTimeout HostName Image Label LogDriver LogOpt Memory Network NoNewPrivileges Notify PidsLimit Pod PublishPort Pull ReadOnly RunInit Secret SecurityLabelDisable SecurityLabelFileType SecurityLabelLevel SecurityLabelType ShmSize StopTimeout Sysctl Tmpfs Ulimit User Volume WorkingDir",
-	"Pod":       "AddHost DNS DNSSearch HostName Network PodName PublishPort Volume",
+	"Pod":       "AddHost DNS DNSSearch HostName Network PodName PublishPort StopTimeout Volume",
 	"Volume":    "VolumeName",
 	"Image":     "Image",
 	"Service":   "Environment Restart RestartSec TimeoutStartSec",
@@ -39,12 +40,14 @@ var quadletHonored = map[string]string{
 // quadletReasons say why keys have no counterpart, or what to do instead, by section.
 var quadletReasons = map[string]map[string]string{
 	"Container": {
+		"AppArmor":   "rootless Podman gives no container an AppArmor profile",
 		"Annotation": "a container has no annotations of its own: write Label=", "CgroupsMode": "the containers of a task are in the slice of the task",
 		"ContainersConfModule": noPodman, "DNSOption": "the options of the resolver are those of the host", "EnvironmentHost": "a container gets no variables of the host: write Environment= for those that it needs",
 		"ExposeHostPort": "write PublishPort=", "GIDMap": userNamespace, "GlobalArgs": noPodman + "; its own options are GlobalArgs= of [Task]",
 		"GroupAdd": "a definition gives a container one group: USER:GROUP in User=", "HealthLogDestination": ownChecks, "HealthMaxLogCount": ownChecks, "HealthMaxLogSize": ownChecks,
 		"HealthOnFailure":  "`healthCheck.x-podtask.action` of a definition restarts a container that is UNHEALTHY",
 		"HealthStartupCmd": startPeriod, "HealthStartupInterval": startPeriod, "HealthStartupRetries": startPeriod, "HealthStartupSuccess": startPeriod, "HealthStartupTimeout": startPeriod,
+		"HttpProxy": "a container gets no variables of the host, so none of a proxy: write Environment= for those that it needs",
 		"IP": byOrder, "IP6": byOrder, "Mask": "a container sees of /proc and /sys what Podman shows by default", "Mount": "write Volume= or Tmpfs=",
 		"NetworkAlias": "the other containers know it by its name", "PodmanArgs": noPodman + ": write the keys that say the same, where there are some",
 		"ReadOnlyTmpfs": "write Tmpfs= for the directories that a read-only container writes to", "ReloadCmd": "a task has no reload: `podtask exec` runs the command", "ReloadSignal": "a task has no reload: `podtask kill --signal` sends it",
@@ -70,11 +73,12 @@ var quadletWhole = []struct {
 	section, keys, reason string
 	treatment             members.Treatment
 }{
-	{"Volume", "ContainersConfModule Copy Device Driver GlobalArgs Group Image Label Options PodmanArgs ServiceName Type User", volumeBefore, members.Lost},
+	{"Volume", "ContainersConfModule Copy Device Driver GlobalArgs GID Group Image Label Options PodmanArgs ServiceName Type UID User", volumeBefore, members.Lost},
 	{"Network", "ContainersConfModule DNS DisableDNS Driver Gateway GlobalArgs IPAMDriver IPRange IPv6 InterfaceName Internal Label NetworkDeleteOnStop NetworkName Options PodmanArgs ServiceName Subnet", networkFile, members.Refused},
 	{"Kube", "AutoUpdate ConfigMap ContainersConfModule ExitCodePropagation GlobalArgs KubeDownForce LogDriver LogOpt Network PodmanArgs PublishPort RemapGid RemapUid RemapUidSize RemapUsers ServiceName SetWorkingDirectory UserNS Yaml", kubeFile, members.Refused},
 	{"Image", "AllTags Arch AuthFile CertDir ContainersConfModule Creds DecryptionKey GlobalArgs ImageTag OS PodmanArgs Policy Retry RetryDelay ServiceName TLSVerify Variant", pulledAs, members.Lost},
-	{"Build", "Annotation Arch AuthFile ContainersConfModule DNS DNSOption DNSSearch Environment File ForceRM GlobalArgs GroupAdd ImageTag Label Network PodmanArgs Pull Retry RetryDelay Secret ServiceName SetWorkingDirectory TLSVerify Target Variant Volume", buildFile, members.Refused},
+	{"Build", "Annotation Arch AuthFile BuildArg ContainersConfModule DNS DNSOption DNSSearch Environment File ForceRM GlobalArgs GroupAdd IgnoreFile ImageTag Label Network PodmanArgs Pull Retry RetryDelay Secret ServiceName SetWorkingDirectory TLSVerify Target Variant Volume", buildFile, members.Refused},
+	{"Artifact", "Artifact AuthFile CertDir ContainersConfModule Creds DecryptionKey GlobalArgs PodmanArgs Quiet Retry RetryDelay ServiceName TLSVerify", artifactFile, members.Refused},
 }
 
 // QuadletFormat is what becomes of the keys of Quadlet's files.
@@ -117,7 +121,7 @@ func quadletReason(section, key string) string {
 
 // QuadletInstead says what to do with a file of Quadlet that is not imported, by its extension with the dot; empty for others.
 func QuadletInstead(ext string) string {
-	return map[string]string{".kube": kubeFile, ".network": networkFile, ".build": buildFile,
+	return map[string]string{".kube": kubeFile, ".network": networkFile, ".build": buildFile, ".artifact": artifactFile,
 		".volume": "a volume is made when a task first uses it; import the .container or .pod file that names it, and its VolumeName= is used",
 		".image":  "import the .container file that names it, and its Image= is used"}[ext]
 }

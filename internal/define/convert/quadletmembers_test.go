@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/define/members"
+	"github.com/podtask/podtask/internal/unitfile/taskunit"
 )
 
 // TestEveryKeyOfQuadletHasARow enumerates the key tables in Podman's module.
@@ -27,7 +28,7 @@ func TestEveryKeyOfQuadletHasARow(t *testing.T) {
 		name[m[1]] = m[2]
 	}
 	name["KeyDecryptionKey"] = "DecryptionKey"
-	var keys []string
+	keys := []string{"Volume.GID", "Volume.UID"} // of v6.0.2, which is another module
 	section := ""
 	for _, m := range regexp.MustCompile(`(?m)^\s+(?:GroupName:\s+(\w+)Group,|(Key\w+):\s+true,|(supportedQuadletKeys) = )`).FindAllStringSubmatch(string(src), -1) {
 		switch {
@@ -52,6 +53,30 @@ func TestEveryKeyOfQuadletHasARow(t *testing.T) {
 	}
 	for _, p := range members.Problems(rows, keys) {
 		t.Error(p)
+	}
+}
+
+// What [Pod] says of the stop is of all containers that say nothing themselves, as StopTimeout= of [Task] is.
+func TestStopTimeoutOfAPod(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct{ value, unit, lost string }{
+		{"25", "\nStopTimeout=25\n", ""},
+		{"0", "", "x.pod:2: [Pod] StopTimeout=0: "},
+		{"1m", "", "x.pod:2: StopTimeout=1m is not a number"},
+	} {
+		r, err := Quadlet("x", []taskunit.File{
+			taskunit.Read("/srv/q/x.container", "[Container]\nImage=a\nPod=x.pod\n"),
+			taskunit.Read("/srv/q/x.pod", "[Pod]\nStopTimeout="+tt.value+"\n"),
+		}, someUser)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(r.Unit, tt.unit) || tt.unit == "" && strings.Contains(r.Unit, "StopTimeout") {
+			t.Errorf("%s: unit\n%s", tt.value, r.Unit)
+		}
+		if lost := strings.Join(r.Lost, "\n"); !strings.HasPrefix(lost, tt.lost) || tt.lost == "" && lost != "" {
+			t.Errorf("%s: lost %q", tt.value, lost)
+		}
 	}
 }
 

@@ -16,7 +16,7 @@ func Format() members.Format {
 
 // AnnotationFormat is what becomes of the annotations of Pods that other programs give a meaning.
 func AnnotationFormat() members.Format {
-	f := members.Format{Name: "annotations", Title: "annotations of Kubernetes documents", Schema: "Podman v5.6.2, Helm, well-known annotations of Kubernetes"}
+	f := members.Format{Name: "annotations", Title: "annotations of Kubernetes documents", Schema: "Podman v5.8.6, Helm, well-known annotations of Kubernetes"}
 	for _, r := range annotationRules {
 		f.Rows = append(f.Rows, members.Row{Member: r.member, Treatment: r.treatment, Note: r.note})
 	}

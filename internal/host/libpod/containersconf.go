@@ -4,7 +4,7 @@ import (
 	"slices"
 
 	"github.com/blang/semver/v4"
-	"github.com/containers/common/pkg/config"
+	"go.podman.io/common/pkg/config"
 )
 
 // CDISince is the first Podman that reads CDI files as vendors' tools write them today: older

@@ -22,7 +22,7 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
-	"github.com/containers/image/v5/types"
+	"go.podman.io/image/v5/types"
 	"github.com/containers/podman/v5/pkg/auth"
 	"github.com/containers/podman/v5/pkg/bindings"
 	"github.com/containers/podman/v5/pkg/errorhandling"

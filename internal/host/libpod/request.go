@@ -146,6 +146,10 @@ func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
 	res, err := t.next.RoundTrip(req)
 	t.logRequest(req, res, time.Since(began))
 	ex, ok := req.Context().Value(exchangeKey{}).(*exchange)
+	if err == nil && res.StatusCode >= http.StatusBadRequest {
+		// Podman's errors are JSON. Of others the bindings would quote the whole text, which may hold secrets.
+		res.Header.Set("Content-Type", "application/json")
+	}
 	if err == nil || !ok {
 		return res, err
 	}

@@ -14,9 +14,9 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
-	"github.com/containers/common/libnetwork/types"
-	"github.com/containers/common/pkg/signal"
-	"github.com/containers/image/v5/manifest"
+	"go.podman.io/common/libnetwork/types"
+	"go.podman.io/common/pkg/signal"
+	"go.podman.io/image/v5/manifest"
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/specgen"
 	"github.com/opencontainers/runtime-spec/specs-go"

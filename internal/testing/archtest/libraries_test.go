@@ -20,7 +20,7 @@ var wrappers = []struct {
 		why:     "what Podman's versions do differently is known in one place",
 	},
 	{
-		library: "github.com/containers/image/v5/docker",
+		library: "go.podman.io/image/v5/docker",
 		only:    []string{"pkg/images", "test/"},
 		why:     "registries are spoken to in one place",
 	},

@@ -98,31 +98,38 @@ func TestMachinePathCheck(t *testing.T) {
 	}
 }
 
-func TestEveryDirectDependencyIsExplained(t *testing.T) {
-	t.Parallel()
+// requirement is a module that go.mod asks for.
+type requirement struct {
+	Path, Version string
+	Indirect      bool
+}
+
+// requirements returns those of the product's go.mod.
+func requirements(t *testing.T) []requirement {
+	t.Helper()
 	cmd := exec.Command("go", "mod", "edit", "-json")
 	cmd.Dir = root(t)
 	out, err := cmd.Output()
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mod struct {
-		Require []struct {
-			Path     string
-			Indirect bool
-		}
-	}
+	var mod struct{ Require []requirement }
 	if err := json.Unmarshal(out, &mod); err != nil {
 		t.Fatal(err)
 	}
-	text, err := os.ReadFile(filepath.Join(root(t), "CONTRIBUTING.md"))
+	return mod.Require
+}
+
+func TestEveryDirectDependencyIsExplained(t *testing.T) {
+	t.Parallel()
+	text, err := os.ReadFile(filepath.Join(root(t), "docs/dev/dependencies.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, r := range mod.Require {
+	for _, r := range requirements(t) {
 		mentioned := regexp.MustCompile(`(^|[^A-Za-z0-9/.-])` + regexp.QuoteMeta(r.Path) + `($|[^A-Za-z0-9/-])`)
 		if !r.Indirect && !mentioned.Match(text) {
-			t.Errorf("CONTRIBUTING.md has no line on %s: say why it is needed", r.Path)
+			t.Errorf("docs/dev/dependencies.md has no line on %s: say why it is needed", r.Path)
 		}
 	}
 }
