@@ -4,7 +4,7 @@
 FUZZTIME ?= 20s
 PREFIX ?= /usr/local
 
-.PHONY: help build test test-fast test-pure test-plain test-systemd test-kubernetes test-vm check race fuzz mutants nightly bench demo install uninstall package release clean clean-beds
+.PHONY: help build test test-fast test-pure test-plain test-systemd test-kubernetes test-vm check vulnerabilities race fuzz mutants nightly bench demo install uninstall package release clean clean-beds
 
 help: ## list the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-14s %s\n", $$1, $$2 }' Makefile
@@ -35,6 +35,9 @@ test-vm: ## end to end in a virtual machine: real limits, the out-of-memory kill
 
 check: ## everything: "make test", the virtual machine, and the checks of go.mod and of the shell scripts
 	hack/test analysis check race norace core mutants packages kubernetes plain systemd vm demo
+
+vulnerabilities: ## known vulnerabilities that the programs reach (govulncheck; needs vuln.go.dev)
+	hack/test vulnerabilities
 
 race: ## the Go tests with goroutines that need no bed, with the race detector
 	hack/test race
