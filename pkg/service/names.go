@@ -151,7 +151,7 @@ func checkNames(t taskdef.Task, n Names) (errs []error) {
 		if slices.ContainsFunc(n.Offered[:i], o.same) {
 			refuse("the name %s is there twice", o)
 		}
-		if why := OwnHost(t, o.Name); why != "" {
+		if why := OwnHost(t, o.Name); why != "" && !slices.ContainsFunc(t.Containers, func(c taskdef.Container) bool { return c.Net.Hostname == o.Name }) { // a copy may call itself like the service
 			refuse("the name %s is taken in the copies themselves: %s", o, why)
 		}
 		if t.Family == "" {

@@ -66,7 +66,7 @@ func TestNamesAreChecked(t *testing.T) {
 		"no host name":       {taskdef.NetworkAWSVPC, Names{"n", []Name{{Name: "Orders!", Port: 80, PortName: "http"}}}, []string{"lower-case"}},
 		"line of hosts":      {taskdef.NetworkAWSVPC, Names{"n", []Name{{Name: "a\n127.0.0.1 b", Port: 80, PortName: "http"}}}, []string{"is not a host name"}},
 		"twice":              {taskdef.NetworkAWSVPC, Names{"n", []Name{{Name: "a", Port: 80, PortName: "http"}, {Name: "a", Port: 80, PortName: "http"}}}, []string{"a:80 is there twice"}},
-		"hostname":           {taskdef.NetworkAWSVPC, Names{"n", []Name{{Name: "till", Port: 80, PortName: "http"}}}, []string{"hostname of the container app"}},
+		"hostname":           {taskdef.NetworkAWSVPC, Names{"n", []Name{{Name: "till", Port: 80, PortName: "http"}}}, nil},
 		"extraHosts":         {taskdef.NetworkAWSVPC, Names{"n", []Name{{Name: "db", Port: 80, PortName: "http"}}}, []string{"extraHosts of the container admin"}},
 		"container":          {taskdef.NetworkBridge, Names{"n", []Name{{Name: "app", Port: 80, PortName: "http"}}}, []string{"container app is called like that"}},
 		"no such mapping":    {taskdef.NetworkAWSVPC, Names{"n", []Name{{Name: "a", Port: 80, PortName: "web"}}}, []string{`"web"`, "its names are http"}},
