@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -30,6 +31,8 @@ type Image struct {
 	User string
 	// Health is the image's HEALTHCHECK; nil means none. Only Image sets it.
 	Health *ImageHealth
+	// Ports are the TCP ports that the image says its programs listen on (EXPOSE). Only Image sets it.
+	Ports []uint16
 	// OS and Arch are the image's platform, as in GOOS and GOARCH. Only Image sets them.
 	OS, Arch string
 	// Containers is the number of containers of all tools that use the image. Only Images
@@ -75,8 +78,23 @@ func (c *Client) Image(ctx context.Context, ref string) (Image, error) {
 	c.images.Store(found.ID, configOf(found.User, found.Labels))
 	return Image{
 		ID: found.ID, Names: found.RepoTags, RepoDigests: found.RepoDigests, Size: found.Size,
-		User: found.User, Health: imageHealth(found.HealthCheck), OS: found.Os, Arch: found.Architecture,
+		User: found.User, Health: imageHealth(found.HealthCheck), Ports: exposedPorts(found), OS: found.Os, Arch: found.Architecture,
 	}, nil
+}
+
+// exposedPorts are the TCP ports of an image's configuration.
+func exposedPorts(found *entities.ImageInspectReport) (ports []uint16) {
+	if found.ImageData == nil || found.Config == nil {
+		return nil
+	}
+	for text := range found.Config.ExposedPorts { // 80/tcp
+		number, protocol, _ := strings.Cut(text, "/")
+		if n, err := strconv.ParseUint(number, 10, 16); err == nil && (protocol == "" || protocol == "tcp") {
+			ports = append(ports, uint16(n))
+		}
+	}
+	slices.Sort(ports)
+	return ports
 }
 
 // listTries is the number of attempts to list images while an image is being stored or removed.
