@@ -387,35 +387,9 @@ func (i importer) pod(path, name string, src []byte) (conversion, error) {
 	return conversion{convert.Result{Definition: src, Unit: unit, Copies: 1}, "a Kubernetes manifest", true}, err
 }
 
-// composeVariables returns the variables of the environment and of the file .env in a directory, and the names of those
-// that only the environment has. The environment wins.
+// composeVariables returns the variables of a Compose file in a directory, and the names of those that only the environment has.
 func (i importer) composeVariables(dir string) (vars map[string]string, shell map[string]bool, err error) {
-	given, shell := map[string]string{}, map[string]bool{}
-	for _, v := range i.environ() {
-		if name, value, ok := strings.Cut(v, "="); ok {
-			given[name], shell[name] = value, true
-		}
-	}
-	name := filepath.Join(dir, ".env")
-	if info, err := os.Stat(name); err == nil && info.IsDir() { // an environment of Python, which Compose passes by
-		return given, shell, nil
-	}
-	text, err := readBeside(name)
-	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		return given, shell, nil
-	case err != nil:
-		return nil, nil, fmt.Errorf("read the variables of the Compose file: %w", err)
-	}
-	vars, err = convert.DotEnv(text, given)
-	if err != nil {
-		return nil, nil, fmt.Errorf("read the variables of the Compose file in %s: %w", name, err)
-	}
-	for name := range vars {
-		delete(shell, name)
-	}
-	maps.Copy(vars, given)
-	return vars, shell, nil
+	return i.caller().Variables(dir)
 }
 
 // readBeside reads a file that lies beside the imported one. The user did not name it, so a named pipe is an error: a read

@@ -1,0 +1,97 @@
+// Package composecall executes podtask-compose, which converts Compose files, and reads what Compose takes variables from.
+package composecall
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+
+	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/userfile"
+)
+
+// Program converts Compose files. It is not linked here, because the library that reads them would initialize in every command.
+const Program = "podtask-compose"
+
+// Caller executes podtask-compose.
+type Caller struct {
+	Find    func(program string) (string, error)
+	Environ func() []string
+}
+
+// Convert converts a Compose file; result is a *convert.Result, or a *convert.StackResult if the request says so.
+func (c Caller) Convert(ctx context.Context, r convert.ComposeRequest, result any) error {
+	path, err := c.Find(Program)
+	if err != nil {
+		return err
+	}
+	request, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	var out, problems bytes.Buffer
+	cmd := exec.CommandContext(ctx, path)
+	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Environ(), bytes.NewReader(request), &out, &problems
+	if err := cmd.Run(); err != nil {
+		var exit *exec.ExitError
+		if errors.As(err, &exit) && exit.ExitCode() == 1 && problems.Len() > 0 {
+			return errors.New(strings.TrimSpace(problems.String()))
+		}
+		return fmt.Errorf("execute %s: %w", path, err)
+	}
+	if err := json.Unmarshal(out.Bytes(), result); err != nil {
+		return fmt.Errorf("read what %s has converted: %w", path, err)
+	}
+	return nil
+}
+
+// Variables returns the variables of the environment and of the file .env in a directory, and the names of those
+// that only the environment has. The environment wins.
+func (c Caller) Variables(dir string) (vars map[string]string, shell map[string]bool, err error) {
+	given, shell := map[string]string{}, map[string]bool{}
+	for _, v := range c.Environ() {
+		if name, value, ok := strings.Cut(v, "="); ok {
+			given[name], shell[name] = value, true
+		}
+	}
+	name := filepath.Join(dir, ".env")
+	if info, err := os.Stat(name); err == nil && info.IsDir() { // an environment of Python, which Compose passes by
+		return given, shell, nil
+	}
+	text, err := readBeside(name)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return given, shell, nil
+	case err != nil:
+		return nil, nil, fmt.Errorf("read the variables of the Compose file: %w", err)
+	}
+	vars, err = convert.DotEnv(text, given)
+	if err != nil {
+		return nil, nil, fmt.Errorf("read the variables of the Compose file in %s: %w", name, err)
+	}
+	for name := range vars {
+		delete(shell, name)
+	}
+	maps.Copy(vars, given)
+	return vars, shell, nil
+}
+
+// maxFile is how much of a file is read.
+const maxFile = 1 << 20
+
+// readBeside reads a file that lies beside the Compose file. The user did not name it, so a named pipe is an error: a read
+// would wait for its writer.
+func readBeside(name string) ([]byte, error) {
+	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", name)
+	}
+	return userfile.Read(name, maxFile)
+}
