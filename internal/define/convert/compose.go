@@ -137,6 +137,8 @@ type compose struct {
 	task, output string
 	files        []File
 	flags        []string // of the command that runs the result
+	// stack: each group of services becomes a task of its own; nil for one task.
+	stack *stackParts
 }
 
 // refuse returns an error for services that cannot become containers, each with its place.
@@ -213,6 +215,9 @@ func (c *compose) settle() {
 // aliases on a network, container_name and links. A link of a definition is known to all containers of a
 // task; the container that has it starts after the one that it names.
 func (c *compose) names() {
+	if c.stack != nil {
+		return // the stack has them
+	}
 	for i := range c.def.Containers {
 		ctr := &c.def.Containers[i]
 		s := c.project.Services[ctr.Name]
@@ -426,12 +431,15 @@ func (c *compose) notCarried() {
 	for name, s := range c.project.DisabledServices {
 		c.lose(c.lines.at("services", name), "service %s: none of its profiles is chosen (%s)", name, strings.Join(s.Profiles, ", "))
 	}
-	if line := c.lines.at("networks"); line != 0 {
+	if line := c.lines.at("networks"); line != 0 && c.stack == nil {
 		c.lose(line, "networks: the containers of a task share one")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.project.Networks)) {
 		n := c.project.Networks[name]
-		if bool(n.External) {
+		switch {
+		case bool(n.External) && c.stack != nil:
+			c.lose(c.lines.at("networks", name), "networks.%s: it is shared with other projects, and a stack has the names of its own services only", name)
+		case bool(n.External):
 			c.sharedNetwork(name, cmp.Or(n.Name, name))
 		}
 		if n.Internal {

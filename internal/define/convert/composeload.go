@@ -35,6 +35,9 @@ func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 		files = append(files, types.ConfigFile{Filename: o.Override, Content: withoutVersion(over)})
 	}
 	name := c.own("PROJECT_NAME")
+	if c.stack != nil {
+		name = c.task // its volumes have the name of the stack
+	}
 	if all := c.own("PROFILES"); len(o.Profiles) == 0 && all != "" {
 		o.Profiles = strings.FieldsFunc(all, func(r rune) bool { return r == ',' || r == ' ' })
 	}

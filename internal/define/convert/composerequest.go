@@ -23,6 +23,8 @@ type ComposeRequest struct {
 	Override string
 	// Output is the directory in which the result is written.
 	Output string
+	// Stack: the result is a StackResult.
+	Stack bool
 }
 
 // ServeCompose reads a ComposeRequest, converts the file and writes the Result, both in JSON. An
@@ -32,10 +34,17 @@ func ServeCompose(in io.Reader, out io.Writer, load ComposeLoader) error {
 	if err := json.NewDecoder(in).Decode(&r); err != nil {
 		return fmt.Errorf("read what is to be converted: %w", err)
 	}
-	result, err := Compose(r.File, r.Task, r.Source, ComposeOptions{
+	o := ComposeOptions{
 		Load: load, Profiles: r.Profiles, Override: r.Override, Output: r.Output, Shell: r.Shell,
 		Lookup: func(name string) (string, bool) { v, ok := r.Variables[name]; return v, ok },
-	})
+	}
+	var result any
+	var err error
+	if r.Stack {
+		result, err = ComposeStack(r.File, r.Task, r.Source, o)
+	} else {
+		result, err = Compose(r.File, r.Task, r.Source, o)
+	}
 	if err != nil {
 		return err
 	}

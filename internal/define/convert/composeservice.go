@@ -271,7 +271,7 @@ func (c *serviceConversion) reachable() {
 		}
 	}
 	for name := range c.from.Networks {
-		if name != "default" {
+		if name != "default" && c.stack == nil {
 			c.lose(c.lines.at("services", c.from.Name, "networks"), "%s.networks: the containers of a task share one", c.from.Name)
 			return
 		}
@@ -280,7 +280,11 @@ func (c *serviceConversion) reachable() {
 
 // waitedFor reports whether another service waits for a condition of this one.
 func (c *serviceConversion) waitedFor(condition string) bool {
-	for _, s := range c.project.Services {
+	services := c.project.Services
+	if c.stack != nil {
+		services = c.stack.all
+	}
+	for _, s := range services {
 		if d, waits := s.DependsOn[c.from.Name]; waits && d.Condition == condition {
 			return true
 		}

@@ -140,7 +140,7 @@ func (c *serviceConversion) secretFile(ref types.ServiceSecretConfig) {
 		c.lose(line, "secret %s of %s: it has %d bytes, and 1 to %d can be mounted", ref.Source, c.ctr.Name, len(*text), maxConfig)
 		return
 	case text != nil:
-		f.ValueFrom = "file:" + c.writeBeside(ref.Source, *text)
+		f.ValueFrom = c.keep(ref.Source, *text)
 	case from.File != "" && err != nil:
 		c.need(line, "secret %s of %s: there is no file %s", ref.Source, c.ctr.Name, c.relative(from.File))
 	case from.File != "" && info.Mode().Perm()&0o077 != 0:
@@ -208,7 +208,7 @@ func (c *serviceConversion) configFile(ref types.FileReferenceConfig) {
 		c.lose(line, "config %s of %s: it has %d bytes, and 1 to %d can be mounted", ref.Source, c.ctr.Name, len(text), maxConfig)
 		return
 	}
-	c.addFile(secretFile{Path: target, ValueFrom: "file:" + c.writeBeside(ref.Source, text)}, ref, "configs", line)
+	c.addFile(secretFile{Path: target, ValueFrom: c.keep(ref.Source, text)}, ref, "configs", line)
 }
 
 // writable reports whether a text can be that of a secret of Podman.
@@ -217,6 +217,9 @@ func (*compose) writable(text string) bool { return text != "" && len(text) <= m
 // writeBeside writes a text beside the definition, for the user only, and returns the path.
 func (c *compose) writeBeside(source, text string) string {
 	base := c.task + "." + plain(source)
+	if c.stack != nil {
+		base = c.stackFile(base, text)
+	}
 	name := base
 	for n := 2; ; n++ {
 		i := slices.IndexFunc(c.files, func(f File) bool { return f.Name == name })

@@ -49,7 +49,13 @@ type definition struct {
 	Memory      string      `json:"memory,omitempty"` // MiB
 	Containers  []container `json:"containerDefinitions"`
 	Volumes     []volume    `json:"volumes,omitempty"`
+	Tags        []tag       `json:"tags,omitempty"`
 	Extensions  *extensions `json:"x-podtask,omitempty"`
+}
+
+type tag struct {
+	Key   string `json:"key"`
+	Value string `json:"value"`
 }
 
 // extensions are what a task asks for beyond the ECS model.

@@ -1,0 +1,170 @@
+package convert
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/podtask/podtask/internal/define/composefile"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// asStack converts a Compose file in a directory of its own.
+func asStack(t *testing.T, text string, vars map[string]string) (StackResult, error) {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "compose.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return ComposeStack(file, "shop", []byte(text), ComposeOptions{Load: composefile.Load, Lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }})
+}
+
+const stackProject = `
+services:
+  db:
+    image: postgres:17
+    hostname: db
+    volumes: ["data:/var/lib/postgresql/data"]
+    healthcheck: {test: [CMD, pg_isready]}
+    restart: always
+  migrate:
+    image: example.com/app:1
+    command: [migrate]
+    restart: on-failure
+    depends_on: {db: {condition: service_healthy}}
+  app:
+    image: example.com/app:1
+    networks: {default: {aliases: [Backend]}}
+    deploy: {replicas: 3}
+    ports: ["8080:80", "127.0.0.1:8443:443", "9000"]
+    depends_on: {migrate: {condition: service_completed_successfully}, vpn: {condition: service_started}, proxy: {condition: service_started}}
+    secrets: [token]
+    configs: [{source: conf, target: /etc/app.conf}]
+  proxy:
+    image: example.com/proxy:1
+    network_mode: service:vpn
+    volumes: ["./conf:/etc/proxy:ro"]
+  vpn:
+    image: example.com/vpn:1
+    expose: ["1080-1081"]
+    links: ["db:database"]
+  seed:
+    image: example.com/app:1
+    restart: "no"
+  once:
+    image: example.com/app:1
+    restart: "no"
+    ports: ["1:1"]
+volumes: {data: {}, theirs: {external: true}}
+secrets: {token: {environment: TOKEN}}
+configs: {conf: {content: "a=1"}}
+`
+
+func TestComposeStack(t *testing.T) {
+	t.Parallel()
+	r, err := asStack(t, stackProject, map[string]string{"TOKEN": "hunter2"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := map[string]StackMember{}
+	tasks := map[string]taskdef.Task{}
+	for _, m := range r.Members {
+		by[m.Name] = m
+		if tasks[m.Name], _, err = taskdef.Parse(m.Name, m.Definition); err != nil {
+			t.Errorf("%s: %v", m.Name, err)
+		}
+		if strings.Contains(string(m.Definition), "hunter2") {
+			t.Errorf("the value of a secret is in the definition of %s", m.Name)
+		}
+	}
+	if len(by) != 6 || by["proxy"].Name != "" {
+		t.Fatalf("%d members: %+v", len(by), r.Members)
+	}
+	for name, job := range map[string]bool{"migrate": true, "seed": true, "db": false, "app": false, "once": false, "vpn": false} {
+		if by[name].Job != job {
+			t.Errorf("%s is a job: %v (%s)", name, by[name].Job, by[name].Why)
+		}
+	}
+	if tasks["db"].Containers[0].Restart != nil || tasks["migrate"].Containers[0].Restart == nil {
+		t.Error("containers of services are restarted, or those of jobs are not")
+	}
+	if !by["db"].StopFirst || by["vpn"].StopFirst || by["app"].StopFirst {
+		t.Error("which services stop before they start again")
+	}
+	want := []StackDependency{{"migrate", "service_completed_successfully", 19}, {"vpn", "service_started", 19}}
+	if got := by["app"].After; fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("app waits for %v, not %v", got, want)
+	}
+	if got := by["app"].Listen; !slices.Equal(got, []string{"8080=app:80", "127.0.0.1:8443=app:443"}) || by["app"].Copies != 3 {
+		t.Errorf("app listens on %v with %d copies", got, by["app"].Copies)
+	}
+	for _, p := range tasks["app"].Containers[0].Ports {
+		if p.HostPort != 0 || p.ContainerPort != 9000 && p.HostIP != "127.0.0.1" {
+			t.Errorf("a copy of app publishes %+v", p)
+		}
+	}
+	for member, names := range map[string]string{"app": "[{app app [80 443 9000]} {backend app [80 443 9000]}]", "db": "[{db db []} {database db []}]", "vpn": "[{vpn vpn [1080 1081]}]"} {
+		if got := fmt.Sprint(by[member].Names); got != names {
+			t.Errorf("%s has the names %s, not %s", member, got, names)
+		}
+	}
+	if len(tasks["vpn"].Containers) != 2 || tasks["vpn"].Extensions.Network != taskdef.NetworkShared || len(tasks["vpn"].Containers[0].Net.ExtraHosts) > 0 {
+		t.Errorf("the task of vpn and proxy: %s", by["vpn"].Definition)
+	}
+	if len(r.Volumes) != 1 || r.Volumes[0].Name != "shop_data" || tasks["db"].Identity.Tags[StackTag] != "shop" {
+		t.Errorf("volumes %v, tags %v", r.Volumes, tasks["db"].Identity.Tags)
+	}
+	if len(r.Secrets) != 2 || !strings.HasPrefix(r.Secrets[0].Name, SecretPrefix("shop")) || !strings.Contains(string(by["app"].Definition), "podman:"+r.Secrets[0].Name) {
+		t.Errorf("secrets: %d, %s", len(r.Secrets), by["app"].Definition)
+	}
+}
+
+// TestComposeStackProblems: all problems are reported at once, each with its line.
+func TestComposeStackProblems(t *testing.T) {
+	t.Parallel()
+	for name, tt := range map[string]struct {
+		text string
+		want []string
+	}{
+		"dependencies": {
+			"services:\n  a:\n    image: x\n    depends_on: [b, none]\n  b:\n    image: x\n    depends_on:\n      a: {condition: service_started}\n      other: {condition: service_started, required: false}\n      gone: {condition: service_healthy}\n",
+			[]string{"compose.yaml:4: service a depends on undefined service none", "compose.yaml:10: service b depends on undefined service gone", "a → b → a wait for each other"},
+		},
+		"a name twice": {"services:\n  a: {image: x}\n  b: {image: x}\n  a: {image: y}\n", []string{"compose.yaml:4: service a is there twice: the other one is in line 2"}},
+		"builds":       {"services:\n  a: {build: .}\n  b: {build: ./b}\n", []string{"compose.yaml:2: a.build", "compose.yaml:3: b.build"}},
+		"nothing":      {"services: {}\n", []string{"no services"}},
+		"no project":   {"a: 1\n", []string{"is not a Compose file"}},
+	} {
+		_, err := asStack(t, tt.text, nil)
+		if err == nil {
+			t.Errorf("%s: no error", name)
+			continue
+		}
+		for _, want := range tt.want {
+			if !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: %q is not in %v", name, want, err)
+			}
+		}
+	}
+}
+
+// FuzzComposeStack: whatever a file says, each member that comes of it is a valid definition.
+func FuzzComposeStack(f *testing.F) {
+	f.Add([]byte(stackProject))
+	f.Add([]byte("services: {a: {image: x, depends_on: [b]}, b: {image: y, ipc: service:a, volumes_from: [a]}}"))
+	f.Fuzz(func(t *testing.T, src []byte) {
+		r, err := ComposeStack("/nowhere/compose.yaml", "shop", src, ComposeOptions{Load: composefile.Load})
+		if err != nil {
+			return
+		}
+		for _, m := range r.Members {
+			if _, _, err := taskdef.Parse(m.Name, m.Definition); err != nil || !json.Valid(m.Definition) {
+				t.Errorf("%s: %v\n%s", m.Name, err, m.Definition)
+			}
+		}
+	})
+}
