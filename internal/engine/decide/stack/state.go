@@ -1,0 +1,205 @@
+package stack
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"regexp"
+	"slices"
+	"time"
+)
+
+// Kind is what a member is.
+type Kind string
+
+// The kinds of members.
+const (
+	Service Kind = "service" // copies that are kept running
+	Job     Kind = "job"     // a task that runs to its end, and succeeds
+)
+
+// Condition is what a member waits for, in the order in which they come true.
+type Condition string
+
+// The conditions of dependencies.
+const (
+	Started   Condition = "started"   // a copy runs
+	Healthy   Condition = "healthy"   // all copies are healthy
+	Completed Condition = "completed" // the job has succeeded
+)
+
+// Dependency is a member that another one waits for.
+type Dependency struct {
+	Name string    `json:"name"`
+	Is   Condition `json:"is"`
+}
+
+// Member is a service or a job as a stack wants it.
+type Member struct {
+	// Name is unique in the stack, Object on the host: that of the service, and the beginning of those of a job's tasks.
+	Name   string `json:"name"`
+	Object string `json:"object"`
+	Kind   Kind   `json:"kind"`
+	// After are the members that it waits for, each once.
+	After []Dependency `json:"after,omitempty"`
+	// Print is the same for two members that are applied alike, and never empty.
+	Print string `json:"print"`
+	// Takes are addresses that only one service can have.
+	Takes []string `json:"takes,omitempty"`
+	// Definition is the FAMILY:REVISION that is run; empty until it is registered.
+	Definition string `json:"definition,omitempty"`
+	// Images has what is run for each image of the definition: NAME:TAG@DIGEST, or the name of an image without a digest.
+	Images map[string]string `json:"images,omitempty"`
+	// Request is what the agent is asked for, without definition and images. No step reads it.
+	Request json.RawMessage `json:"request,omitempty"`
+}
+
+// Revision is what a stack was, or is to be.
+type Revision struct {
+	// Number is that of the change that made it.
+	Number int `json:"number"`
+	// Source are the files that it was read from.
+	Source  []string `json:"source,omitempty"`
+	Members []Member `json:"members"`
+	// Volumes are those that Podman makes for it.
+	Volumes []string `json:"volumes,omitempty"`
+}
+
+// Find returns a member; nil if there is none.
+func (r Revision) Find(name string) *Member {
+	if i := slices.IndexFunc(r.Members, func(m Member) bool { return m.Name == name }); i >= 0 {
+		return &r.Members[i]
+	}
+	return nil
+}
+
+// Had is what a member has on the host, as far as is known.
+type Had struct {
+	Object string `json:"object"`
+	Kind   Kind   `json:"kind"`
+	// Print is that of the Member that was applied last; empty if that is not sure, or the job is to run again.
+	Print string   `json:"print,omitempty"`
+	Takes []string `json:"takes,omitempty"`
+	// Run is the number of the change in which a job ran last: its task is OBJECT-RUN. 0: there is no task.
+	Run int `json:"run,omitempty"`
+	// Mark is what the agent called what was applied: the deployment of a service.
+	Mark string `json:"mark,omitempty"`
+}
+
+// Way is where a change goes.
+type Way string
+
+// The ways.
+const (
+	Forward  Way = "forward"  // to its target
+	Back     Way = "back"     // to the revision before
+	Clearing Way = "clearing" // the members are as wanted, and what is left over is removed
+)
+
+// Change is a change that has not ended.
+type Change struct {
+	Number int       `json:"number"`
+	Began  time.Time `json:"began"`
+	Target Revision  `json:"target"`
+	Way    Way       `json:"way"`
+	// Remove: nothing is to be left, not even the record; with Volumes also no volumes.
+	Remove  bool `json:"remove,omitempty"`
+	Volumes bool `json:"volumes,omitempty"`
+	// SkipJobs: no job runs, because the target was there before.
+	SkipJobs bool `json:"skipJobs,omitempty"`
+	// Keep: a failure leaves everything as it is then.
+	Keep bool `json:"keep,omitempty"`
+	// Touched are the members that were applied, with the latest condition that was seen of them; empty for none.
+	Touched map[string]Condition `json:"touched,omitempty"`
+	// Seen are the conditions that were seen of others, for which a member waits.
+	Seen map[string]Condition `json:"seen,omitempty"`
+	// Failed is the member that failed, Reason why the change is put back.
+	Failed string `json:"failed,omitempty"`
+	Reason string `json:"reason,omitempty"`
+	// Stuck has what could not be put back or removed, and why; it is tried again when the change is continued.
+	Stuck map[string]string `json:"stuck,omitempty"`
+}
+
+// Result is how a change ended.
+type Result string
+
+// The results.
+const (
+	Done      Result = "done"
+	PutBack   Result = "put back"
+	Abandoned Result = "abandoned" // another change took its place before it had ended
+	Kept      Result = "failed"    // and was left as it was
+)
+
+// Past is a change that has ended.
+type Past struct {
+	Number int       `json:"number"`
+	Result Result    `json:"result"`
+	Began  time.Time `json:"began"`
+	Ended  time.Time `json:"ended"`
+	Source []string  `json:"source,omitempty"`
+	Failed string    `json:"failed,omitempty"`
+	Reason string    `json:"reason,omitempty"`
+}
+
+// State is the record of a stack.
+type State struct {
+	Name string `json:"name"`
+	// Last is the number of the latest change.
+	Last int `json:"last"`
+	// Current is the revision that the stack is put back to; without a number there is none.
+	Current Revision `json:"current"`
+	// Before are the revisions before Current, the latest last.
+	Before []Revision `json:"before,omitempty"`
+	// Have has what members may be on the host, by name.
+	Have    map[string]Had `json:"have,omitempty"`
+	Change  *Change        `json:"change,omitempty"`
+	History []Past         `json:"history,omitempty"`
+	// Volumes are all that Podman was ever to make for the stack.
+	Volumes []string `json:"volumes,omitempty"`
+}
+
+// Bounds of a record.
+const (
+	maxBefore  = 9
+	maxHistory = 20
+	// MaxMembers is how many members a stack may have.
+	MaxMembers = 100
+)
+
+var name = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+
+// CheckName returns what is wrong with the name of a stack; nil for a good one.
+func CheckName(text string) error {
+	if !name.MatchString(text) {
+		return fmt.Errorf("the name of a stack is 1 to 63 lower-case letters, digits, dashes and underscores, and begins with a letter or a digit, not %q", text)
+	}
+	return nil
+}
+
+// Check returns what is wrong with a record.
+func Check(s State) error {
+	errs := []error{CheckName(s.Name)}
+	revisions := append(slices.Clone(s.Before), s.Current)
+	if s.Change != nil {
+		revisions = append(revisions, s.Change.Target)
+	}
+	for _, r := range revisions {
+		errs = append(errs, r.Check())
+	}
+	for n, h := range s.Have {
+		if h.Object == "" || h.Kind != Service && h.Kind != Job {
+			errs = append(errs, fmt.Errorf("the member %s of the record is neither a service nor a job", n))
+		}
+	}
+	return errors.Join(errs...)
+}
+
+// Check returns what is wrong with a revision: what Problems finds.
+func (r Revision) Check() error {
+	var errs []error
+	for _, p := range Problems(r.Members) {
+		errs = append(errs, errors.New(p.Text))
+	}
+	return errors.Join(errs...)
+}
