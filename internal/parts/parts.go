@@ -10,6 +10,7 @@ var table = []part.Absent{
 	{Name: "views", Commands: []string{"top", "ui", "timeline", "view"}},
 	{Name: "test", Commands: []string{"test"}},
 	{Name: "schedules", Commands: []string{"schedule"}},
+	{Name: "stacks", Commands: []string{"stack"}},
 	{Name: "import", Commands: []string{"import", "ecs import", "ecs diff"}},
 	{Name: "kubelet", Commands: []string{"kubelet"}},
 	{Name: "ecs", Commands: []string{"ecs"}},

@@ -10,6 +10,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/kubelet"
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/cli/schedule"
+	"github.com/podtask/podtask/internal/cli/stack"
 	"github.com/podtask/podtask/internal/cli/tasktest"
 	"github.com/podtask/podtask/internal/cli/views"
 )
@@ -21,6 +22,7 @@ func linked() []part.Part {
 		views.Part(),
 		tasktest.Part(),
 		schedule.Part(),
+		stack.Part(),
 		importer.Part(),
 		aws.Part(),
 		kubelet.Part(),

@@ -1,0 +1,387 @@
+package stack
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/podtask/podtask/internal/atomicfile"
+	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/engine/decide/stack"
+	"github.com/podtask/podtask/internal/engine/facts/conn"
+	"github.com/podtask/podtask/internal/engine/run/stacks"
+	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// lookUpLimit is how long the look-up of an image may take; atOnce is how many are looked up or pulled at the same time.
+const (
+	lookUpLimit = time.Minute
+	atOnce      = 8
+)
+
+// resolve finds what each image is now: by its digest at the registry, or by its ID if it was built here. If a registry does not answer, the
+// images of the present revision stay.
+func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) error {
+	type key struct {
+		image    string
+		platform taskdef.Platform
+	}
+	found, jobs := map[key]string{}, map[key]taskdef.Task{}
+	for _, m := range w.members {
+		for _, image := range m.task.Images() {
+			jobs[key{image, m.task.Platform}] = m.task
+		}
+	}
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	var order []key
+	for j := range jobs {
+		order = append(order, j)
+	}
+	results, errs := make([]string, len(order)), make([]error, len(order))
+	for i, j := range order {
+		g.Go(func() error {
+			ctx, cancel := context.WithTimeout(ctx, lookUpLimit)
+			defer cancel()
+			results[i], errs[i] = k.imageNow(ctx, jobs[j], j.image)
+			return nil
+		})
+	}
+	_ = g.Wait() // the errors are in errs
+	var missing []error
+	for i, j := range order {
+		if errs[i] != nil {
+			before := hadImage(current, j.image)
+			if before == "" {
+				missing = append(missing, errs[i])
+				continue
+			}
+			k.warn("%v: the stack keeps the image that it has", errs[i])
+			results[i] = before
+		}
+		found[j] = results[i]
+	}
+	if len(missing) > 0 {
+		return errors.Join(missing...)
+	}
+	for _, m := range w.members {
+		m.Images = map[string]string{}
+		for _, image := range m.task.Images() {
+			m.Images[image] = found[key{image, m.task.Platform}]
+		}
+	}
+	return nil
+}
+
+// imageNow returns what an image is now: NAME:TAG@DIGEST, or stacks.IDPrefix and its ID.
+func (k call) imageNow(ctx context.Context, t taskdef.Task, image string) (string, error) {
+	origin, err := k.engine.Images.Origin(ctx, lifecycle.State{Task: t}, image)
+	if err != nil {
+		return "", err
+	}
+	digest := origin.Digest()
+	switch {
+	case origin.Built != nil:
+		return stacks.IDPrefix + origin.Built.ID, nil
+	case digest == "":
+		return image, nil
+	}
+	name, _, _ := strings.Cut(origin.Reference, "@")
+	return name + "@" + digest, nil
+}
+
+// hadImage is what a revision runs for an image; empty if it does not have it.
+func hadImage(r stack.Revision, image string) string {
+	for _, m := range r.Members {
+		if run := m.Images[image]; run != "" {
+			return run
+		}
+	}
+	return ""
+}
+
+// pull makes sure that all images are here, before anything changes. All that cannot be pulled are reported.
+func (k call) pull(ctx context.Context, w *wanted) error {
+	var g errgroup.Group
+	g.SetLimit(atOnce)
+	seen := map[string]bool{}
+	var errs []error
+	var all []func() error
+	for _, m := range w.members {
+		for image, run := range m.Images {
+			if seen[run] || strings.HasPrefix(run, stacks.IDPrefix) {
+				continue
+			}
+			seen[run] = true
+			task := m.task
+			task.Containers = slices.Clone(task.Containers)
+			for i := range task.Containers {
+				if task.Containers[i].Image == image {
+					task.Containers[i].Image = run
+				}
+			}
+			all = append(all, func() error {
+				_, err := k.engine.Puller.Bring(ctx, lifecycle.State{Task: task, Options: lifecycle.Options{Pull: lifecycle.PullOnce}}, run)
+				return err
+			})
+		}
+	}
+	errs = make([]error, len(all))
+	for i, bring := range all {
+		g.Go(func() error { errs[i] = bring(); return nil })
+	}
+	_ = g.Wait() // the errors are in errs
+	return errors.Join(errs...)
+}
+
+// ports adds the TCP ports that images say they have (EXPOSE) to members whose file says none, so that others reach them by name. Known is
+// false if an image is not here yet.
+func (k call) ports(ctx context.Context, w *wanted) (known bool, err error) {
+	known = true
+	for _, m := range w.members {
+		if len(m.names) == 0 || m.Kind == stack.Job {
+			continue
+		}
+		container := m.names[0].Container
+		i := slices.IndexFunc(m.task.Containers, func(c taskdef.Container) bool { return c.Name == container })
+		if i < 0 {
+			continue
+		}
+		run := strings.TrimPrefix(m.Images[m.task.Containers[i].Image], stacks.IDPrefix)
+		image, found, err := k.engine.Images.Stored(ctx, run)
+		if err != nil {
+			return false, err
+		}
+		known = known && found
+		if err := k.addPorts(m, container, image.Ports); err != nil {
+			return false, err
+		}
+	}
+	return known, nil
+}
+
+// addPorts gives a container ports besides those that it publishes, on the loopback interface of the host.
+func (k call) addPorts(m *member, container string, ports []uint16) error {
+	all := slices.Clone(ports)
+	for _, n := range m.names {
+		if n.Container == container {
+			all = append(all, n.Ports...)
+		}
+	}
+	slices.Sort(all)
+	all = slices.Compact(all)
+	for i := range m.names {
+		m.names[i].Ports = all
+	}
+	var doc map[string]any
+	decoder := json.NewDecoder(bytes.NewReader(m.text))
+	decoder.UseNumber()
+	if err := decoder.Decode(&doc); err != nil {
+		return err
+	}
+	if doc["networkMode"] == "host" {
+		return nil
+	}
+	list, _ := doc["containerDefinitions"].([]any)
+	for _, c := range list {
+		c, _ := c.(map[string]any)
+		if c["name"] != container {
+			continue
+		}
+		mappings, _ := c["portMappings"].([]any)
+		for _, p := range all {
+			if !publishes(mappings, p) {
+				mappings = append(mappings, map[string]any{"containerPort": p, "x-podtask": map[string]any{"hostIP": "127.0.0.1"}})
+			}
+		}
+		if len(mappings) > 0 {
+			c["portMappings"] = mappings
+		}
+	}
+	text, err := json.MarshalIndent(doc, "", "    ")
+	if err != nil {
+		return err
+	}
+	if m.text = append(text, '\n'); len(all) == 0 {
+		return nil
+	}
+	return k.define(m)
+}
+
+func publishes(mappings []any, port uint16) bool {
+	return slices.ContainsFunc(mappings, func(v any) bool {
+		p, _ := v.(map[string]any)
+		protocol, _ := p["protocol"].(string)
+		return fmt.Sprint(p["containerPort"]) == strconv.Itoa(int(port)) && (protocol == "" || protocol == "tcp")
+	})
+}
+
+// requests makes what the agent is asked for, and the prints.
+func (k call) requests(w *wanted) error {
+	var errs []error
+	for _, m := range w.members {
+		var request any
+		var err error
+		if m.Kind == stack.Job {
+			request = api.NewTask{Namespace: namespace(w.name, m.task), TaskOptions: taskOptions(m)}
+		} else {
+			request, err = m.service(w.name)
+		}
+		if err == nil {
+			m.Request, err = json.Marshal(request)
+		}
+		if err == nil {
+			m.Print, err = m.print()
+		}
+		errs = append(errs, err)
+	}
+	return errors.Join(errs...)
+}
+
+// namespace is that of a member: the name of the stack, and none for a task on the network of the host.
+func namespace(stack string, t taskdef.Task) string {
+	if t.Network == taskdef.NetworkHost || t.Network == taskdef.NetworkNone {
+		return ""
+	}
+	return stack
+}
+
+func taskOptions(m *member) (o api.TaskOptions) {
+	if m.pids > 0 {
+		o.PIDsLimit = strconv.FormatInt(m.pids, 10)
+	}
+	return o
+}
+
+// service is the request for a service, with all settings, so that an update takes away what is not wanted any more.
+func (m *member) service(name string) (api.NewService, error) {
+	none, all := 0, 100
+	least, most := all, all+(all+max(m.copies, 1)-1)/max(m.copies, 1) // one more copy while they are replaced
+	if m.stopFirst {
+		least, most = none, all
+	}
+	listeners, names := []api.Listener{}, []api.ServiceName{}
+	m.Takes = nil
+	for _, l := range m.listen {
+		listener, err := parseListen(l)
+		if err != nil {
+			return api.NewService{}, err
+		}
+		listeners = append(listeners, listener)
+		m.Takes = append(m.Takes, "listen "+listener.Address)
+	}
+	space := namespace(name, m.task)
+	for _, n := range m.names {
+		for _, p := range n.Ports {
+			if space != "" && len(names) < 50 {
+				names = append(names, api.ServiceName{Name: n.Name, Port: p, ContainerName: n.Container, ContainerPort: p})
+				m.Takes = append(m.Takes, fmt.Sprintf("name %s:%d", n.Name, p))
+			}
+		}
+	}
+	if space == "" {
+		space = api.NoNamespace
+	}
+	return api.NewService{DesiredCount: m.copies, ServiceSettings: api.ServiceSettings{
+		DeploymentConfiguration: api.DeploymentConfiguration{
+			MinimumHealthyPercent: &least, MaximumPercent: &most, DeploymentCircuitBreaker: &api.DeploymentCircuitBreaker{Enable: true, Rollback: true},
+		},
+		Listeners: &listeners, TestListeners: &[]api.Listener{}, Names: &names, Namespace: space, TaskOptions: taskOptions(m),
+	}}, nil
+}
+
+// parseListen reads [IP:]PORT=CONTAINER:PORT.
+func parseListen(text string) (l api.Listener, err error) {
+	address, target, _ := strings.Cut(text, "=")
+	container, port, _ := strings.Cut(target, ":")
+	n, err := strconv.ParseUint(port, 10, 16)
+	if err != nil {
+		return l, fmt.Errorf("the address %q: %w", text, err)
+	}
+	if !strings.Contains(address, ":") {
+		address = ":" + address
+	}
+	if host, p, err := net.SplitHostPort(address); err == nil && (host == "0.0.0.0" || host == "::") {
+		address = net.JoinHostPort(host, p)
+	}
+	return api.Listener{Address: address, ContainerName: container, ContainerPort: uint16(n)}, nil
+}
+
+// prepare writes what the definitions need: files, secrets and volumes, and registers the definitions.
+func (k call) prepare(ctx context.Context, w *wanted) error {
+	for _, f := range w.files {
+		path := filepath.Join(k.store.Files(w.name), f.Name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			return err
+		}
+		if err := atomicfile.Write(path, f.Data, 0o600); err != nil {
+			return err
+		}
+	}
+	podman, err := k.podman(ctx)
+	if err != nil {
+		return err
+	}
+	for _, s := range w.secrets {
+		if err := podman.EnsureSecret(ctx, s.Name, owner(w.name), func(context.Context) ([]byte, error) { return s.Data, nil }); err != nil {
+			return err
+		}
+	}
+	for _, v := range w.volumes {
+		if err := ensureVolume(ctx, podman, v, w.name); err != nil {
+			return err
+		}
+	}
+	registered, err := k.catalog(k.c)
+	if err != nil {
+		return err
+	}
+	for _, m := range w.members {
+		r, _, err := registered.Register(ctx, catalog.Document{Family: m.task.Family, Digest: m.digest, File: filepath.Join(m.dir, m.place), Dir: m.dir, Source: m.text}, time.Now())
+		if err != nil {
+			return err
+		}
+		m.Definition = catalog.Ref{Family: r.Family, Revision: r.Revision}.String()
+	}
+	return nil
+}
+
+// keeper is what Podman keeps for stacks.
+type keeper interface {
+	HasVolume(ctx context.Context, name string) (bool, error)
+	EnsureVolume(ctx context.Context, v libpod.VolumeSpec) error
+	RemoveVolumes(ctx context.Context, owner string) error
+	EnsureSecret(ctx context.Context, name, owner string, read func(context.Context) ([]byte, error)) error
+	RemoveSecrets(ctx context.Context, prefix, owner string) error
+}
+
+func (k call) podman(ctx context.Context) (keeper, error) {
+	return conn.As[keeper](k.engine.Podman)(ctx)
+}
+
+// owner is whose the volumes and secrets of a stack are, in the label that they have.
+func owner(stack string) string { return "stack." + stack }
+
+// ensureVolume makes a volume of the stack. One that is there and is somebody else's is used as it is, and never removed.
+func ensureVolume(ctx context.Context, podman keeper, v convert.StackVolume, stack string) error {
+	there, err := podman.HasVolume(ctx, v.Name)
+	if err != nil || there {
+		return err
+	}
+	return podman.EnsureVolume(ctx, libpod.VolumeSpec{Name: v.Name, TaskID: owner(stack), Labels: v.Labels, Options: v.Options})
+}

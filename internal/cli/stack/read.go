@@ -1,0 +1,284 @@
+package stack
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"go.yaml.in/yaml/v3"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/engine/decide/stack"
+	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// wanted is a stack as its files say.
+type wanted struct {
+	name    string
+	source  []string
+	members []*member
+	volumes []convert.StackVolume
+	files   []convert.File
+	secrets []convert.File
+	lost    []string
+	needs   []string
+}
+
+// member is a member of a stack, with what becomes of it before it can be applied.
+type member struct {
+	stack.Member
+	// place is FILE:LINE.
+	place string
+	// notes say what podtask decided about it.
+	notes []string
+	// text is its task definition, dir where relative paths count from.
+	text []byte
+	dir  string
+	// task and digest are of text as it is now.
+	task   taskdef.Task
+	digest string
+	finds  command.Finding
+	// What the request is made of.
+	copies    int
+	listen    []string
+	names     []convert.StackName
+	stopFirst bool
+	pids      int64
+}
+
+// defaultFiles are those that a command without an argument reads.
+var defaultFiles = []string{"compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"}
+
+// file returns the file that the arguments name, or the one in this directory.
+func file(args []string) (string, error) {
+	if len(args) > 0 {
+		return args[0], nil
+	}
+	for _, name := range defaultFiles {
+		if _, err := os.Stat(name); err == nil {
+			return name, nil
+		}
+	}
+	return "", fmt.Errorf("there is no %s here: name the FILE of the stack", strings.Join(defaultFiles, ", "))
+}
+
+// nameOf returns the name of the stack that an argument means: a name, or the file of a stack.
+func (k call) nameOf(args []string) (string, error) {
+	if len(args) > 0 {
+		if _, err := os.Stat(args[0]); err != nil || stack.CheckName(args[0]) == nil && k.isStack(args[0]) {
+			return args[0], stack.CheckName(args[0])
+		}
+	}
+	from, err := file(args)
+	if err != nil {
+		return "", err
+	}
+	return k.projectName(from)
+}
+
+func (k call) isStack(name string) bool {
+	_, err := k.store.Get(name)
+	return err == nil
+}
+
+var notInName = regexp.MustCompile(`[^a-z0-9_-]`)
+
+// projectName is what Compose calls the project of a file.
+func (k call) projectName(from string) (string, error) {
+	if name := k.c.String("name"); name != "" {
+		return name, stack.CheckName(name)
+	}
+	path, err := filepath.Abs(from)
+	if err != nil {
+		return "", err
+	}
+	vars, _, err := k.compose.Variables(filepath.Dir(path))
+	if err != nil {
+		return "", err
+	}
+	name := vars["COMPOSE_PROJECT_NAME"]
+	if name == "" {
+		text, err := command.ReadSmall(path)
+		if err != nil {
+			return "", fmt.Errorf("read the stack: %w", err)
+		}
+		var project struct {
+			Name string `yaml:"name"`
+		}
+		if yaml.Unmarshal(text, &project) == nil && !strings.Contains(project.Name, "$") {
+			name = project.Name
+		}
+	}
+	if name == "" {
+		name = strings.TrimLeft(notInName.ReplaceAllString(strings.ToLower(filepath.Base(filepath.Dir(path))), ""), "_-")
+	}
+	if err := stack.CheckName(name); err != nil {
+		return "", fmt.Errorf("%s: %w: give another one with --name", from, err)
+	}
+	return name, nil
+}
+
+// read reads the files of a stack. All problems are reported at once.
+func (k call) read(ctx context.Context, args []string) (*wanted, error) {
+	from, err := file(args)
+	if err != nil {
+		return nil, err
+	}
+	w := &wanted{source: []string{from}}
+	if w.name, err = k.projectName(from); err != nil {
+		return nil, err
+	}
+	if err := k.readCompose(ctx, from, w); err != nil {
+		return nil, err
+	}
+	return w, k.check(w)
+}
+
+// readCompose reads a Compose project.
+func (k call) readCompose(ctx context.Context, from string, w *wanted) error {
+	path, err := filepath.Abs(from)
+	if err != nil {
+		return err
+	}
+	text, err := command.ReadSmall(path)
+	if err != nil {
+		return fmt.Errorf("read the stack: %w", err)
+	}
+	vars, shell, err := k.compose.Variables(filepath.Dir(path))
+	if err != nil {
+		return err
+	}
+	r := convert.ComposeRequest{File: path, Task: w.name, Source: text, Variables: vars, Shell: shell, Profiles: k.c.StringSlice("profile"), Output: k.store.Files(w.name), Stack: true}
+	if vars["COMPOSE_FILE"] == "" {
+		r.Override = convert.ComposeOverride(path)
+	}
+	var got convert.StackResult
+	if err := k.compose.Convert(ctx, r, &got); err != nil {
+		return err
+	}
+	w.volumes, w.files, w.secrets, w.lost, w.needs = got.Volumes, got.Files, got.Secrets, got.Lost, got.Needs
+	for _, m := range got.Members {
+		w.members = append(w.members, fromCompose(w.name, filepath.Base(from), filepath.Dir(path), m))
+	}
+	return nil
+}
+
+// conditions are those of Compose.
+var conditions = map[string]stack.Condition{"service_started": stack.Started, "service_healthy": stack.Healthy, "service_completed_successfully": stack.Completed}
+
+// fromCompose makes a member of a service of a Compose project.
+func fromCompose(name, file, dir string, from convert.StackMember) *member {
+	m := &member{
+		Member: stack.Member{Name: from.Name, Object: name + "-" + from.Name, Kind: stack.Service}, place: file,
+		text: from.Definition, dir: dir, copies: from.Copies, listen: from.Listen, names: from.Names, stopFirst: from.StopFirst, pids: from.PIDs,
+	}
+	if from.Line > 0 {
+		m.place = fmt.Sprintf("%s:%d", file, from.Line)
+	}
+	if from.Job {
+		m.Kind = stack.Job
+		m.notes = append(m.notes, "it runs to its end: "+from.Why)
+	} else if from.StopFirst {
+		m.notes = append(m.notes, "it stops before its next copy starts: "+from.WhyStop)
+	}
+	for _, d := range from.After {
+		is := conditions[d.Condition]
+		if is == stack.Started && slices.ContainsFunc(m.After, func(have stack.Dependency) bool { return have.Name == d.Name }) {
+			continue
+		}
+		m.After = append(m.After, stack.Dependency{Name: d.Name, Is: is})
+	}
+	return m
+}
+
+// check checks the members together and each definition, and reports all problems.
+func (k call) check(w *wanted) error {
+	var all []stack.Member
+	for _, m := range w.members {
+		all = append(all, m.Member)
+		all[len(all)-1].Print = "unknown"
+	}
+	var errs []error
+	for _, p := range stack.Problems(all) {
+		errs = append(errs, fmt.Errorf("%s: %s", w.place(p.Member), p.Text))
+	}
+	invalid := false
+	for _, m := range w.members {
+		if err := k.define(m); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", m.place, err))
+		} else if !m.finds.Runnable(k.errOut) {
+			invalid = true
+		}
+	}
+	if invalid {
+		errs = append(errs, command.ExitStatus(command.ExitOwnFailure))
+	}
+	return errors.Join(errs...)
+}
+
+func (w *wanted) place(name string) string {
+	if i := slices.IndexFunc(w.members, func(m *member) bool { return m.Name == name }); i >= 0 {
+		return w.members[i].place
+	}
+	return strings.Join(w.source, ", ")
+}
+
+// define reads the definition of a member.
+func (k call) define(m *member) error {
+	d, err := k.definition(k.c, "")
+	if err != nil {
+		return err
+	}
+	if m.task, m.finds, err = d.Check(define.Document{Name: m.place + ": " + m.Name, Dir: m.dir, Source: m.text}); err != nil {
+		return err
+	}
+	m.digest, err = m.finds.Definition.Digest()
+	return err
+}
+
+// print is what tells two members apart: all that is applied, and the content of files of variables.
+func (m *member) print() (string, error) {
+	h := sha256.New()
+	fmt.Fprintln(h, m.Kind, m.digest)
+	h.Write(m.Request)
+	images, err := json.Marshal(m.Images)
+	if err != nil {
+		return "", err
+	}
+	h.Write(images)
+	for _, c := range m.task.Containers {
+		for _, f := range c.EnvironmentFiles {
+			text, err := os.ReadFile(f.Path)
+			if err != nil {
+				continue // the start of the task says why
+			}
+			fmt.Fprintf(h, "%s %x\n", f.Path, sha256.Sum256(text))
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))[:32], nil
+}
+
+// tell prints what is lost and needed.
+func (w *wanted) tell(k call) {
+	for _, l := range w.lost {
+		fmt.Fprintln(k.errOut, "Lost: "+term.Line(l))
+	}
+	for _, n := range w.needs {
+		fmt.Fprintln(k.errOut, "Needs: "+term.Line(n))
+	}
+	for _, m := range w.members {
+		for _, n := range m.notes {
+			fmt.Fprintf(k.errOut, "Note: %s: %s\n", m.Name, term.Line(n))
+		}
+	}
+}

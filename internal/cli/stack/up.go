@@ -1,0 +1,337 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"reflect"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/engine/act/observe"
+	"github.com/podtask/podtask/internal/engine/decide/stack"
+	"github.com/podtask/podtask/internal/engine/run/stacks"
+	"github.com/podtask/podtask/internal/term"
+)
+
+// up is `podtask stack up`.
+func (k call) up(ctx context.Context, args []string) error {
+	if k.c.Bool("dry-run") {
+		return k.plan(ctx, args)
+	}
+	w, err := k.read(ctx, args)
+	if err != nil {
+		return err
+	}
+	lock, err := k.store.Lock(w.name)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	s, err := k.state(w.name)
+	if err != nil {
+		return err
+	}
+	p, known, err := k.planned(ctx, w, &s)
+	if err != nil {
+		return err
+	}
+	if k.c.String("format") == "" {
+		if err := p.write(k.errOut); err != nil {
+			return err
+		}
+	}
+	if p.idle() && known && k.same(w, s) {
+		return k.report(p, "up to date", nil)
+	}
+	if err := k.pull(ctx, w); err != nil {
+		return fmt.Errorf("nothing was changed: %w", err)
+	}
+	if _, err := k.ports(ctx, w); err != nil {
+		return err
+	}
+	if err := k.requests(w); err != nil {
+		return err
+	}
+	if err := k.prepare(ctx, w); err != nil {
+		return fmt.Errorf("nothing was changed: %w", err)
+	}
+	s = begin(s, w, k.c.Bool("no-rollback"))
+	s, err = k.run(ctx, s)
+	if err != nil {
+		return interrupted(s.Name, err)
+	}
+	result, err := k.verdict(s)
+	return k.report(p, result, err)
+}
+
+// same reports whether a stack is the present revision, its order and files included.
+func (k call) same(w *wanted, s stack.State) bool {
+	if s.Current.Number == 0 || len(s.Current.Members) != len(w.members) {
+		return false
+	}
+	for _, m := range w.members {
+		now := s.Current.Find(m.Name)
+		if now == nil || now.Print != m.Print || !reflect.DeepEqual(now.After, m.After) {
+			return false
+		}
+	}
+	return true
+}
+
+// begin returns the record with the change to what is wanted: the one that has not ended, if it is the same.
+func begin(s stack.State, w *wanted, keep bool) stack.State {
+	target := stack.Revision{Source: w.source}
+	for _, m := range w.members {
+		target.Members = append(target.Members, m.Member)
+	}
+	for _, v := range w.volumes {
+		target.Volumes = append(target.Volumes, v.Name)
+	}
+	if c := s.Change; c != nil && c.Way != stack.Back && !c.Remove && !c.SkipJobs && c.Keep == keep && samePrints(c.Target.Members, target.Members) {
+		return stack.Resume(s)
+	}
+	return stack.Start(s, stack.Change{Target: target, Keep: keep, Began: time.Now().UTC()})
+}
+
+func samePrints(a, b []stack.Member) bool {
+	return slices.EqualFunc(a, b, func(a, b stack.Member) bool { return a.Name == b.Name && a.Print == b.Print })
+}
+
+// interrupted is the error of a change that this process does not end.
+func interrupted(name string, err error) error {
+	return fmt.Errorf("the change of stack %s has not ended: %w. `podtask stack up` continues it, `podtask stack rollback %s` puts it back", name, err, name)
+}
+
+// run carries out the change of a stack.
+func (k call) run(ctx context.Context, s stack.State) (stack.State, error) {
+	begun := time.Now()
+	registered, err := k.catalog(k.c)
+	if err != nil {
+		return s, err
+	}
+	r := stacks.Runner{
+		Agent: k.agent, Store: k.store, Limit: k.c.Duration("timeout"), Now: func() time.Time { return time.Now().UTC() }, FailPoint: failPoint(k.getenv),
+		Definition: func(name string) ([]byte, error) {
+			ref, err := catalog.ParseRef(name)
+			if err != nil {
+				return nil, err
+			}
+			_, text, err := registered.Find(ref)
+			return text, err
+		},
+		RemoveVolumes: k.removeVolumes,
+		Failing:       k.showLogs,
+		Told: func(s stack.State, step stack.Step, o *stack.Outcome) {
+			if line := stepLine(s, step, o); line != "" {
+				fmt.Fprintf(k.errOut, "%7.1fs  %s\n", time.Since(begun).Seconds(), term.Line(line))
+			}
+		},
+	}
+	return r.Run(ctx, s)
+}
+
+// stepLine says what is done, or what came of it; empty for what nobody wants to know.
+func stepLine(s stack.State, step stack.Step, o *stack.Outcome) string {
+	name := step.Name
+	if o != nil && o.Failed != "" {
+		return name + " failed: " + o.Failed
+	}
+	switch {
+	case step.Verb == stack.Apply && o != nil && step.Member.Kind == stack.Job:
+		return name + " runs as " + stacks.TaskName(step.Had)
+	case step.Verb == stack.Apply && o != nil:
+		return name + " is applied"
+	case step.Verb == stack.Await && o == nil:
+		return "waiting until " + name + " is " + string(step.Is)
+	case step.Verb == stack.Await:
+		return name + " is " + string(step.Is)
+	case step.Verb == stack.Remove && o != nil:
+		return name + " is removed"
+	case step.Verb == stack.Volumes && o != nil:
+		return "the volumes are removed"
+	case step.Verb == stack.Finish && o == nil && s.Change.Way == stack.Forward:
+		return "all members are as wanted"
+	}
+	return ""
+}
+
+// showLogs prints the last lines of a task that failed, before it is removed.
+func (k call) showLogs(ctx context.Context, step stack.Step, task string) {
+	if task == "" {
+		return
+	}
+	st, err := k.engine.Tasks.FindToShow(task)
+	if err != nil {
+		return
+	}
+	err = k.engine.Logs.Read(ctx, st, "", observe.LogOptions{Tail: 10}, func(l observe.LogLine) error {
+		fmt.Fprintf(k.errOut, "  %s | %s\n", step.Name, term.Line(l.Text))
+		return nil
+	})
+	if err != nil {
+		fmt.Fprintf(k.errOut, "  the logs of %s: %v\n", step.Name, err)
+	}
+}
+
+// removeVolumes removes the volumes and secrets that were made for a stack.
+func (k call) removeVolumes(ctx context.Context, name string) error {
+	podman, err := k.podman(ctx)
+	if err != nil {
+		return err
+	}
+	return podman.RemoveVolumes(ctx, owner(name))
+}
+
+// verdict says how the change of a stack ended, as an error if it did not end as was wanted.
+func (k call) verdict(s stack.State) (string, error) {
+	if s.Change != nil {
+		return "unfinished", fmt.Errorf("stack %s: %s. The next `podtask stack up`, `rollback` or `rm` tries again", s.Name, unfinished(s))
+	}
+	last := s.History[len(s.History)-1]
+	switch last.Result {
+	case stack.Done:
+		return string(stack.Done), nil
+	case stack.PutBack:
+		was := fmt.Sprintf("all is as it was in change %d", s.Current.Number)
+		if s.Current.Number == 0 {
+			was = "nothing of it is left but its volumes"
+		}
+		if last.Failed == "" {
+			return string(last.Result), nil
+		}
+		return string(last.Result), fmt.Errorf("stack %s: %s failed: %s. The change was put back: %s", s.Name, last.Failed, last.Reason, was)
+	}
+	return string(last.Result), fmt.Errorf("stack %s: %s failed: %s. Everything is left as it was then", s.Name, last.Failed, last.Reason)
+}
+
+// outcome is what `podtask stack up --format json` prints.
+type outcome struct {
+	plan
+	Result string `json:"result"`
+	Reason string `json:"reason,omitempty"`
+}
+
+// report prints how a change ended.
+func (k call) report(p plan, result string, err error) error {
+	o := outcome{plan: p, Result: result}
+	if err != nil {
+		o.Reason = err.Error()
+	}
+	printed := command.PrintItem(k.out, k.c, o, func() error {
+		if err == nil {
+			fmt.Fprintf(k.out, "stack %s: %s\n", p.Stack, result)
+		}
+		return nil
+	})
+	return errors.Join(err, printed)
+}
+
+// rollback is `podtask stack rollback`.
+func (k call) rollback(ctx context.Context, args []string) error {
+	name, err := k.nameOf(args[:min(1, len(args))])
+	if err != nil {
+		return err
+	}
+	lock, err := k.store.Lock(name)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	s, err := k.store.Get(name)
+	if err != nil {
+		return err
+	}
+	if s, err = k.back(s, args); err != nil {
+		return err
+	}
+	if s, err = k.run(ctx, s); err != nil {
+		return interrupted(name, err)
+	}
+	result, err := k.verdict(s)
+	if err == nil {
+		fmt.Fprintf(k.out, "stack %s: %s\n", name, result)
+	}
+	return err
+}
+
+// back returns the record with the change that a rollback asks for.
+func (k call) back(s stack.State, args []string) (stack.State, error) {
+	if len(args) < 2 && s.Change != nil && s.Change.Way != stack.Clearing && !s.Change.Remove {
+		s = stack.Resume(s)
+		if s.Change.Way == stack.Forward {
+			s = stack.GiveUp(s, "a user asked for it")
+		}
+		return s, nil
+	}
+	if len(s.Before) == 0 {
+		return s, fmt.Errorf("stack %s has no revision before the present one", s.Name)
+	}
+	to := s.Before[len(s.Before)-1]
+	if len(args) == 2 {
+		n, err := strconv.Atoi(args[1])
+		i := slices.IndexFunc(s.Before, func(r stack.Revision) bool { return r.Number == n })
+		if err != nil || i < 0 {
+			var numbers []string
+			for _, r := range s.Before {
+				numbers = append(numbers, strconv.Itoa(r.Number))
+			}
+			return s, command.Usagef("stack rollback", "%q is no revision of stack %s that is kept: there are %v", args[1], s.Name, numbers)
+		}
+		to = s.Before[i]
+	}
+	to.Source = append(slices.Clone(to.Source), fmt.Sprintf("rollback to %d", to.Number))
+	return stack.Start(s, stack.Change{Target: to, SkipJobs: true, Began: time.Now().UTC()}), nil
+}
+
+// remove is `podtask stack rm`.
+func (k call) remove(ctx context.Context, args []string) error {
+	name, err := k.nameOf(args)
+	if err != nil {
+		return err
+	}
+	lock, err := k.store.Lock(name)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	s, err := k.store.Get(name)
+	if errors.As(err, new(*stacks.NotFoundError)) && k.c.Bool("volumes") { // of a stack that was removed without them
+		return k.removeVolumes(ctx, name)
+	}
+	if err != nil {
+		return err
+	}
+	if c := s.Change; c != nil && c.Remove && c.Volumes == k.c.Bool("volumes") {
+		s = stack.Resume(s)
+	} else {
+		s = stack.Start(s, stack.Change{Remove: true, Volumes: k.c.Bool("volumes"), Began: time.Now().UTC()})
+	}
+	if s, err = k.run(ctx, s); err != nil {
+		return fmt.Errorf("stack %s is not removed: %w. The next `podtask stack rm %s` continues", name, err, name)
+	}
+	if _, err := k.verdict(s); err != nil {
+		return err
+	}
+	if err := k.forget(ctx, s); err != nil {
+		return err
+	}
+	fmt.Fprintln(k.out, name)
+	return nil
+}
+
+// forget removes what is left of a stack that has no members: its secrets and its record.
+func (k call) forget(ctx context.Context, s stack.State) error {
+	podman, err := k.podman(ctx)
+	if err != nil {
+		return err
+	}
+	if err := podman.RemoveSecrets(ctx, secretPrefix(s.Name), owner(s.Name)); err != nil {
+		return err
+	}
+	s.Current = stack.Revision{}
+	return k.store.Put(s)
+}

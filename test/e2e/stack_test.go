@@ -1,0 +1,241 @@
+//go:build e2e && bed_systemd
+
+package e2e
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// project writes a Compose project of five services: a database with a volume, a migration, a cache, a web server and a worker. What is
+// in vars takes the place of ${NAME}.
+func (b *box) project(image string, port int) string {
+	b.t.Helper()
+	dir := filepath.Join(b.dir, "project")
+	if err := os.MkdirAll(dir, 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	text := fmt.Sprintf(`name: %s
+services:
+  db:
+    image: %[2]s
+    command: [serve, "5432"]
+    expose: ["5432"]
+    volumes: ["data:/data"]
+    healthcheck: {test: [CMD, /testbox, get, "http://127.0.0.1:5432/"], interval: 5s}
+    restart: unless-stopped
+  migrate:
+    image: %[2]s
+    command: [get, "http://db:5432/", --, print, "migrated ${VERSION}"]
+    depends_on: {db: {condition: service_healthy}}
+  cache:
+    image: %[2]s
+    command: [serve, "6379"]
+    expose: ["6379"]
+  web:
+    image: %[2]s
+    command: [term, "0", --, cannot, exists, "/no/${WEB:-}", --, serve, "8080"]
+    environment: {GREETING: "${VERSION}"}
+    ports: ["127.0.0.1:%[3]d:8080"]
+    depends_on: {migrate: {condition: service_completed_successfully}, cache: {condition: service_started}}
+    healthcheck: {test: [CMD, /testbox, get, "http://127.0.0.1:8080${CHECK:-/}"], interval: 5s, retries: 1, start_period: 1s}
+  worker:
+    image: %[2]s
+    command: [await, "http://web:8080/env/GREETING", --, print, "working ${VERSION}", --, sleep, forever]
+    depends_on: [web]
+volumes: {data: {}}
+`, b.family, image, port)
+	file := filepath.Join(dir, "compose.yaml")
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return file
+}
+
+// with sets variables of the Compose file.
+func (b *box) with(vars ...string) *box {
+	other := *b
+	other.env = append(slices.Clone(b.env), vars...)
+	return &other
+}
+
+// stackRow is a member in `podtask stack ps --format json`.
+type stackRow struct {
+	Name, Kind, Object, Status string
+	Desired, Healthy           int
+}
+
+func (b *box) members(name string) map[string]stackRow {
+	b.t.Helper()
+	var rows []stackRow
+	if err := json.Unmarshal([]byte(b.want(0, "stack", "ps", "--format=json", name).out), &rows); err != nil {
+		b.t.Fatal(err)
+	}
+	all := map[string]stackRow{}
+	for _, r := range rows {
+		all[r.Name] = r
+	}
+	return all
+}
+
+// copies are the IDs of the copies of each service of a stack that are not stopped.
+func (b *box) copiesOf(name string, services ...string) map[string]string {
+	b.t.Helper()
+	all := map[string]string{}
+	for _, s := range services {
+		all[s] = strings.TrimSpace(b.want(0, "service", "ps", "--quiet", name+"-"+s).out)
+	}
+	return all
+}
+
+// removeStack removes a stack and checks that nothing of it is left.
+func (b *box) removeStack(name string) {
+	b.t.Helper()
+	b.want(0, "stack", "rm", "--volumes", name)
+	if out := b.want(0, "stack", "ls", "--quiet").out + b.want(0, "service", "ls", "--quiet").out + b.want(0, "ps", "--all", "--quiet").out; out != "" {
+		b.t.Errorf("left: %s", out)
+	}
+	if out := b.podman("volume", "ls", "--quiet", "--filter", "name="+name); strings.TrimSpace(out) != "" {
+		b.t.Errorf("volumes are left: %s", out)
+	}
+	if left, _ := filepath.Glob(filepath.Join(b.stateHome(), "podtask", "stacks", "files", "*")); len(left) > 0 {
+		b.t.Errorf("left: %v", left)
+	}
+}
+
+// A Compose project comes up in its order, is updated where it differs only, and is put back as a whole if a service of it fails.
+func TestStack(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	file := b.project(b.testbox(), 18181)
+	one, two := b.with("VERSION=one"), b.with("VERSION=two")
+	answer := func() string {
+		text, err := get("http://127.0.0.1:18181/env/GREETING")
+		if err != nil {
+			t.Error(err)
+		}
+		return strings.TrimSpace(text)
+	}
+	r := one.want(0, "stack", "up", file)
+	for _, want := range []string{"+ db", "> migrate", "+ worker", "(after cache started, migrate completed)", "stops before its next copy starts", "runs to its end"} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("the plan does not have %q:\n%s", want, r.err)
+		}
+	}
+	if got := answer(); got != "one" {
+		t.Errorf("the address answers %q", got)
+	}
+	members := b.members(b.family)
+	if len(members) != 5 || members["db"].Healthy != 1 || members["migrate"].Kind != "job" || members["migrate"].Status != "exited (0)" {
+		t.Errorf("ps: %+v", members)
+	}
+	first := b.copiesOf(b.family, "db", "cache", "web", "worker")
+	if r := one.want(0, "stack", "up", file); !strings.Contains(r.out, "up to date") {
+		t.Errorf("a second up: %s%s", r.out, r.err)
+	}
+
+	two.want(0, "stack", "up", file)
+	second := b.copiesOf(b.family, "db", "cache", "web", "worker")
+	if got := answer(); got != "two" || second["db"] != first["db"] || second["cache"] != first["cache"] || second["web"] == first["web"] {
+		t.Errorf("after the update: %q; before %v, now %v", got, first, second)
+	}
+	if out := b.want(0, "stack", "logs", b.family, "migrate").out; !strings.Contains(out, "migrated two") {
+		t.Errorf("the job has not run again: %s", out)
+	}
+
+	broken := b.with("VERSION=three", "CHECK=/exists/nothing")
+	r = broken.want(125, "stack", "up", file)
+	if !strings.Contains(r.err, "web failed") || !strings.Contains(r.err, "The change was put back") {
+		t.Errorf("a broken service: %s", r.err)
+	}
+	third := b.copiesOf(b.family, "db", "cache", "web", "worker")
+	if got := answer(); got != "two" || third["db"] != first["db"] || third["web"] != second["web"] {
+		t.Errorf("after the change was put back: %q; before %v, now %v", got, second, third)
+	}
+	b.want(0, "stack", "rollback", b.family)
+	if got := answer(); got != "one" {
+		t.Errorf("after the rollback: %q", got)
+	}
+	if out := b.want(0, "stack", "history", b.family).out; !strings.Contains(out, "put back") || strings.Count(out, "done") != 3 {
+		t.Errorf("history:\n%s", out)
+	}
+	b.removeStack(b.family)
+	agent.end()
+}
+
+// Whatever step `stack up` is killed at, the next one continues the change, and a rollback puts it back.
+func TestStackIsKilled(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	file := b.project(b.testbox(), 18182)
+	one, two := b.with("VERSION=one"), b.with("VERSION=two")
+	answers := func(want string) {
+		t.Helper()
+		got, err := get("http://127.0.0.1:18182/env/GREETING")
+		if err != nil || strings.TrimSpace(got) != want {
+			t.Errorf("the address answers %q, not %q (%v)", got, want, err)
+		}
+	}
+	for n := 1; ; n += 5 {
+		killed := one.with(fmt.Sprintf("PODTASK_STACK_FAILPOINT=%d", n))
+		if r := killed.podtask("stack", "up", file); r.code == 0 {
+			break
+		} else if r.code != -1 {
+			t.Fatalf("step %d: code %d, %s", n, r.code, r.err)
+		}
+	}
+	answers("one")
+	for _, n := range []int{1, 4, 7, 10} {
+		two.with(fmt.Sprintf("PODTASK_STACK_FAILPOINT=%d", n)).want(-1, "stack", "up", file)
+		if r := b.want(0, "stack", "why", b.family); !strings.Contains(r.out, "has not ended") {
+			t.Errorf("step %d: %s", n, r.out)
+		}
+		b.with(fmt.Sprintf("PODTASK_STACK_FAILPOINT=%d", 3)).podtask("stack", "rollback", b.family)
+		if strings.Contains(b.want(0, "stack", "why", b.family).out, "has not ended") {
+			b.want(0, "stack", "rollback", b.family)
+		}
+		answers("one")
+	}
+	two.want(0, "stack", "up", file)
+	answers("two")
+	for n := 1; n < 8; n += 3 {
+		b.with(fmt.Sprintf("PODTASK_STACK_FAILPOINT=%d", n)).want(-1, "stack", "rm", "--volumes", b.family)
+	}
+	b.removeStack(b.family)
+	agent.end()
+}
+
+// The first change of a stack that fails leaves nothing.
+func TestStackThatNeverWorked(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	file := b.project(b.testbox(), 18183)
+	r := b.with("VERSION=one", "CHECK=/exists/nothing").want(125, "stack", "up", file)
+	if !strings.Contains(r.err, "nothing of it is left but its volumes") {
+		t.Errorf("it says %s", r.err)
+	}
+	if out := b.want(0, "service", "ls", "--quiet").out + b.want(0, "ps", "--all", "--quiet").out + b.want(0, "stack", "ls", "--quiet").out; out != "" {
+		t.Errorf("left: %s", out)
+	}
+	b.want(0, "stack", "rm", "--volumes", b.family)
+	text, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	bad := strings.Replace(string(text), "depends_on: {db: {condition: service_healthy}}", "depends_on: [worker, nobody]", 1)
+	if err := os.WriteFile(file, []byte(bad), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r = b.with("VERSION=one").want(125, "stack", "up", file)
+	for _, want := range []string{"compose.yaml:13: service migrate depends on undefined service nobody", "migrate → worker → web → migrate"} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("%q is not in %s", want, r.err)
+		}
+	}
+	agent.end()
+}
