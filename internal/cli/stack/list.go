@@ -200,7 +200,7 @@ func (k call) memberRow(ctx context.Context, name string, s stack.State) (member
 	return r, nil
 }
 
-// explanation is what `podtask stack why --format json` prints.
+// explanation names what `podtask stack why --format json` prints.
 type explanation struct {
 	Name    string          `json:"name"`
 	Status  string          `json:"status"`

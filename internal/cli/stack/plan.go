@@ -20,27 +20,27 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 )
 
-// plan is what a change would do.
+// plan names what a change would do.
 type plan struct {
 	Stack string `json:"stack"`
-	// Unfinished says what is left of a change that has not ended.
+	// Unfinished describes what is left of a change that has not ended.
 	Unfinished string       `json:"unfinished,omitempty"`
 	Members    []planMember `json:"members"`
-	// Volumes are those that the stack has; none is ever removed by a change.
+	// Volumes lists those that the stack has; none is ever removed by a change.
 	Volumes []string `json:"volumes"`
 	Lost    []string `json:"lost"`
 	Needs   []string `json:"needs"`
 }
 
-// planMember is what becomes of a member.
+// planMember names what becomes of a member.
 type planMember struct {
 	Name string `json:"name"`
 	Kind string `json:"kind"`
 	// Action is make, change, run, leave or remove.
 	Action string `json:"action"`
-	// Images are what it runs: by the image as the file has it, with the digest.
+	// Images name what it runs: by the image as the file has it, with the digest.
 	Images map[string]string `json:"images,omitempty"`
-	// Changes says what differs.
+	// Changes describes what differs.
 	Changes []string `json:"changes,omitempty"`
 	After   []string `json:"after,omitempty"`
 	Notes   []string `json:"notes,omitempty"`
@@ -115,7 +115,7 @@ func unfinished(s stack.State) string {
 	return text
 }
 
-// changes says what differs between what a member was and what it is to be. Values are left out: they may be secrets.
+// changes describes what differs between what a member was and what it is to be. Values are left out: they may be secrets.
 func (k call) changes(was *stack.Member, m *member) (all []string) {
 	if was == nil {
 		return nil
@@ -235,7 +235,7 @@ func (p plan) idle() bool {
 	return p.Unfinished == "" && !slices.ContainsFunc(p.Members, func(m planMember) bool { return m.Action != actLeave })
 }
 
-// maxChanges is how many differences of a member are printed.
+// maxChanges describes how many differences of a member are printed.
 const maxChanges = 6
 
 // write prints a plan.

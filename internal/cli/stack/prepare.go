@@ -28,7 +28,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// lookUpLimit is how long the look-up of an image may take; atOnce is how many are looked up or pulled at the same time.
+// lookUpLimit describes how long the look-up of an image may take; atOnce is how many are looked up or pulled at the same time.
 const (
 	lookUpLimit = time.Minute
 	atOnce      = 8
@@ -105,7 +105,7 @@ func (k call) imageNow(ctx context.Context, t taskdef.Task, image string) (strin
 	return name + "@" + digest, nil
 }
 
-// hadImage is what a revision runs for an image; empty if it does not have it.
+// hadImage names what a revision runs for an image; empty if it does not have it.
 func hadImage(r stack.Revision, image string) string {
 	for _, m := range r.Members {
 		if run := m.Images[image]; run != "" {
@@ -253,7 +253,7 @@ func (k call) requests(w *wanted) error {
 	return errors.Join(errs...)
 }
 
-// namespace is that of a member: the name of the stack, and none for a task on the network of the host.
+// namespace is the one of a member: the name of the stack, and none for a task on the network of the host.
 func namespace(stack string, t taskdef.Task) string {
 	if t.Network == taskdef.NetworkHost || t.Network == taskdef.NetworkNone {
 		return ""
@@ -361,7 +361,7 @@ func (k call) prepare(ctx context.Context, w *wanted) error {
 	return nil
 }
 
-// keeper is what Podman keeps for stacks.
+// keeper names what Podman keeps for stacks.
 type keeper interface {
 	HasVolume(ctx context.Context, name string) (bool, error)
 	EnsureVolume(ctx context.Context, v libpod.VolumeSpec) error

@@ -56,7 +56,7 @@ type member struct {
 	pids      int64
 }
 
-// defaultFiles are those that a command without an argument reads.
+// defaultFiles lists those that a command without an argument reads.
 var defaultFiles = []string{"compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"}
 
 // file returns the file that the arguments name, or the one in this directory.
@@ -93,7 +93,7 @@ func (k call) isStack(name string) bool {
 
 var notInName = regexp.MustCompile(`[^a-z0-9_-]`)
 
-// projectName is what Compose calls the project of a file.
+// projectName names what Compose calls the project of a file.
 func (k call) projectName(from string) (string, error) {
 	if name := k.c.String("name"); name != "" {
 		return name, stack.CheckName(name)
@@ -173,7 +173,7 @@ func (k call) readCompose(ctx context.Context, from string, w *wanted) error {
 	return nil
 }
 
-// conditions are those of Compose.
+// conditions lists those of Compose.
 var conditions = map[string]stack.Condition{"service_started": stack.Started, "service_healthy": stack.Healthy, "service_completed_successfully": stack.Completed}
 
 // fromCompose makes a member of a service of a Compose project.
@@ -246,7 +246,7 @@ func (k call) define(m *member) error {
 	return err
 }
 
-// print is what tells two members apart: all that is applied, and the content of files of variables.
+// print names what tells two members apart: all that is applied, and the content of files of variables.
 func (m *member) print() (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, m.Kind, m.digest)

@@ -162,7 +162,7 @@ Examples:
 	}
 }
 
-// options is what a command of `podtask stack` uses.
+// options names what a command of `podtask stack` uses.
 type options struct {
 	verb        verb
 	failed      error // to open the store

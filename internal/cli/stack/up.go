@@ -134,7 +134,7 @@ func (k call) run(ctx context.Context, s stack.State) (stack.State, error) {
 	return r.Run(ctx, s)
 }
 
-// stepLine says what is done, or what came of it; empty for what nobody wants to know.
+// stepLine describes what is done, or what came of it; empty for what nobody wants to know.
 func stepLine(s stack.State, step stack.Step, o *stack.Outcome) string {
 	name := step.Name
 	if o != nil && o.Failed != "" {
@@ -186,7 +186,7 @@ func (k call) removeVolumes(ctx context.Context, name string) error {
 	return podman.RemoveVolumes(ctx, owner(name))
 }
 
-// verdict says how the change of a stack ended, as an error if it did not end as was wanted.
+// verdict describes how the change of a stack ended, as an error if it did not end as was wanted.
 func (k call) verdict(s stack.State) (string, error) {
 	if s.Change != nil {
 		return "unfinished", fmt.Errorf("stack %s: %s. The next `podtask stack up`, `rollback` or `rm` tries again", s.Name, unfinished(s))
@@ -208,7 +208,7 @@ func (k call) verdict(s stack.State) (string, error) {
 	return string(last.Result), fmt.Errorf("stack %s: %s failed: %s. Everything is left as it was then", s.Name, last.Failed, last.Reason)
 }
 
-// outcome is what `podtask stack up --format json` prints.
+// outcome names what `podtask stack up --format json` prints.
 type outcome struct {
 	plan
 	Result string `json:"result"`

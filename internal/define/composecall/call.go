@@ -84,7 +84,7 @@ func (c Caller) Variables(dir string) (vars map[string]string, shell map[string]
 	return vars, shell, nil
 }
 
-// maxFile is how much of a file is read.
+// maxFile describes how much of a file is read.
 const maxFile = 1 << 20
 
 // readBeside reads a file that lies beside the Compose file. The user did not name it, so a named pipe is an error: a read

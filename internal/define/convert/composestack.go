@@ -19,9 +19,9 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// StackResult is what came of a Compose project that becomes several services and jobs.
+// StackResult names what came of a Compose project that becomes several services and jobs.
 type StackResult struct {
-	// Name is that of the project.
+	// Name is the one of the project.
 	Name    string
 	Members []StackMember
 	// Lost, Needs and Files are as in Result.
@@ -35,18 +35,18 @@ type StackResult struct {
 // StackMember is a service of the project, with those that share its namespaces or volumes.
 type StackMember struct {
 	Name string
-	// Line is where it is in the file; 0 is not known.
+	// Line names the place where it is in the file; 0 is not known.
 	Line int
 	// Definition is a task definition, JSON.
 	Definition []byte
 	// Job: it runs to its end, and Why says how that is known.
 	Job bool
 	Why string
-	// Copies is how many copies of it the project wants.
+	// Copies describes how many copies of it the project wants.
 	Copies int
 	// Listen are the addresses that the project publishes: [IP:]PORT=CONTAINER:PORT.
 	Listen []string
-	// Names are those by which others reach it, Ports the TCP ports that the file says it has.
+	// Names lists those by which others reach it, Ports the TCP ports that the file says it has.
 	Names []StackName
 	// After are the members that it waits for.
 	After []StackDependency
@@ -100,7 +100,7 @@ func ComposeStack(file, task string, src []byte, o ComposeOptions) (StackResult,
 	return c.asStack()
 }
 
-// stackParts are what the conversion of a stack gathers beside its members.
+// stackParts name what the conversion of a stack gathers beside its members.
 type stackParts struct {
 	all     types.Services // of the project, while that has one member's only
 	secrets []File
@@ -552,7 +552,7 @@ func (c *compose) pids(group []string) (total int64) {
 	return total
 }
 
-// apart says which services Compose keeps apart and a stack does not.
+// apart names which services Compose keeps apart and a stack does not.
 func (c *compose) apart(names []string) {
 	for i, a := range names {
 		for _, b := range names[i+1:] {

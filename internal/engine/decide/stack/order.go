@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Problem is what is wrong with a member; After is the name of the dependency that it is about, if it is about one.
+// Problem names what is wrong with a member; After is the name of the dependency that it is about, if it is about one.
 type Problem struct {
 	Member, After, Text string
 }

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kind is what a member is.
+// Kind names what a member is.
 type Kind string
 
 // The kinds of members.
@@ -18,7 +18,7 @@ const (
 	Job     Kind = "job"     // a task that runs to its end, and succeeds
 )
 
-// Condition is what a member waits for, in the order in which they come true.
+// Condition names what a member waits for, in the order in which they come true.
 type Condition string
 
 // The conditions of dependencies.
@@ -48,20 +48,20 @@ type Member struct {
 	Takes []string `json:"takes,omitempty"`
 	// Definition is the FAMILY:REVISION that is run; empty until it is registered.
 	Definition string `json:"definition,omitempty"`
-	// Images has what is run for each image of the definition: NAME:TAG@DIGEST, or the name of an image without a digest.
+	// Images lists what is run for each image of the definition: NAME:TAG@DIGEST, or the name of an image without a digest.
 	Images map[string]string `json:"images,omitempty"`
-	// Request is what the agent is asked for, without definition and images. No step reads it.
+	// Request names what the agent is asked for, without definition and images. No step reads it.
 	Request json.RawMessage `json:"request,omitempty"`
 }
 
-// Revision is what a stack was, or is to be.
+// Revision names what a stack was, or is to be.
 type Revision struct {
-	// Number is that of the change that made it.
+	// Number is the one of the change that made it.
 	Number int `json:"number"`
 	// Source are the files that it was read from.
 	Source  []string `json:"source,omitempty"`
 	Members []Member `json:"members"`
-	// Volumes are those that Podman makes for it.
+	// Volumes lists those that Podman makes for it.
 	Volumes []string `json:"volumes,omitempty"`
 }
 
@@ -73,20 +73,20 @@ func (r Revision) Find(name string) *Member {
 	return nil
 }
 
-// Had is what a member has on the host, as far as is known.
+// Had names what a member has on the host, as far as is known.
 type Had struct {
 	Object string `json:"object"`
 	Kind   Kind   `json:"kind"`
-	// Print is that of the Member that was applied last; empty if that is not sure, or the job is to run again.
+	// Print is the one of the Member that was applied last; empty if that is not sure, or the job is to run again.
 	Print string   `json:"print,omitempty"`
 	Takes []string `json:"takes,omitempty"`
 	// Run is the number of the change in which a job ran last: its task is OBJECT-RUN. 0: there is no task.
 	Run int `json:"run,omitempty"`
-	// Mark is what the agent called what was applied: the deployment of a service.
+	// Mark names what the agent called what was applied: the deployment of a service.
 	Mark string `json:"mark,omitempty"`
 }
 
-// Way is where a change goes.
+// Way names the place where a change goes.
 type Way string
 
 // The ways.
@@ -116,11 +116,11 @@ type Change struct {
 	// Failed is the member that failed, Reason why the change is put back.
 	Failed string `json:"failed,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Stuck has what could not be put back or removed, and why; it is tried again when the change is continued.
+	// Stuck lists what could not be put back or removed, and why; it is tried again when the change is continued.
 	Stuck map[string]string `json:"stuck,omitempty"`
 }
 
-// Result is how a change ended.
+// Result describes how a change ended.
 type Result string
 
 // The results.
@@ -151,7 +151,7 @@ type State struct {
 	Current Revision `json:"current"`
 	// Before are the revisions before Current, the latest last.
 	Before []Revision `json:"before,omitempty"`
-	// Have has what members may be on the host, by name.
+	// Have lists what members may be on the host, by name.
 	Have    map[string]Had `json:"have,omitempty"`
 	Change  *Change        `json:"change,omitempty"`
 	History []Past         `json:"history,omitempty"`
@@ -163,7 +163,7 @@ type State struct {
 const (
 	maxBefore  = 9
 	maxHistory = 20
-	// MaxMembers is how many members a stack may have.
+	// MaxMembers describes how many members a stack may have.
 	MaxMembers = 100
 )
 

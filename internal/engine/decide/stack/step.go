@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// Verb is what a step does.
+// Verb names what a step does.
 type Verb string
 
 // The verbs of steps.
@@ -23,20 +23,20 @@ const (
 // Step is the next thing that is done for a change.
 type Step struct {
 	Verb Verb
-	// Name is that of the member; empty for Volumes, Finish and Stop.
+	// Name is the one of the member; empty for Volumes, Finish and Stop.
 	Name string
-	// Member is what Apply makes, and of which Await waits for a condition.
+	// Member names what Apply makes, and of which Await waits for a condition.
 	Member Member
 	Is     Condition
-	// Had is what the host has of the member.
+	// Had names what the host has of the member.
 	Had Had
 }
 
-// Outcome is what came of a step.
+// Outcome names what came of a step.
 type Outcome struct {
-	// Failed is why the step cannot succeed; empty if it did.
+	// Failed gives the reason why the step cannot succeed; empty if it did.
 	Failed string
-	// Mark is what the agent called what was applied.
+	// Mark names what the agent called what was applied.
 	Mark string
 }
 
@@ -95,7 +95,7 @@ func GiveUp(s State, reason string) State {
 	return s
 }
 
-// goal is what the change goes to now.
+// goal names what the change goes to now.
 func (s State) goal() Revision {
 	if s.Change.Way == Back {
 		return s.Current

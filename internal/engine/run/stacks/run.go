@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 )
 
-// Agent is what runs services and tasks.
+// Agent names what runs services and tasks.
 type Agent interface {
 	Service(ctx context.Context, name string) (api.Service, error)
 	CreateService(ctx context.Context, n api.NewService) (api.Service, error)
@@ -37,7 +37,7 @@ type Runner struct {
 	Told func(s stack.State, step stack.Step, o *stack.Outcome)
 	// Failing is called for a step that fails, before anything is put back.
 	Failing func(ctx context.Context, step stack.Step, task string)
-	// Limit is how long a step may take; 0 for no limit.
+	// Limit describes how long a step may take; 0 for no limit.
 	Limit time.Duration
 	Now   func() time.Time
 	// FailPoint is called before each step is done, and after it.
@@ -133,7 +133,7 @@ func problems(f *api.Failure) (all []string) {
 	return all
 }
 
-// stepError is why a step cannot succeed.
+// stepError gives the reason why a step cannot succeed.
 type stepError struct{ text string }
 
 func (e *stepError) Error() string { return e.text }
@@ -205,7 +205,7 @@ func deploymentOf(s api.Service) string {
 	return s.Deployments[0].ID
 }
 
-// maxFailures is how many copies of a service's first deployment may fail: there is no earlier one to which it could return.
+// maxFailures describes how many copies of a service's first deployment may fail: there is no earlier one to which it could return.
 const maxFailures = 3
 
 // awaitService waits for a condition of a service. For one that fails it returns a task that did.
@@ -258,7 +258,7 @@ func judge(s api.Service, step stack.Step) (done bool, task string, err error) {
 	return true, "", nil
 }
 
-// whyReturned is why a service does not run a deployment any more.
+// whyReturned gives the reason why a service does not run a deployment any more.
 func whyReturned(s api.Service, deployment string) string {
 	for i := len(s.History) - 1; i >= 0; i-- {
 		if h := s.History[i]; h.Deployment == deployment && h.Reason != "" {

@@ -34,7 +34,7 @@ func Open(dir string, fsys state.FS) (*Store, error) {
 	return &Store{dir: dir, records: records, locks: locks}, err
 }
 
-// NotFoundError says that there is no stack of a name.
+// NotFoundError reports that there is no stack of a name.
 type NotFoundError struct{ Name string }
 
 func (e *NotFoundError) Error() string {
