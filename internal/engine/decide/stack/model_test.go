@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// host is what a change acts on. A member that was applied has its print; a job has also run.
+// host stands for the agent and its services. A member that was applied has its print; a job has also run.
 type host struct {
 	is    map[string]string // print of the service, or of the job's last run, by object
 	ready map[string]bool   // whether it was seen to be whole since it was applied
