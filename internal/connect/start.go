@@ -1,6 +1,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -27,11 +28,22 @@ func (s *Connector) Start(ctx context.Context, l Launch) (*owner.Owner, error) {
 	if err := s.Engine.Images.CheckLocal(ctx, l.Task, l.Options); err != nil {
 		return nil, err // before a task makes room
 	}
-	if l.Replace {
-		if err := s.removeReplaced(ctx, l); err != nil {
-			return nil, err
-		}
+	if !l.Replace {
+		return s.record(ctx, l)
 	}
+	l.ID = cmp.Or(l.ID, record.NewID())
+	if err := s.removeReplaced(ctx, l); err != nil {
+		return nil, err
+	}
+	o, err := s.record(ctx, l)
+	if err != nil { // what was kept for the task is given up
+		err = errors.Join(err, s.Engine.Queue.Release(context.WithoutCancel(ctx), l.ID))
+	}
+	return o, err
+}
+
+// record checks this host and records the task.
+func (s *Connector) record(ctx context.Context, l Launch) (*owner.Owner, error) {
 	if err := s.warnOfHost(ctx, l); err != nil {
 		return nil, err
 	}
@@ -101,7 +113,8 @@ func (s *Launcher) StartDetached(ctx context.Context, l Launch) (lifecycle.State
 	return st, nil
 }
 
-// removeReplaced stops and removes the tasks whose name a new one gets.
+// removeReplaced stops and removes the tasks whose name a new one gets. Their ports and shares of the host are kept for
+// the new one, also if others wait for them.
 func (s *Connector) removeReplaced(ctx context.Context, l Launch) error {
 	const by = "podtask run --replace"
 	states, _ := s.Engine.Tasks.States()
@@ -113,8 +126,11 @@ func (s *Connector) removeReplaced(ctx context.Context, l Launch) error {
 			if l.Replacing != nil {
 				l.Replacing(st)
 			}
+			if err := s.Engine.Queue.Bequeath(ctx, st.ID, l.ID); err != nil {
+				return err
+			}
 			if err := s.StopTask(ctx, st.ID, by, false, func(api.Task) {}); err != nil {
-				return fmt.Errorf("stop the task that is to be replaced: %w", err)
+				return errors.Join(fmt.Errorf("stop the task that is to be replaced: %w", err), s.Engine.Queue.Bequeath(context.WithoutCancel(ctx), st.ID, ""))
 			}
 		}
 		if err := s.Remove(ctx, st.ID, by, true, func(api.Task) {}); err != nil {

@@ -35,6 +35,10 @@ type Entry struct {
 	GPUs []string `json:"gpus,omitempty"`
 	// Passed counts the later tasks that were let in before it and took something that it lacks.
 	Passed int `json:"passed,omitempty"`
+	// Heir is the task that replaces this one and gets its place when it is released.
+	Heir string `json:"heir,omitempty"`
+	// Inherited: the task has the place of the one that it replaces since Since, and has not asked yet.
+	Inherited bool `json:"inherited,omitempty"`
 }
 
 // label is how messages name the entry.
@@ -73,7 +77,7 @@ func (q Queue) Ask(b Budget, e Entry, at time.Time, present func(task string) bo
 		q = q.with(e, at)
 		i = len(q.Entries) - 1
 	}
-	q = q.needing(i, e)
+	q = q.claim(i, e).needing(i, e)
 	v := q.judge(b, i, at, present)
 	if !v.Admitted || q.Entries[i].Held {
 		return q, v
@@ -141,6 +145,43 @@ func (q Queue) Release(task string) Queue {
 	}
 	q = q.clone()
 	q.Entries = slices.DeleteFunc(q.Entries, func(e Entry) bool { return e.Task == task })
+	return q
+}
+
+// Bequeath names the task that is to have the place of another one when that is released; "" for none. A
+// task that is not in has nothing to leave.
+func (q Queue) Bequeath(task, heir string) Queue {
+	if i := q.index(task); i >= 0 && q.Entries[i].Held {
+		q = q.clone()
+		q.Entries[i].Heir = heir
+	}
+	return q
+}
+
+// PassOn is Release for a task that may have an heir, who is then in with what the task had.
+func (q Queue) PassOn(task string, at time.Time) Queue {
+	i := q.index(task)
+	if i < 0 || q.Entries[i].Heir == "" {
+		return q.Release(task)
+	}
+	q = q.Release(q.Entries[i].Heir).clone() // it has asked for nothing yet
+	e := &q.Entries[q.index(task)]
+	e.Task, e.Heir, e.Since, e.Inherited = e.Heir, "", at, true
+	return q
+}
+
+// claim turns the place that entry i has inherited into its own. Who needs something else than the task before
+// waits in that place.
+func (q Queue) claim(i int, e Entry) Queue {
+	if !q.Entries[i].Inherited {
+		return q
+	}
+	q = q.clone()
+	mine := &q.Entries[i]
+	mine.Inherited, mine.Name, mine.Held = false, e.Name, mine.Need.Equal(e.Need)
+	if !mine.Held && mine.Need.GPUs != e.Need.GPUs {
+		mine.GPUs = nil
+	}
 	return q
 }
 

@@ -422,3 +422,55 @@ func takesFrom(b admission.Budget, q admission.Queue, admitted, waiting admissio
 	}
 	return admitted.CPU > 0 && waiting.CPU > cpu || admitted.Memory > 0 && waiting.Memory > memory || admitted.Collides(waiting)
 }
+
+// A task that replaces another one has its place, also before those that have waited longer than it exists.
+func TestAnHeirHasThePlaceOfTheTaskThatItReplaces(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		name  string
+		need  admission.Need // of the heir
+		waits bool
+	}{
+		{"the same", cpu(512), false},
+		{"less", cpu(256), false},
+		{"as much as the one that waits would take", cpu(1024), false},
+		{"more than there is", admission.Need{CPU: 1024, Ports: port(80).Ports}, true},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			h := newHost(t, 1024)
+			h.in("other", port(80))
+			h.in("old", cpu(512))
+			if v := h.ask("waiting", cpu(1024)); v.Admitted {
+				t.Fatal("there is no room")
+			}
+			h.q = h.q.Bequeath("waiting", "nobody").Bequeath("old", "new").PassOn("old", epoch)
+			if _, found := h.q.Find("old"); found {
+				t.Error("the old one is still there")
+			}
+			if v := h.ask("waiting", cpu(1024)); v.Admitted {
+				t.Error("the one that waits has taken what is kept")
+			}
+			if v := h.ask("new", tt.need); v.Admitted == tt.waits {
+				t.Errorf("the new one waits for %q", v)
+			}
+			if v := h.ask("waiting", cpu(1024)); v.Admitted {
+				t.Error("the one that waits comes before the new one")
+			}
+			h.q = h.q.PassOn("new", epoch).PassOn("other", epoch)
+			h.in("waiting", cpu(1024))
+		})
+	}
+}
+
+// A replacement that does not come is forgotten.
+func TestAnHeirCanBeForgotten(t *testing.T) {
+	t.Parallel()
+	h := newHost(t, 512)
+	h.in("old", cpu(512))
+	h.q = h.q.Bequeath("old", "new").Bequeath("old", "")
+	h.q = h.q.PassOn("old", epoch)
+	h.in("next", cpu(512))
+	h.q = h.q.Bequeath("next", "new").PassOn("next", epoch).Release("new")
+	h.in("last", cpu(512))
+}

@@ -51,6 +51,31 @@ func TestThirdTaskStartsWhenTheFirstHasStopped(t *testing.T) {
 	wantReservations(t, host)
 }
 
+// A task that replaces another one keeps its share although a third one waits for it.
+func TestATaskThatReplacesAnotherKeepsItsShare(t *testing.T) {
+	t.Parallel()
+	host := enginehost.New(t)
+	old := host.RunSleeper(1024, "web")
+	waiting := host.StartSleeper(1024, "waiting")
+	waiting.UntilQueued()
+	e := host.Open()
+	id := host.Create(e, host.Box(1024, 0, "sleep", "forever"), "new", enginehost.Admitted).ID
+	if err := e.Queue.Bequeath(t.Context(), old.ID, id); err != nil {
+		t.Fatal(err)
+	}
+	old.Stop()
+	wantReservations(t, host, id, waiting.ID)
+	replacement := host.Own(e, id)
+	replacement.UntilRunning()
+	if s := waiting.Owner.State(); !s.Queued() {
+		t.Error("the one that waits is in")
+	}
+	replacement.Stop()
+	waiting.UntilRunning()
+	waiting.Stop()
+	wantReservations(t, host)
+}
+
 // The ECS agent's TestHostResourceManagerResourceUtilization.
 func TestTaskThatIsSlowToStopDelaysNobodyWhoHasRoom(t *testing.T) {
 	t.Parallel()

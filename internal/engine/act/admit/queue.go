@@ -147,7 +147,7 @@ func (q *Queue) mustWait(b admission.Budget, s lifecycle.State) (admission.Verdi
 func (q *Queue) ask(ctx context.Context, b admission.Budget, s lifecycle.State, idle []string) (v admission.Verdict, err error) {
 	err = q.Ledger.Change(ctx, func(l *Content) {
 		for _, id := range q.stale(l.Queue, s.ID) {
-			l.Queue = l.Queue.Release(id)
+			l.Queue = l.Queue.PassOn(id, time.Now().UTC())
 		}
 		for _, id := range idle {
 			if !q.Tasks.Owned(id) {
@@ -164,7 +164,7 @@ func (q *Queue) ask(ctx context.Context, b admission.Budget, s lifecycle.State, 
 func (q *Queue) stale(present admission.Queue, except string) []string {
 	var ids []string
 	for _, e := range present.Entries {
-		if e.Task == except || q.Tasks.Owned(e.Task) {
+		if e.Task == except || q.Tasks.Owned(e.Task) || isKept(e) {
 			continue
 		}
 		data, err := q.Tasks.Store.Get(e.Task)
@@ -195,7 +195,7 @@ func (q *Queue) idle(ctx context.Context, except string) []string {
 	}
 	var orphans []string
 	for _, e := range l.Queue.Entries {
-		if e.Held && e.Task != except && !q.Tasks.Owned(e.Task) {
+		if e.Held && e.Task != except && !q.Tasks.Owned(e.Task) && !isKept(e) {
 			orphans = append(orphans, e.Task)
 		}
 	}
@@ -226,9 +226,21 @@ func (q *Queue) mayAskIdle() bool {
 	return true
 }
 
-// Release releases a task's reservation, or removes the task from the queue.
+// heirLimit is how long a reservation is kept for a task that is about to be created.
+const heirLimit = time.Minute
+
+// isKept reports whether a reservation is one that is kept for a task that is about to be created.
+func isKept(e admission.Entry) bool { return e.Inherited && time.Since(e.Since) < heirLimit }
+
+// Release releases a task's reservation, or removes the task from the queue. The reservation of a task that is
+// replaced is its heir's from now on.
 func (q *Queue) Release(ctx context.Context, id string) error {
-	return markTransient(q.Ledger.Change(ctx, func(l *Content) { l.Queue = l.Queue.Release(id) }))
+	return markTransient(q.Ledger.Change(ctx, func(l *Content) { l.Queue = l.Queue.PassOn(id, time.Now().UTC()) }))
+}
+
+// Bequeath has a task that is about to be created inherit the reservation of one that it replaces; "" for none.
+func (q *Queue) Bequeath(ctx context.Context, id, heir string) error {
+	return markTransient(q.Ledger.Change(ctx, func(l *Content) { l.Queue = l.Queue.Bequeath(id, heir) }))
 }
 
 // Waiting returns what each task in the queue waits for, by ID.
