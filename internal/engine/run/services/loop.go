@@ -44,7 +44,7 @@ type runner struct {
 func newRunner(a *Services, s service.State) *runner {
 	l := &runner{
 		all: a, id: s.ID, name: s.Name, over: make(chan struct{}), driver: driver.NewService(s),
-		hearing: &listeners{log: a.Log.With("service", s.Name), tasks: a.Tasks, service: s.Name, names: a.Names},
+		hearing: &listeners{log: a.Log.With("service", s.Name), tasks: a.Tasks, service: s.Name, names: a.Names, kept: a.kept},
 		loop:    loop.New[service.State, driver.Message, driver.ServiceDecision](s),
 	}
 	if a.Routes != nil {
@@ -66,6 +66,9 @@ func (l *runner) run() {
 		l.all.Log.Error("the service is not run any more", "service", l.name, "error", err)
 	}
 	cancel()
+	if l.all.ctx.Err() == nil {
+		l.hearing.forget()
+	}
 	l.hearing.Close()
 	l.effects.Wait()
 	l.calls.jobs.Wait()
