@@ -146,9 +146,9 @@ const WhyNames = "names"
 // directory has space, nothing of it is started, and what is stopped is not recorded.
 const WhyDiskFull = "disk-full"
 
-// WhyPodmanNotResponding is the code of a task whose owner waits for an answer of Podman, which does not
-// even answer a ping.
-const WhyPodmanNotResponding = "podman-not-responding"
+// WhyPodmanNotResponding is the code of a task whose owner waits for an answer of Podman, which is away or
+// does not even answer a ping.
+const WhyPodmanNotResponding = lifecycle.WhyOutage
 
 // DiskFull reports whether the task cannot be saved because a disk is full.
 func (t Task) DiskFull() bool { return len(t.Why) > 0 && t.Why[0].Code == WhyDiskFull }

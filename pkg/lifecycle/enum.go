@@ -116,10 +116,11 @@ const (
 	Timeout           // no answer within the operation's limit
 	NoImage           // the image is not in local storage (any more)
 	QuotaUsedUp       // a quota of the host is used up: tried again for longer than Temporary
+	Outage            // Podman is away, or ended during the call: no attempt, see OutageLimit
 	numClass
 )
 
-var classNames = [numClass]string{"ok", "temporary", "permanent", "canceled", "timeout", "no-image", "quota"}
+var classNames = [numClass]string{"ok", "temporary", "permanent", "canceled", "timeout", "no-image", "quota", "outage"}
 
 func (c Class) String() string { return name(classNames[:], int(c)) }
 

@@ -28,23 +28,24 @@ type Reason struct {
 
 // The codes of a Reason. Scripts rely on them.
 const (
-	WhyEnded      = "ended"      // the task has stopped or is removed
-	WhyQueued     = "queued"     // the host has no room for it yet
-	WhyOperation  = "operation"  // an operation is in flight, or comes next
-	WhyRetry      = "retry"      // an operation failed and is tried again
-	WhyRestart    = "restart"    // the container has exited and its policy restarts it
-	WhyDependency = "dependency" // another container comes first
-	WhyDigests    = "digests"    // the digest of another image is not known yet
-	WhyPod        = "pod"        // the pod is not ready
-	WhyVolumes    = "volumes"    // a container whose volumes it takes is not created yet
-	WhyInspect    = "inspect"    // podtask asks Podman for the state of a container or the pod
-	WhyHealth     = "health"     // its health check has not passed yet
-	WhyUnhealthy  = "unhealthy"  // its health check fails
-	WhyPaused     = "paused"     // a user has paused it
-	WhyStopOrder  = "stop-order" // the containers that depend on it stop first
-	WhyRunning    = "running"    // it waits for nothing
-	WhyProtected  = "protected"  // it has protected itself; comes after the others
-	WhyFault      = "fault"      // its network has a fault that was injected; comes after the others
+	WhyEnded      = "ended"                 // the task has stopped or is removed
+	WhyQueued     = "queued"                // the host has no room for it yet
+	WhyOperation  = "operation"             // an operation is in flight, or comes next
+	WhyOutage     = "podman-not-responding" // Podman does not answer; comes before the others
+	WhyRetry      = "retry"                 // an operation failed and is tried again
+	WhyRestart    = "restart"               // the container has exited and its policy restarts it
+	WhyDependency = "dependency"            // another container comes first
+	WhyDigests    = "digests"               // the digest of another image is not known yet
+	WhyPod        = "pod"                   // the pod is not ready
+	WhyVolumes    = "volumes"               // a container whose volumes it takes is not created yet
+	WhyInspect    = "inspect"               // podtask asks Podman for the state of a container or the pod
+	WhyHealth     = "health"                // its health check has not passed yet
+	WhyUnhealthy  = "unhealthy"             // its health check fails
+	WhyPaused     = "paused"                // a user has paused it
+	WhyStopOrder  = "stop-order"            // the containers that depend on it stop first
+	WhyRunning    = "running"               // it waits for nothing
+	WhyProtected  = "protected"             // it has protected itself; comes after the others
+	WhyFault      = "fault"                 // its network has a fault that was injected; comes after the others
 )
 
 // Explain returns the reasons for which the task waits. It derives the reasons from the facts that Step decides by: of a
@@ -53,6 +54,10 @@ const (
 func (s State) Explain() []Reason {
 	if s.Settled() {
 		return []Reason{explainEnd(s)}
+	}
+	if r, found := explainOutage(s); found {
+		s.OutageSince = time.Time{}
+		return append([]Reason{r}, s.Explain()...)
 	}
 	var own, others, health []Reason
 	for i := range s.Containers {

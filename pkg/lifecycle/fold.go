@@ -161,6 +161,7 @@ func foldFinished(s *State, at time.Time, ev OpFinished) {
 	if s.Sandbox.Op.ID == ev.ID {
 		op := s.Sandbox.Op
 		s.Sandbox.Op = Op{}
+		ev.Failure = noteAnswer(s, at, op.Kind, ev.Failure)
 		foldSandbox(s, at, op, ev)
 		return
 	}
@@ -168,6 +169,7 @@ func foldFinished(s *State, at time.Time, ev OpFinished) {
 		if s.Containers[i].Op.ID == ev.ID {
 			op := s.Containers[i].Op
 			s.Containers[i].Op = Op{}
+			ev.Failure = noteAnswer(s, at, op.Kind, ev.Failure)
 			foldContainer(s, at, i, op, ev)
 			return
 		}
@@ -260,6 +262,9 @@ func foldContainerFailure(s *State, at time.Time, i int, op Op, f Failure) {
 			if op.Kind == Stop {
 				retryStop(s, i)
 			}
+			if c.Retry.excuse(s, at, f, i) {
+				return
+			}
 			c.Retry.postpone(at, f, c.Retry.persisted(), jitter(s, i))
 		}
 		if s.Goal == Gone && c.Retry.Persist >= removalAttempts {
@@ -273,6 +278,9 @@ func foldContainerFailure(s *State, at time.Time, i int, op Op, f Failure) {
 // that the pull behavior says whether the task can do without (ECS: handleEventError).
 func foldImageFailure(s *State, at time.Time, i int, op Op, f Failure) {
 	c, k := &s.Containers[i], op.Kind
+	if c.Retry.excuse(s, at, f, i) {
+		return
+	}
 	again := c.Retry
 	if again.Since.IsZero() {
 		again.Since = op.Since
@@ -412,7 +420,7 @@ func judge(s *State, at time.Time, i int) {
 	d := c.Unconfirmed
 	c.Unconfirmed = Unconfirmed{}
 	worked := d.Kind == Create && c.Presence >= Created || d.Kind == Start && c.Presence >= Running && !c.awaitsRestart()
-	if d.Kind == Idle || worked || c.Ended || d.Failure.Class == Canceled {
+	if d.Kind == Idle || worked || c.Ended || d.Failure.Class == Canceled || c.Retry.excuse(s, at, d.Failure, i) {
 		return
 	}
 	if d.Failure.Class == NoImage && !c.lostImage() {

@@ -138,6 +138,9 @@ func foldHook(s *State, at time.Time, i int, op Op, ev OpFinished) {
 	case ev.Failure.Class != OK:
 		why = ev.Failure.Message
 		c.Stale = true // it may have been the container's end
+		if c.Retry.excuse(s, at, ev.Failure, i) {
+			return
+		}
 	case !ev.Result.Probe.Healthy:
 		why = cmp.Or(ev.Result.Probe.Output, fmt.Sprintf("exit code %d", ev.Result.Probe.ExitCode))
 	}

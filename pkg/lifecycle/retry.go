@@ -153,6 +153,8 @@ type Retry struct {
 	// Since is when the first of the failed attempts of the present move began, where the
 	// move has a limit over all of them (resolve, pull).
 	Since time.Time `json:"since,omitzero"`
+	// CutOff: the latest attempt failed because of an outage of Podman.
+	CutOff bool `json:"cutOff,omitempty"`
 	// Last is what the latest attempt died of, for people who ask why it takes so long.
 	Last string `json:"last,omitempty"`
 }

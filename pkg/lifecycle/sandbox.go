@@ -113,18 +113,20 @@ func foldSandbox(s *State, at time.Time, op Op, ev OpFinished) {
 
 func foldSandboxFailure(s *State, at time.Time, op Op, f Failure) {
 	b := &s.Sandbox
-	making := op.Kind == Prepare || op.Kind == Launch
+	making, again := op.Kind == Prepare || op.Kind == Launch, false
 	if making {
 		b.Made = false // it is made sure of
 	}
 	switch {
 	case f.Class == Canceled:
+	case b.Retry.excuse(s, at, f, -1):
+		again = true
 	case op.Kind == Admit && f.Class == Permanent:
 		b.fail(f)
 		lowerGoal(s, at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
 	case making && f.mayPass() && b.Retry.Attempts+1 < attemptLimit(s, op.Kind, f):
 		b.Retry.postpone(at, f, b.Retry.tried(), jitter(s, -1))
-		doubtCreated(s)
+		again = true
 	case making:
 		b.fail(f)
 		code := StopTaskFailedToStart
@@ -145,6 +147,9 @@ func foldSandboxFailure(s *State, at time.Time, op Op, f Failure) {
 		b.Reservation, b.Retry = ReservationNone, Retry{}
 	default:
 		b.Retry.postpone(at, f, b.Retry.persisted(), jitter(s, -1))
+	}
+	if making && again {
+		doubtCreated(s)
 	}
 }
 

@@ -37,6 +37,9 @@ type State struct {
 	Sandbox    Sandbox     `json:"sandbox"`
 	Containers []Container `json:"containers"` // parallel to Task.Containers
 
+	// OutageSince is the beginning of an outage of Podman; zero once it has answered. It is not saved.
+	OutageSince time.Time `json:"outageSince,omitzero"`
+
 	// Resizes counts how often the resources of the containers were changed. The containers that
 	// were created before have others in Podman, so the owner sets theirs after each start.
 	Resizes int `json:"resizes,omitempty"`
@@ -73,7 +76,7 @@ func New(id, name string, t taskdef.Task, o Options, at time.Time) State {
 // just this, so a driver saves it and may skip a save when it has not changed.
 func (s State) Durable() State {
 	s = clone(s)
-	s.NextOp = 1
+	s.NextOp, s.OutageSince = 1, time.Time{}
 	s.Sandbox.Op, s.Sandbox.Retry, s.Sandbox.Stale, s.Sandbox.Made, s.Sandbox.Queue = Op{}, Retry{}, false, false, ""
 	for i := range s.Containers {
 		c := &s.Containers[i]

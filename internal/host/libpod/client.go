@@ -123,12 +123,18 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 	return c, nil
 }
 
-// connectAttempts is the number of attempts of Dial. A service may end just after Dial found it.
-const connectAttempts = 3
+const (
+	// connectAttempts is the number of attempts of Dial. A service may end just after Dial found it.
+	connectAttempts = 3
+	// killedLimit bounds the time in which Dial goes on while services are killed; killedPause is the pause between two attempts.
+	killedLimit = 2 * time.Minute
+	killedPause = 250 * time.Millisecond
+)
 
 // connect finds or starts the service and makes a first request. It returns the context that
 // holds the bindings' connection; end cancels it.
 func (s *service) connect(ctx context.Context, log *slog.Logger) (bound context.Context, end func(), err error) {
+	began := time.Now()
 	for n := 1; ; n++ {
 		err := s.ensure(ctx, "")
 		again := errors.Is(err, Temporary) // the service was killed
@@ -143,8 +149,15 @@ func (s *service) connect(ctx context.Context, log *slog.Logger) (bound context.
 		if e := new(Error); s.fixed != "" && errors.As(err, &e) && e.Class == Unavailable {
 			e.Cause += "; CONTAINER_HOST names this socket: start its service, or unset CONTAINER_HOST"
 		}
-		if !again || !transient.Is(err) || s.fixed != "" || n == connectAttempts {
+		if !again || !transient.Is(err) || s.fixed != "" || n >= connectAttempts && (!CutOff(err) || time.Since(began) > killedLimit) {
 			return nil, nil, err
+		}
+		if n >= connectAttempts {
+			select {
+			case <-time.After(killedPause):
+			case <-ctx.Done():
+				return nil, nil, err
+			}
 		}
 	}
 }

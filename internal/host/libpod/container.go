@@ -119,6 +119,9 @@ const UnrecordedStart = "Podman's service ended while it started this container,
 // container does not belong to the task.
 func (c *Client) RemoveContainer(ctx context.Context, name, taskID string) error {
 	seen, err := c.InspectContainer(ctx, name)
+	if withoutStorage(err) {
+		return c.removeListed(ctx, name, taskID)
+	}
 	if err != nil || seen.Status == Absent {
 		return err
 	}
@@ -127,6 +130,31 @@ func (c *Client) RemoveContainer(ctx context.Context, name, taskID string) error
 	}
 	// By ID: the name may belong to another container by now.
 	return c.remove(ctx, seen.ID)
+}
+
+// withoutStorage reports whether a call failed because the removal of a container was cut off between its
+// storage and its entry in Podman's database. Podman cannot inspect it, but lists and removes it.
+func withoutStorage(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && e.Class == Interrupted && e.Cause == storageGone
+}
+
+// removeListed removes the task's container of that name, which cannot be inspected.
+func (c *Client) removeListed(ctx context.Context, name, taskID string) error {
+	found, err := c.list(ctx, map[string][]string{"name": {"^" + name + "$"}, "label": {TaskLabel + "=" + taskID}})
+	for _, m := range found {
+		err = errors.Join(err, c.remove(ctx, m.ID))
+	}
+	return err
+}
+
+// list lists containers in any state.
+func (c *Client) list(ctx context.Context, filters map[string][]string) (found []entities.ListContainer, err error) {
+	err = c.ask(ctx, "list containers", "", func(ctx context.Context) (err error) {
+		found, err = containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(filters))
+		return err
+	})
+	return found, err
 }
 
 // remove removes a container in any state. Without volumes=true Podman would keep the

@@ -256,6 +256,12 @@ func CutOff(err error) bool {
 	return errors.As(err, &e) && e.Status == 0 && e.Class == Temporary && strings.HasPrefix(e.Cause, ConnectionBroke)
 }
 
+// Away reports whether a call failed because no service answers, or because its service ended.
+func Away(err error) bool {
+	var e *Error
+	return errors.As(err, &e) && (e.Class == Unavailable || CutOff(e))
+}
+
 // reasonOf is the innermost reason of a failed connection, without Go's description
 // of the request around it.
 func reasonOf(err error) string {
@@ -294,6 +300,7 @@ const (
 	conmonDied        = "Podman's container monitor (conmon) failed before it reported why: see journalctl --user -t conmon, and run podtask doctor"
 	addressHeld       = "Podman keeps the container's address for a start that was cut off when its service was killed, until the network is removed: run the task again"
 	incompleteNetwork = "Podman did not complete the network namespace of bridge networks, because its service was killed: with Podman 5 end the process in $XDG_RUNTIME_DIR/containers/networks/rootless-netns/rootless-netns-conn.pid; with Podman 4 stop the containers of bridge networks and remove $XDG_RUNTIME_DIR/netns/rootless-netns-*"
+	storageGone       = "a removal was cut off: Podman still lists the container and has lost its storage; podman rm --force removes it"
 	oldNetavark       = "netavark gave no answer, because it is too old for this Podman: Podman 6 needs netavark 2 (netavark --version shows the version)"
 )
 
@@ -304,6 +311,7 @@ var rules = slices.Concat([]rule{
 	{"` already exists: oci runtime error", Interrupted, "likewise, with the container's ID", ""},
 	{"container with given id already exists", Interrupted, "runc, likewise", ""},
 	{"is already allocated to container id", Interrupted, "netavark's IPAM, start", addressHeld},
+	{"container not known", Interrupted, "containers/storage: a removal of the container was cut off", storageGone},
 	{processEnded, Temporary, "4.3.1, inspect", ""},
 	{"address already in use", PortInUse, "rootlessport, pasta, and the kernel's EADDRINUSE", ""},
 	{"port is already allocated", PortInUse, "slirp4netns and CNI", ""},
@@ -373,8 +381,8 @@ var rules = slices.Concat([]rule{
 	{"resource temporarily unavailable", Temporary, "lock file, or fork under pressure", ""},
 	{removedLayer, Temporary, "containers/storage, while another pull or removal of the image runs", ""},
 	{"too many open files", QuotaExceeded, "", fileLimit},
-	{"server closed idle connection", Temporary, "net/http: the service ended before the request was sent", ""},
-	{"transport connection broken", Temporary, "net/http: the connection ended in a request", ""},
+	{"server closed idle connection", Temporary, "net/http: the service ended before the request was sent", ConnectionBroke + " (before the request was sent)"},
+	{"transport connection broken", Temporary, "net/http: the connection ended in a request", ConnectionBroke + " (in the request)"},
 	{"connection refused", Temporary, "registry, seen by the service", ""},
 	{"connection reset by peer", Temporary, "registry", ""},
 	{"i/o timeout", Temporary, "registry", ""},

@@ -35,6 +35,7 @@ func TestClassOfReply(t *testing.T) {
 		{409, `failed to make pod: adding pod to state: name "x" is in use: pod already exists`, Conflict},
 		{500, `creating container storage: the container name "x" is already in use by 81c3. You have to remove that container to be able to reuse that name: that name is already in use`, Conflict},
 		{409, `something new that is in the way`, Conflict},
+		{500, `getting container from store "adedd6b5": container not known`, Interrupted},
 		{500, `localhost/x:here: image not known`, NoImage},
 		{500, `fallback error checking whether image is a manifest list: reading data blob size "signature-88": size is not known`, NoImage},
 		{500, `locating item named "manifest" for image with ID "09da" (consider removing the image to resolve the issue): file does not exist`, Other},

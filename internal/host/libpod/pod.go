@@ -305,12 +305,21 @@ func (c *Client) RemovePod(ctx context.Context, name, taskID string) error {
 		return c.removeAround(ctx, name, taskID, members, foreign)
 	}
 	c.killMembers(ctx, members)
-	err = c.clearing(ctx, func() error {
+	remove := func() error {
 		return c.erase(ctx, c.removals, "remove pod", name, func(ctx context.Context) error {
 			_, err := pods.Remove(ctx, name, new(pods.RemoveOptions).WithForce(true).WithTimeout(0))
 			return err
 		})
-	})
+	}
+	err = c.clearing(ctx, remove)
+	if withoutStorage(err) {
+		for _, m := range members {
+			if err := c.remove(ctx, m.id); err != nil {
+				return err
+			}
+		}
+		err = c.clearing(ctx, remove)
+	}
 	if errors.Is(err, NotFound) {
 		return c.podIsGone(ctx, name)
 	}
@@ -375,6 +384,8 @@ func (c *Client) members(ctx context.Context, pod *entities.PodInspectReport) ([
 		switch {
 		case errors.Is(err, NotFound):
 			continue
+		case withoutStorage(err):
+			return c.listMembers(ctx, pod.Name)
 		case err != nil:
 			return nil, err
 		}
@@ -391,11 +402,7 @@ func (c *Client) members(ctx context.Context, pod *entities.PodInspectReport) ([
 
 // listMembers returns the containers of a pod by one list.
 func (c *Client) listMembers(ctx context.Context, pod string) ([]member, error) {
-	var found []entities.ListContainer
-	err := c.ask(ctx, "list pod", pod, func(ctx context.Context) (err error) {
-		found, err = containers.List(ctx, new(containers.ListOptions).WithAll(true).WithFilters(map[string][]string{"pod": {pod}}))
-		return err
-	})
+	found, err := c.list(ctx, map[string][]string{"pod": {pod}})
 	if err != nil && !errors.Is(err, NotFound) {
 		return nil, err
 	}

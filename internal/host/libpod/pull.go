@@ -106,7 +106,7 @@ func (c *Client) pullWatched(ctx context.Context, ref string, o PullOptions) (st
 	case err == nil && ctx.Err() != nil:
 		err = ctx.Err() // a canceled pull ends without images and without an error
 	case err == nil && id == "":
-		err = &Error{Class: Temporary, Cause: "Podman ended the pull without an image and without an error"}
+		err = &Error{Class: Temporary, Cause: ConnectionBroke + " (Podman ended the pull without an image and without an error)"}
 	}
 	if err != nil {
 		return "", pullError(fail(call, "pull", ref, err), ref, c.version)

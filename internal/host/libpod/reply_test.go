@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -578,6 +579,39 @@ func TestPodThatIsStillThereIsNotCalledRemoved(t *testing.T) {
 		if err := client.RemovePod(soon(t), "web", "t"); c.want == nil && err != nil || !errors.Is(err, c.want) {
 			t.Errorf("%s: got %v, want %v", c.name, err, c.want)
 		}
+	}
+}
+
+// A removal that was cut off has left a container without storage, which Podman lists and cannot inspect.
+func TestAContainerWithoutStorageIsRemovedWithoutAnInspection(t *testing.T) {
+	t.Parallel()
+	var removed []string
+	client := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/pods/web") && len(removed) == 0:
+			reply(w, 500, `{"cause":"container not known","message":"getting container from store \"2\": container not known","response":500}`)
+		case r.Method == http.MethodDelete:
+			removed = append(removed, path.Base(r.URL.Path))
+			reply(w, 200, map[bool]string{true: `{"Id":"x"}`, false: `[{"Id":"x"}]`}[strings.Contains(r.URL.Path, "/pods/")])
+		case strings.HasSuffix(r.URL.Path, "/pods/web/json"):
+			reply(w, 200, `{"Name":"web","Labels":{"podtask.task-id":"t"},"Containers":[{"Id":"2","Name":"web-app","State":"removing"}]}`)
+		case strings.HasSuffix(r.URL.Path, "/containers/json"):
+			if filters := r.URL.Query().Get("filters"); !strings.Contains(filters, "podtask.task-id=t") && !strings.Contains(filters, `"pod":["web"]`) {
+				t.Errorf("it lists %s", filters)
+			}
+			reply(w, 200, `[{"Id":"2","Names":["web-app"],"State":"removing","Labels":{"podtask.task-id":"t"}}]`)
+		default:
+			reply(w, 500, `{"cause":"container not known","message":"getting container from store \"2\": container not known","response":500}`)
+		}
+	})
+	if _, err := client.InspectContainer(soon(t), "web-app"); !errors.Is(err, libpod.Interrupted) || !strings.Contains(err.Error(), "podman rm --force") {
+		t.Errorf("an inspection says %v", err)
+	}
+	if err := client.RemovePod(soon(t), "web", "t"); err != nil || !slices.Equal(removed, []string{"2", "web"}) {
+		t.Errorf("the pod: %v, removed %v", err, removed)
+	}
+	if err := client.RemoveContainer(soon(t), "web-app", "t"); err != nil || !slices.Equal(removed, []string{"2", "web", "2"}) {
+		t.Errorf("the container: %v, removed %v", err, removed)
 	}
 }
 

@@ -304,7 +304,7 @@ func (s *service) launch(ctx context.Context) error {
 		case err := <-exited:
 			var exit *exec.ExitError
 			if errors.As(err, &exit) && !exit.Exited() {
-				return &Error{Op: "start Podman's service", Class: Temporary, Cause: fmt.Sprintf("it ended at once: %v", err)}
+				return &Error{Op: "start Podman's service", Class: Temporary, Cause: fmt.Sprintf("%s (its service ended at once: %v)", ConnectionBroke, err)}
 			}
 			return unavailable("podman system service exited immediately (%v): %s; its log is %s", err, lastLine(logPath), logPath)
 		case <-tick.C:

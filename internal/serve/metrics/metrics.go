@@ -324,7 +324,7 @@ func (m *Metrics) Operation(e lifecycle.Effect, took time.Duration, f lifecycle.
 		outcome = "ok"
 	case lifecycle.Canceled:
 		return // we gave it up
-	case lifecycle.Temporary, lifecycle.QuotaUsedUp:
+	case lifecycle.Temporary, lifecycle.QuotaUsedUp, lifecycle.Outage:
 		outcome = "retry"
 	}
 	m.operations.WithLabelValues(reflect.TypeOf(e).Name(), outcome).Observe(took.Seconds())

@@ -234,7 +234,9 @@ var mutants = []mutant{
 
 	// A service that was killed.
 	{"no error is final once after a call that was cut off", "internal/engine/run/owner run.reconsider", value, "cut doubted", "false", engine("act/effects", "TestAContainerWhoseInitializationWasInterruptedIsMadeAgain")},
-	{"a pull that was cut off is no attempt", "internal/engine/act/effects Interpreter.pull", value, "pullsCutOff", "1", engine("act/effects", "TestAPullWhoseServiceIsKilledIsNotGivenUp")},
+	{"what fails in an outage is no attempt", "pkg/lifecycle Retry.excuse", always, "after CutOff", "", rules},
+	{"an outage that lasts is a failure", "pkg/lifecycle noteAnswer", never, "OutageLimit", "", rules},
+	{"an answer ends an outage", "pkg/lifecycle noteAnswer", never, "asksPodman", "", rules},
 	{"files in the way of a removal are removed", "internal/host/libpod storage.clear", skip, "RemoveAll", "", podman("TestRemovalEmptiesTheMountPointInItsWay")},
 
 	// A service that hangs.

@@ -9,6 +9,7 @@
 //
 //   - an operation works; or acts and answers later; or fails before it acted,
 //     or after; with every class of failure that makes a difference;
+//   - Podman is away, or ends during an operation, or stays away;
 //   - an operation that was given up answers so, having acted or not;
 //   - an answer is delivered a second time, later;
 //   - a container exits, or a user removes it from Podman behind our back;

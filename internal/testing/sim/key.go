@@ -13,13 +13,14 @@ import (
 func (w *World) key(b []byte) []byte {
 	k := keyer{b: b, now: w.now}
 	s, l := &w.state, &w.left
-	k.ints(l.Faults, l.Splits, l.Lates, l.Exits, l.Vanishes, l.Alarms, l.Requests, l.Crashes, l.Reboots, l.Clocks, l.Queues, l.Meddles)
+	k.ints(l.Faults, l.Splits, l.Lates, l.Exits, l.Vanishes, l.Alarms, l.Requests, l.Crashes, l.Reboots, l.Clocks, l.Queues, l.Meddles, l.Outages)
 	k.ints(int(s.Goal), int(s.Sandbox.Phase), int(s.Reported), int(w.pod), int(s.Sandbox.Reservation), int(w.share), s.Sandbox.Retry.Attempts)
 	wake := w.wake()
 	k.bools(s.Force, s.Sandbox.Dirty, s.Sandbox.Stale, s.Sandbox.Queue != "", !wake.IsZero() && !wake.After(w.now))
 	if s.Goal == lifecycle.Gone {
 		k.ints(s.Sandbox.Retry.Persist) // bounds the removal
 	}
+	k.bools(w.lasting, s.Sandbox.Retry.CutOff, s.OutageSince.IsZero(), w.now.Sub(s.OutageSince) >= lifecycle.OutageLimit)
 	if limit, began := s.Task.Extensions.Deadline, s.Began(); limit > 0 && !began.IsZero() {
 		k.time(began.Add(limit))
 	}
@@ -51,7 +52,7 @@ func containerKey(w *World, k *keyer, i int) {
 	c, def, t := &w.state.Containers[i], &w.state.Task.Containers[i], &w.truth[i]
 	k.bools(c.Resolved, c.Pulled, c.Stale, c.Ended, c.HasExit, c.StartedAt.IsZero(), t.healthy, t.vanished, t.unhealthy)
 	k.bools(c.Digest == "", lostImage(c), t.paused, c.Paused, c.Abandoned, epoch.Add(t.started).Equal(c.StartedAt))
-	k.bools(t.podRun == w.podRuns, c.StartedAt.Before(w.state.Sandbox.InfraStartedAt))
+	k.bools(t.podRun == w.podRuns, c.StartedAt.Before(w.state.Sandbox.InfraStartedAt), c.Retry.CutOff)
 	k.ints(int(c.Presence), c.ExitCode, int(c.Unconfirmed.Kind), int(c.Unconfirmed.Failure.Class), c.Retry.Attempts)
 	k.ints(int(t.presence), t.code, t.runs)
 	k.op(&c.Op)

@@ -128,6 +128,25 @@ func apartCases() []modelCase {
 	}
 }
 
+// outageCases are about a Podman that is away or is cut off.
+func outageCases() []modelCase {
+	one := task(container("a", true))
+	start := task(container("a", true), container("b", true, on(0, taskdef.Start)))
+	again := task(restarting(container("a", true)))
+	hooked := task(container("a", true))
+	hook := &taskdef.Action{Exec: []string{"true"}}
+	hooked.Containers[0].Extensions.Hooks = taskdef.Hooks{PostStart: hook, PreStop: hook}
+	hooked.Containers[0].StopTimeout = 10 * time.Second
+	return []modelCase{
+		{name: "one, outages", task: one, Budget: Budget{Outages: 12, Requests: 1}},
+		{name: "one without an infra container, outages", task: apart(one), Budget: Budget{Outages: 12, Requests: 2}},
+		{name: "one, outages and faults", task: one, Budget: Budget{Outages: 2, Faults: 1, Crashes: 1, Requests: 1}},
+		{name: "one that restarts, outages", task: again, Budget: Budget{Outages: 4, Exits: 1, Requests: 1}},
+		{name: "hooks, outages", task: hooked, Budget: Budget{Outages: 5, Requests: 1}},
+		{name: "START, outages", task: start, Budget: Budget{Outages: 2, Requests: 1}},
+	}
+}
+
 func modelCases() []modelCase {
 	one := task(container("a", true))
 	check := task(checked(container("a", true)))
@@ -187,7 +206,7 @@ func modelCases() []modelCase {
 }
 
 func TestModel(t *testing.T) {
-	exploreAll(t, slices.Concat(modelCases(), apartCases(), healthCases(), podCases()), everydayStates, func(c modelCase) bool { return !c.large })
+	exploreAll(t, slices.Concat(modelCases(), outageCases(), apartCases(), healthCases(), podCases()), everydayStates, func(c modelCase) bool { return !c.large })
 }
 
 // exploreAll explores the chosen cases, at the same time.

@@ -20,6 +20,9 @@ const (
 	fails                   // the operation fails and has not acted; arg is the class
 	discards                // the operation fails and discards the pod; arg is the class
 	actsFails               // the operation acts and its answer is a failure; arg is the class
+	isAway                  // the operation fails because Podman is away, and has not acted
+	actsAway                // Podman ends when the operation has acted
+	staysAway               // likewise, after an outage that lasts too long
 	unhealthy               // the health check, or the hook, says no
 	exits                   // the container ends by itself; arg is the exit code
 	vanishes                // a user removes the container
@@ -99,6 +102,8 @@ func words(w *World, m move) string {
 		return of + "fails, having acted: " + class
 	case unhealthy:
 		return of + "says unhealthy"
+	case isAway, actsAway, staysAway:
+		return of + map[verb]string{isAway: "is cut off, not having acted", actsAway: "is cut off, having acted", staysAway: "is cut off, and Podman stays away"}[m.verb]
 	case exits:
 		return fmt.Sprintf("%s exits with %d", w.name(m.slot), m.arg)
 	case vanishes:
@@ -150,7 +155,7 @@ func (w *World) make(m move) {
 		*n--
 	}
 	switch m.verb {
-	case works, acts, canceled, actsGivenUp, fails, discards, actsFails, unhealthy, queued:
+	case works, acts, canceled, actsGivenUp, fails, discards, actsFails, isAway, actsAway, staysAway, unhealthy, queued:
 		makeOfFlight(w, m)
 	case exits, vanishes, pauses, resumes, restarts, podEnds:
 		makeOfTruth(w, m)
@@ -192,6 +197,8 @@ func (b *Budget) of(v verb) *int {
 	switch v {
 	case fails, discards, actsFails, unhealthy:
 		return &b.Faults
+	case isAway, actsAway, staysAway:
+		return &b.Outages
 	case acts:
 		return &b.Splits
 	case doubled:
@@ -221,6 +228,7 @@ func (b *Budget) of(v verb) *int {
 func makeOfFlight(w *World, m move) {
 	givenUp := lifecycle.Failure{Class: lifecycle.Canceled}
 	fault := lifecycle.Failure{Class: lifecycle.Class(m.arg), Message: "fault"}
+	away := lifecycle.Failure{Class: lifecycle.Outage, Message: "Podman is away"}
 	switch m.verb {
 	case works:
 		outcome(w, m.slot)
@@ -239,6 +247,14 @@ func makeOfFlight(w *World, m move) {
 	case actsFails:
 		act(w, w.flightOf(m.slot))
 		w.answer(m.slot, fault, lifecycle.Result{})
+	case isAway:
+		w.answer(m.slot, away, lifecycle.Result{})
+	case actsAway:
+		act(w, w.flightOf(m.slot))
+		w.answer(m.slot, away, lifecycle.Result{})
+	case staysAway:
+		w.now, w.lasting = w.now.Add(lifecycle.OutageLimit), true
+		w.answer(m.slot, away, lifecycle.Result{})
 	case unhealthy:
 		w.answer(m.slot, lifecycle.Failure{}, lifecycle.Result{Probe: lifecycle.ProbeResult{ExitCode: 1}})
 	case queued:

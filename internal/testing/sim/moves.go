@@ -64,6 +64,13 @@ func flightMoves(w *World, out []move, f *flight) []move {
 	if w.left.Splits > 0 {
 		add(acts, 0)
 	}
+	if w.left.Outages > 0 && asksPodman(f.kind) {
+		add(isAway, 0)
+		add(actsAway, 0)
+		if !w.state.OutageSince.IsZero() && !w.lasting {
+			add(staysAway, 0)
+		}
+	}
 	if w.left.Faults == 0 {
 		return out
 	}
@@ -83,6 +90,11 @@ func flightMoves(w *World, out []move, f *flight) []move {
 		add(actsFails, int(lifecycle.Permanent))
 	}
 	return out
+}
+
+// asksPodman reports whether Podman carries an operation out.
+func asksPodman(k lifecycle.Kind) bool {
+	return k != lifecycle.Resolve && k != lifecycle.Admit && k != lifecycle.Release && k != lifecycle.Flush
 }
 
 // anyRan reports whether a container of the task has ever run.

@@ -52,6 +52,7 @@ const (
 	Connected     Property = "a task rests with the goal UP only while its containers have the network they share"
 	HintsAreHeard Property = "an end that was announced is looked into"
 	SavedIsAll    Property = "a saved state is read back as it was"
+	OutageIsNone  Property = "an outage of Podman is no failure of the task, unless it lasts too long"
 	WhyIsTrue     Property = "every state explains what it waits for, and the explanation is true"
 	ReachesGoal   Property = "the goal is reached once nothing fails any more"
 )
@@ -98,8 +99,28 @@ func checkStep(w *World, old *lifecycle.State) {
 	checkTruth(w)
 	checkFlights(w)
 	checkDeadline(w)
+	checkOutage(w)
 	if w.driver != nil {
 		checkWhy(w)
+	}
+}
+
+// checkOutage checks that a task without time limits fails only if something else than an outage has happened.
+// The tasks of random walks and scripts have time limits.
+func checkOutage(w *World) {
+	blameless := w.left
+	blameless.Outages, blameless.Requests, blameless.Splits, blameless.Lates = w.given.Outages, w.given.Requests, w.given.Splits, w.given.Lates
+	if w.driver != nil || w.given.Outages == 0 || w.lasting || blameless != w.given {
+		return
+	}
+	s := &w.state
+	if s.Goal != lifecycle.Up && s.Stop.Code != lifecycle.StopUserInitiated {
+		w.broken(OutageIsNone, "it stops: %v", s.Stop)
+	}
+	for i, c := range s.Containers {
+		if c.Abandoned && !s.Force || len(c.Failures) > 0 {
+			w.broken(OutageIsNone, "%s is given up, failures %v", w.name(i), c.Failures)
+		}
 	}
 }
 

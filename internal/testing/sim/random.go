@@ -29,7 +29,9 @@ func Walk(seed uint64) (moves int, err error) {
 	if err := t.Check(); err != nil {
 		return 0, fmt.Errorf("the random task of seed %d is not valid: %w", seed, err)
 	}
-	w := blank(t, o, randomBudget(r))
+	b := randomBudget(r)
+	b.Outages = rand.New(rand.NewPCG(seed, 3)).IntN(12)
+	w := blank(t, o, b)
 	w.driver = newDriver(w.state)
 	w.step(lifecycle.Restarted{})
 	friendly := 0.4 + r.Float64()/2

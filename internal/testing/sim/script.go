@@ -182,7 +182,7 @@ func (p *player) submit() error {
 	}
 	many := 1000
 	p.options.Logs = taskdef.LogsAuto
-	p.w = blank(p.task, p.options, Budget{many, many, many, many, many, many, many, many, many, many, many, many})
+	p.w = blank(p.task, p.options, Budget{many, many, many, many, many, many, many, many, many, many, many, many, many})
 	p.w.driver = newDriver(p.w.state)
 	p.w.tell, p.clock = p.tell, epoch
 	p.w.step(lifecycle.Restarted{})

@@ -50,6 +50,8 @@ func whyHolds(w *World, r lifecycle.Reason, slot int) bool {
 	s := &w.state
 	f := w.flightOf(slot)
 	switch r.Code {
+	case lifecycle.WhyOutage:
+		return !s.OutageSince.IsZero()
 	case lifecycle.WhyEnded:
 		return s.Settled()
 	case lifecycle.WhyOperation:

@@ -23,6 +23,7 @@ type Budget struct {
 	Reboots  int // the machine does
 	Clocks   int // the clock is set back
 	Queues   int // there is no room for the task yet
+	Outages  int // an operation fails because Podman is away
 	Meddles  int // a user pauses, resumes or restarts a container, or kills the infra container
 }
 
@@ -41,8 +42,10 @@ type World struct {
 	share   lifecycle.Reservation
 	flights []flight
 	// late holds answers that may be delivered once more.
-	late []*lifecycle.OpFinished // shared with other worlds
-	left Budget
+	late        []*lifecycle.OpFinished // shared with other worlds
+	left, given Budget
+	// lasting: Podman was away for longer than an outage may last.
+	lasting bool
 
 	trail *trail
 	// driver drives the task in a full world, which keeps what is only written down
@@ -83,7 +86,7 @@ func blank(t taskdef.Task, o lifecycle.Options, b Budget) *World {
 		state: lifecycle.New(strings.Repeat("0", 32), "", t, o, epoch),
 		now:   epoch,
 		truth: make([]truth, len(t.Containers)),
-		left:  b,
+		left:  b, given: b,
 		trail: &trail{move: move{verb: submit}},
 	}
 }

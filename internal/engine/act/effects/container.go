@@ -145,7 +145,13 @@ func (r *Interpreter) onPortConflict(ctx context.Context, podman Podman, s lifec
 
 // inspect returns what Podman reports about a container.
 func (r *Interpreter) inspect(ctx context.Context, podman Podman, s lifecycle.State, i int) (lifecycle.Result, error) {
-	o, err := podman.InspectContainer(ctx, taskspec.ContainerName(s, i))
+	name := taskspec.ContainerName(s, i)
+	o, err := podman.InspectContainer(ctx, name)
+	if errors.Is(err, libpod.Interrupted) { // a removal was cut off, which is completed here
+		if err = podman.RemoveContainer(ctx, name, s.ID); err == nil {
+			o, err = podman.InspectContainer(ctx, name)
+		}
+	}
 	if err != nil {
 		return lifecycle.Result{}, err
 	}

@@ -117,7 +117,7 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 	case lifecycle.ResolveImage:
 		return r.Images.Resolve(ctx, s, e)
 	case lifecycle.PullImage:
-		return r.pull(ctx, s, e)
+		return r.Puller.Pull(ctx, s, e)
 	case lifecycle.AdmitTask:
 		return r.Queue.Admit(ctx, s, e)
 	case lifecycle.ReleaseTask:

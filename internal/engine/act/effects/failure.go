@@ -34,6 +34,8 @@ func Failure(err error) lifecycle.Failure {
 	var img *images.Error
 	var auth *imagestore.CredentialsError
 	switch {
+	case libpod.Away(err):
+		f.Class = lifecycle.Outage
 	case errors.As(err, new(*transient.Error)): // the mark overrides the class of its cause
 		f.Class = lifecycle.Temporary
 	case errors.As(err, &pod):

@@ -9,6 +9,7 @@ import (
 
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/transient"
 )
 
 func TestFailureClasses(t *testing.T) {
@@ -21,7 +22,9 @@ func TestFailureClasses(t *testing.T) {
 		{"success", nil, lifecycle.Failure{}},
 		{"a missing command exits 127", &libpod.Error{Class: libpod.CommandNotFound}, lifecycle.Failure{Class: lifecycle.Permanent, ExitCode: 127}},
 		{"a command that is none exits 126", &libpod.Error{Class: libpod.CommandNotExecutable}, lifecycle.Failure{Class: lifecycle.Permanent, ExitCode: 126}},
-		{"no service may pass", &libpod.Error{Class: libpod.Unavailable}, lifecycle.Failure{Class: lifecycle.Temporary}},
+		{"no service is an outage", &libpod.Error{Class: libpod.Unavailable}, lifecycle.Failure{Class: lifecycle.Outage}},
+		{"so is a service that ended, whatever was made of it", transient.Mark(&libpod.Error{Class: libpod.Temporary, Cause: libpod.ConnectionBroke + " (EOF)"}), lifecycle.Failure{Class: lifecycle.Outage}},
+		{"a service that refuses is there", &libpod.Error{Class: libpod.Temporary, Status: 500}, lifecycle.Failure{Class: lifecycle.Temporary}},
 		{"an image lost before the create is pulled again", &libpod.Error{Op: "create container", Class: libpod.NoImage}, lifecycle.Failure{Class: lifecycle.NoImage}},
 		{"an image the registry lacks is not", &libpod.Error{Op: "pull image", Class: libpod.NoImage}, lifecycle.Failure{Class: lifecycle.Permanent}},
 		{"a used-up quota may have room when another container ends", &libpod.Error{Class: libpod.QuotaExceeded}, lifecycle.Failure{Class: lifecycle.QuotaUsedUp}},

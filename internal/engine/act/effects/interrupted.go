@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"strings"
-	"time"
 
 	"github.com/podtask/podtask/internal/engine/act/endpoint"
 	"github.com/podtask/podtask/internal/engine/facts/taskspec"
@@ -91,7 +90,7 @@ func (r *Interpreter) Reconsider(ctx context.Context, s lifecycle.State, e lifec
 	}
 	podman, err := r.Podman(ctx)
 	if err != nil {
-		return f
+		return Failure(err)
 	}
 	cause := transient.Mark(errors.New(f.Message))
 	switch e := e.(type) {
@@ -107,33 +106,12 @@ func (r *Interpreter) Reconsider(ctx context.Context, s lifecycle.State, e lifec
 	default:
 		return f
 	}
-	if Failure(err).Class == lifecycle.Temporary {
+	switch again := Failure(err); again.Class {
+	case lifecycle.Outage:
+		return again
+	case lifecycle.Temporary:
 		r.Log.Info("an operation is tried again, because Podman's service was killed before", "task", s.ID, "error", f.Message)
 		f.Class, f.ExitCode = lifecycle.Temporary, 0
 	}
 	return f
-}
-
-const (
-	// pullsCutOff is how often a pull is tried whose service ends, before that counts as a failure
-	// of the pull.
-	pullsCutOff = 5
-	// cutOffPause is the time between two of them.
-	cutOffPause = 200 * time.Millisecond
-)
-
-// pull pulls an image. The end of Podman's service during a pull says nothing about the
-// registry, so it does not use up the attempts that the registry has.
-func (r *Interpreter) pull(ctx context.Context, s lifecycle.State, e lifecycle.PullImage) (lifecycle.Result, error) {
-	for n := 1; ; n++ {
-		result, err := r.Puller.Pull(ctx, s, e)
-		if !libpod.CutOff(err) || n == pullsCutOff {
-			return result, err
-		}
-		select {
-		case <-time.After(cutOffPause):
-		case <-ctx.Done():
-			return result, err
-		}
-	}
 }

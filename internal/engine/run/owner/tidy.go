@@ -51,22 +51,25 @@ func (r *run) reconsider(ctx context.Context, s lifecycle.State, e lifecycle.Eff
 		return f
 	}
 	r.tidy.mu.Lock()
-	due := r.tidy.cut > r.tidy.doubted[key]
-	began := r.tidy.began[key]
-	if due {
-		r.tidy.doubted[key] = r.tidy.cut
-	}
+	cut, began := r.tidy.cut, r.tidy.began[key]
+	due := cut > r.tidy.doubted[key]
 	r.tidy.mu.Unlock()
 	if !due {
 		return f
 	}
-	return r.all.Runtime.Reconsider(ctx, s, e, f, began)
+	f = r.all.Runtime.Reconsider(ctx, s, e, f, began)
+	if f.Class != lifecycle.Outage { // else it is reconsidered when Podman is back
+		r.tidy.mu.Lock()
+		r.tidy.doubted[key] = cut
+		r.tidy.mu.Unlock()
+	}
+	return f
 }
 
 // noteCutOff notes an operation that failed for a reason that passes, such as the end of
 // Podman's service.
 func (r *run) noteCutOff(e lifecycle.Effect, f lifecycle.Failure, w leftover.Window) {
-	if f.Class != lifecycle.Temporary {
+	if f.Class != lifecycle.Temporary && f.Class != lifecycle.Outage {
 		return
 	}
 	switch e.(type) {
