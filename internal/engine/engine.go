@@ -173,7 +173,7 @@ func (a *Engine) openState() (imagestore.Records, error) {
 	if err != nil {
 		return none, err
 	}
-	a.Tasks = &record.Tasks{Store: store, Locks: locks, Foreground: foreground}
+	a.Tasks = &record.Tasks{Store: store, Locks: locks, Foreground: foreground, Removed: state.OpenTraces(filepath.Join(dir, "removed"))}
 	a.logLocks, err = state.OpenLocks(filepath.Join(dir, "logs"), state.Holder{Command: "podtask"})
 	if err != nil {
 		return none, err

@@ -243,17 +243,32 @@ func (b AgentBackend) Take(ctx context.Context, o *owner.Owner) error {
 	return ownerapi.Failure(b.fleet.Take(ctx, o))
 }
 
-// Create implements api.Creator.
+// Create implements api.Creator. The ID of the task follows from the client token, so that a task is made once however
+// often it is asked for: before it is made by looking, and while it is made by the lock of the ID.
 func (b AgentBackend) Create(ctx context.Context, n api.NewTask) (api.Task, error) {
+	id := record.NewID()
+	if n.ClientToken != "" {
+		id = api.TaskID(n.ClientToken)
+		if t, made, err := b.madeBefore(id); made || err != nil {
+			return t, err
+		}
+	}
 	task, options, err := b.define(ctx, n)
 	if err != nil {
 		return api.Task{}, err
 	}
-	o, err := b.Engine.Creator.Launch(ctx, owner.Launch{Task: task, Name: n.Name, Options: options})
-	if errors.Is(err, record.ErrNameTaken) || errors.As(err, new(*owner.UnfitError)) {
+	options.Once, options.GiveUp, options.Persistent = n.ClientToken != "", n.GiveUp, !n.GiveUp
+	o, err := b.Engine.Creator.Launch(ctx, owner.Launch{ID: id, Task: task, Name: n.Name, Options: options})
+	switch {
+	case err == nil:
+	case errors.Is(err, record.ErrNameTaken), errors.As(err, new(*owner.UnfitError)):
 		return api.Task{}, api.Failed(api.Conflict, "%v", err)
-	}
-	if err != nil {
+	case options.Once && (errors.Is(err, record.ErrMade) || errors.Is(err, record.ErrRemoved) || errors.Is(err, state.ErrLocked)):
+		if t, made, err := b.madeBefore(id); made || err != nil {
+			return t, err
+		}
+		return api.Task{}, api.Failed(api.Busy, "another request with this client token is carried out: repeat this one")
+	default:
 		return api.Task{}, err
 	}
 	s := o.State()
@@ -261,6 +276,21 @@ func (b AgentBackend) Create(ctx context.Context, n api.NewTask) (api.Task, erro
 		return api.Task{}, err
 	}
 	return b.wire(s), nil
+}
+
+// madeBefore returns the task of an earlier request with the same client token. If it has run and was removed, the error is Gone.
+func (b AgentBackend) madeBefore(id string) (t api.Task, made bool, err error) {
+	s, err := b.Engine.Tasks.Get(id)
+	switch {
+	case err == nil:
+		return b.wire(s), true, nil
+	case !errors.As(err, new(*record.NotFoundError)):
+		return t, false, err
+	}
+	if err = b.Engine.Tasks.NotRemoved(id); errors.Is(err, record.ErrRemoved) {
+		err = api.Failed(api.Gone, "%v", err)
+	}
+	return t, false, err
 }
 
 // define makes the task of a request.

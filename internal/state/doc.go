@@ -13,6 +13,7 @@
 //	locks/KEY               the lock of a key; its content names the holder
 //	ledger/0…0.json         the record shared by all tasks, see [Ledger]
 //	ledger/lock             held during one change of that record
+//	removed/DAY             keys whose records were deleted on a day, see [Traces]
 //	events.jsonl            the event log, newest part
 //	events.jsonl.1          the previous part
 //	events.lock             held during one append

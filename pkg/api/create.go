@@ -2,8 +2,11 @@ package api
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"net/http"
+	"net/url"
 )
 
 // NewTask is a task that an agent is asked to run: the body of POST /v1/tasks.
@@ -18,15 +21,33 @@ type NewTask struct {
 	Remove bool `json:"remove,omitempty"`
 	// Namespace is that of the names by which the task reaches services; empty: as the definition has it.
 	Namespace string `json:"namespace,omitempty"`
+	// ClientToken makes the request safe to repeat, in the way of the clientToken of RunTask: it is the query parameter
+	// clientToken, of up to 255 characters. The ID of the task follows from it (TaskID), so that the request that has it
+	// again gets the same task, also if that has ended or was made of another definition. Once the task has run and was
+	// removed, the answer is Gone for a week. An agent of before this member ignores it. Empty: each request is a new task.
+	ClientToken string `json:"-"`
+	// GiveUp: a task that cannot start ends as on ECS, instead of waiting: a digest may take a minute, a pull is tried five times,
+	// and a host port that another task keeps ends it at once. It is the query parameter giveUp; an older agent ignores it.
+	GiveUp bool `json:"-"`
 	TaskSettings
 	TaskOptions
+}
+
+// MaxClientToken is the length of the longest client token in bytes.
+const MaxClientToken = 255
+
+// TaskID is the ID of the task that an agent makes of requests with the token.
+func TaskID(clientToken string) string {
+	sum := sha256.Sum256([]byte("podtask client token\n" + clientToken))
+	return hex.EncodeToString(sum[:16])
 }
 
 // Creator is a Backend that runs new tasks: an agent.
 type Creator interface {
 	// Create returns the task when it is recorded and owned by the server's process. The
 	// error is BadRequest with all problems for an invalid definition, and Conflict if
-	// the host cannot run the task or the name is in use.
+	// the host cannot run the task or the name is in use. For a client token whose task has run and was removed it
+	// is Gone, and Busy while another request with the token is carried out.
 	Create(ctx context.Context, t NewTask) (Task, error)
 }
 
@@ -48,6 +69,11 @@ func (h taskHandler) serveCreate(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, Failed(BadRequest, "there is no definition: give an ECS task definition"))
 		return
 	}
+	if t.ClientToken = r.URL.Query().Get("clientToken"); len(t.ClientToken) > MaxClientToken {
+		writeFailure(w, Failed(BadRequest, "clientToken has more than %d characters", MaxClientToken))
+		return
+	}
+	t.GiveUp = r.URL.Query().Get("giveUp") == "true"
 	made, err := c.Create(r.Context(), t)
 	if err != nil {
 		writeFailure(w, err)
@@ -64,6 +90,16 @@ func (c *Client) Create(ctx context.Context, t NewTask) (Task, error) {
 	if err != nil {
 		return Task{}, err
 	}
+	path, query := "tasks", url.Values{}
+	if t.ClientToken != "" {
+		query.Set("clientToken", t.ClientToken)
+	}
+	if t.GiveUp {
+		query.Set("giveUp", "true")
+	}
+	if len(query) > 0 {
+		path += "?" + query.Encode()
+	}
 	var made Task
-	return made, c.call(ctx, http.MethodPost, "tasks", body, &made)
+	return made, c.call(ctx, http.MethodPost, path, body, &made)
 }

@@ -22,13 +22,15 @@ const (
 	Internal   Code = "internal"   // 500: everything else
 	// Unsupported, 501: only an agent supports this, not the owner of a single task.
 	Unsupported Code = "unsupported"
-	Busy        Code = "busy" // 503: too many requests are followed
+	Busy        Code = "busy" // 503: too many requests are followed, or one like it is carried out
+	// Gone, 410: the task of the client token has run and was removed.
+	Gone Code = "gone"
 )
 
 var httpStatus = map[Code]int{
 	NotFound: http.StatusNotFound, Ambiguous: http.StatusConflict, Conflict: http.StatusConflict,
 	BadRequest: http.StatusBadRequest, Internal: http.StatusInternalServerError, Unsupported: http.StatusNotImplemented,
-	Busy: http.StatusServiceUnavailable,
+	Busy: http.StatusServiceUnavailable, Gone: http.StatusGone,
 }
 
 // Failure is an error that is sent to the client: a Backend returns it, and so does the

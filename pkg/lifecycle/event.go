@@ -108,6 +108,8 @@ type Result struct {
 type Queue struct {
 	// For follows "waits for".
 	For string
+	// Kept is the host port that another task has and does not give up by itself, in words; empty for none.
+	Kept string
 	// Ahead counts the waiting tasks that asked before it.
 	Ahead int
 }

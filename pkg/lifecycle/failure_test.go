@@ -97,6 +97,30 @@ func TestFailedMoves(t *testing.T) {
 			d.fail(Resolve, 0, Temporary)
 			d.wake()
 		}, StatusNone, Up, ""},
+		{"manifest and pull, a registry that is away, of ECS: a minute, and five attempts", PullDefault, nil, func(d *driver) {
+			d.s.Options.GiveUp = true
+			begun := d.at
+			for !d.s.Containers[0].Resolved {
+				d.at = d.at.Add(20 * time.Second)
+				d.fail(Resolve, 0, Temporary)
+				if !d.s.Containers[0].Resolved {
+					d.wake()
+				}
+			}
+			if took := d.at.Sub(begun); took < time.Minute || took > 90*time.Second {
+				d.t.Fatalf("the digest took %s", took)
+			}
+			d.upTo(Pull)
+			for n := 1; n <= 5; n++ {
+				if d.s.Goal != Up {
+					d.t.Fatalf("given up after %d pulls", n-1)
+				}
+				d.fail(Pull, 0, Temporary)
+				if n < 5 {
+					d.wake()
+				}
+			}
+		}, StatusStopped, Down, ErrCannotPull},
 		{"manifest and pull, a registry that is away: given up soon", PullDefault, nil, func(d *driver) {
 			begun := d.at
 			for n := 0; d.s.Goal == Up && !d.s.Containers[0].Resolved; n++ {

@@ -291,7 +291,7 @@ func foldImageFailure(s *State, at time.Time, i int, op Op, f Failure) {
 		attempts = min(attempts, imageAttemptPace)
 	}
 	again.postpone(at, f, attempts, jitter(s, i))
-	late := k == Resolve && again.NotUntil.Sub(again.Since) >= ResolveLimit
+	late := k == Resolve && again.NotUntil.Sub(again.Since) >= s.Options.ResolveLimit()
 	switch {
 	case f.Class == Canceled:
 	case s.Options.Persistent && f.mayPass():

@@ -20,6 +20,9 @@ type Options struct {
 	Quota Quota `json:"quota,omitzero"`
 	// Remove: the owner removes the task as soon as it has stopped (run -d --rm).
 	Remove bool `json:"remove,omitempty"`
+	// Once: the task's ID follows from the request that asked for it. When the task has run and is removed, its ID is
+	// remembered for a while, so that the same request does not run it again.
+	Once bool `json:"once,omitempty"`
 	// Temporary: the task lives no longer than the process that created it. Whoever owns it next
 	// kills and removes it.
 	Temporary bool `json:"temporary,omitempty"`
@@ -30,6 +33,9 @@ type Options struct {
 	// Persistent: the task keeps trying while a registry cannot be reached, as units, copies of
 	// services and tasks that an agent has accepted do. Without it, it fails after a while.
 	Persistent bool `json:"persistent,omitempty"`
+	// GiveUp: a task that cannot start ends as with AWS's agent, so that whoever has placed it can place it elsewhere: a digest may
+	// take a minute, a pull is tried five times, and a host port that another task keeps ends the task instead of queueing it.
+	GiveUp bool `json:"giveUp,omitempty"`
 	// Service is the service that the task is a copy for, Deployment which of its
 	// deployments made it; empty for none.
 	Service    string `json:"service,omitempty"`

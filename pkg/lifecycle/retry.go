@@ -78,7 +78,7 @@ func attemptLimit(s *State, k Kind, f Failure) int {
 // imageAttemptLimit is attemptLimit for the manifest or the pull of a container. A registry that did not
 // answer for the manifest is asked once more by the pull.
 func imageAttemptLimit(s *State, i int, k Kind, f Failure) int {
-	if k == Pull && s.Containers[i].manifestFailed() {
+	if k == Pull && !s.Options.GiveUp && s.Containers[i].manifestFailed() {
 		return 2
 	}
 	return attemptLimit(s, k, f)
@@ -97,6 +97,17 @@ const quotaAttempts = 11
 // included. It is shorter than that of ECS (ManifestPullTimeout, 1 min), because a person may wait. A
 // task that is Persistent has it for each attempt.
 const ResolveLimit = 20 * time.Second
+
+// patientResolveLimit is the limit of ECS for a digest, for a task that is to behave as on ECS (Options.GiveUp).
+const patientResolveLimit = time.Minute
+
+// ResolveLimit returns the longest time that a digest of the task may take.
+func (o Options) ResolveLimit() time.Duration {
+	if o.GiveUp {
+		return patientResolveLimit
+	}
+	return ResolveLimit
+}
 
 // Left is what is left of the time that a move may take in all, for the attempt that
 // begins at the given time; never less than a second, in which it can say why it fails.

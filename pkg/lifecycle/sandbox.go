@@ -198,6 +198,12 @@ func foldVerdict(s *State, at time.Time, r Result) {
 		}
 		return
 	}
+	if s.Goal == Up && s.Options.GiveUp && r.Queue.Kept != "" {
+		f := Failure{Class: Permanent, Name: ErrCannotStart, Message: r.Queue.Kept, At: at}
+		b.fail(f)
+		lowerGoal(s, at, Down, StopReason{Code: StopTaskFailedToStart, Reason: f.String()})
+		return
+	}
 	if s.Goal == Up {
 		b.Queue = r.Queue.For
 		b.Retry.NotUntil = at.Add(min(time.Duration(1+r.Queue.Ahead)*queuePace, maxQueuePace))

@@ -99,9 +99,18 @@ func (e ECS) Run(ctx context.Context, n awsapi.NewTask) (lifecycle.State, error)
 	if err != nil {
 		return s, err
 	}
+	options.Once, options.GiveUp, options.Persistent = n.Once, true, false // as on ECS
 	o, err := b.Engine.Creator.Launch(ctx, owner.Launch{ID: n.ID, Task: task, Options: options})
 	if unfit := new(owner.UnfitError); errors.As(err, &unfit) {
 		return s, &awsapi.RefusedError{Cause: unfit.Cause}
+	}
+	switch {
+	case errors.Is(err, record.ErrRemoved):
+		return s, &awsapi.Failure{Code: "ConflictException", Message: "clientToken: " + err.Error()}
+	case errors.Is(err, record.ErrMade), errors.Is(err, state.ErrLocked):
+		if s, getErr := b.Engine.Tasks.Get(n.ID); getErr == nil { // another request with the token was faster
+			return e.present(s), nil
+		}
 	}
 	if errors.Is(err, admit.ErrDraining) {
 		return s, &awsapi.RefusedError{Cause: fmt.Errorf("%w: %w", awsapi.ErrDraining, err)}

@@ -37,6 +37,8 @@ type NewTask struct {
 	// Cluster and Client become those of lifecycle.Options.
 	Cluster string
 	Client  json.RawMessage
+	// Once: the ID follows from a client token.
+	Once bool
 }
 
 // Document is a registered task definition.

@@ -142,7 +142,7 @@ func (t *tasks) run(ctx context.Context, in runTaskIn, kept fields) (any, error)
 			return nil, err
 		}
 	}
-	n := NewTask{Definition: Document{Name: fmt.Sprintf("%s:%d", r.Family, r.Revision), Dir: r.Dir, Revision: r.Revision, Source: source}, Overrides: in.Overrides, Cluster: cluster}
+	n := NewTask{Definition: Document{Name: fmt.Sprintf("%s:%d", r.Family, r.Revision), Dir: r.Dir, Revision: r.Revision, Source: source}, Overrides: in.Overrides, Cluster: cluster, Once: in.ClientToken != ""}
 	if in.ClientToken != "" {
 		t.running.Lock()
 		defer t.running.Unlock()

@@ -190,7 +190,7 @@ func (r Restarter) Restart(ctx context.Context, st lifecycle.State, limit Grace,
 		return "", err
 	}
 	options := st.Options
-	options.Logs = ""                                                                                 // as configured now
+	options.Logs, options.Once = "", false                                                            // as configured now; a new ID
 	again, err := r.Creator.Record(ctx, owner.Launch{Task: st.Task, Name: st.Name, Options: options}) // checked before the stop
 	if err != nil {
 		return "", fmt.Errorf("task %s has stopped, and was not started again: %w", st.DisplayName(), err)

@@ -52,6 +52,12 @@ var (
 // have arguments.
 const maxSource = 64 << 10
 
+// IsFile reports whether a text, which Parse accepts, names a file: reading it again costs nothing.
+func IsFile(text string) bool {
+	s, err := Parse(text)
+	return err == nil && (s.Kind == File || s.Kind == Tree)
+}
+
 // Parse reads KIND:NAME. A bare absolute path is a file and a bare name is a
 // secret of Podman. The arguments of a command are separated by blanks, without a shell
 // and without quotes, or are a JSON list of strings. The error is an *Error.

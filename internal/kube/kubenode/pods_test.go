@@ -36,7 +36,9 @@ type agentStub struct {
 	refusal error
 	asked   []string // requests, as "stop ID"
 	names   api.NodeNames
-	slow    bool // a task that is killed has failed, and is not settled yet
+	tokens  []string        // of the requests
+	gone    map[string]bool // tokens whose task has run and was removed
+	slow    bool            // a task that is killed has failed, and is not settled yet
 }
 
 type taskStub struct {
@@ -90,6 +92,11 @@ func (a *agentStub) Create(_ context.Context, n api.NewTask) (made api.Task, err
 			return
 		}
 		id := "task-of-" + string(p.UID)
+		a.tokens = append(a.tokens, n.ClientToken)
+		if a.gone[n.ClientToken] {
+			err = api.Failed(api.Gone, "it has run and was removed")
+			return
+		}
 		made = api.Task{ID: id, Name: n.Name, Status: "NONE", Goal: "UP", Pod: &api.PodRef{Namespace: p.Namespace, Name: p.Name, UID: string(p.UID)}}
 		p.Status = corev1.PodStatus{Phase: corev1.PodPending}
 		a.tasks[id] = &taskStub{Task: made, pod: p, definition: string(n.Definition)}

@@ -3,6 +3,7 @@ package kubenode
 import (
 	"context"
 	"errors"
+	"fmt"
 	"maps"
 	"slices"
 	"sync"
@@ -45,6 +46,7 @@ type podWorker struct {
 	changed chan struct{} // closed when pod or failed changes
 	task    string        // empty while there is none
 	given   *corev1.Pod   // as the agent runs it; nil if that is not known
+	lives   int           // how many tasks of the Pod were given up, as this process knows
 	resizes int           // how often it was resized
 	grace   *int64        // of the release; nil for that of the Pod
 	failed  *failure      // why the node ends the Pod; nil if it does not
@@ -314,11 +316,17 @@ func (w *podWorker) tryCreate(ctx context.Context) (wait string, err error) {
 	}
 	w.pods.names.tell(ctx) // a program may read /etc/hosts only when it starts
 	name := taskName(pod)
-	made, err := w.pods.Agent.Create(ctx, api.NewTask{Definition: definition, Name: name, Lenient: true})
+	made, err := w.pods.Agent.Create(ctx, api.NewTask{Definition: definition, Name: name, Lenient: true, ClientToken: w.clientToken(pod)})
 	switch {
 	case err == nil:
 		w.setCreated(made.ID, pod)
 		return "", nil
+	case failedWith(err, api.Gone): // it has run, and was removed while nobody saw it
+		if !runsForGood(pod.Spec) {
+			return "", &rejectedError{reasonTaskRemoved, messageTaskRemoved}
+		}
+		w.nextLife()
+		return w.tryCreate(ctx)
 	case isConfigError(err):
 		return waitConfigError, problemsOf(err)
 	case failedWith(err, api.BadRequest):
@@ -391,8 +399,27 @@ func (w *podWorker) lost() (again bool) {
 	if runsForGood(w.latest().Spec) {
 		return true
 	}
-	w.reject("TaskRemoved", "the task of the Pod was removed on its host")
+	w.reject(reasonTaskRemoved, messageTaskRemoved)
 	return false
+}
+
+const (
+	reasonTaskRemoved  = "TaskRemoved"
+	messageTaskRemoved = "the task of the Pod was removed on its host"
+)
+
+// clientToken returns the token of the Pod's task: two requests for the same life of a Pod make one task.
+func (w *podWorker) clientToken(pod *corev1.Pod) string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return fmt.Sprintf("pod %s/%d", pod.UID, w.lives)
+}
+
+// nextLife notes that the task is given up, and that another is to be made.
+func (w *podWorker) nextLife() {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.lives++
 }
 
 // reportState reports the state of the task as the status of the Pod.
@@ -481,6 +508,7 @@ func (w *podWorker) discard(ctx context.Context) bool {
 			err = w.waitRemoved(w.ctx)
 		}
 		if err == nil || isNotFound(err) {
+			w.nextLife()
 			w.setTask("")
 			return true
 		}

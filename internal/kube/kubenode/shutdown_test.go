@@ -3,6 +3,7 @@ package kubenode
 import (
 	"context"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -164,6 +165,34 @@ func TestALostTaskCountsAsARestart(t *testing.T) {
 	})
 	if task, _, _ := w.agent.get("task-of-u1"); task.pod.Annotations[annotationRestarts] != `{"app":3}` {
 		t.Errorf("the task has %v", task.pod.Annotations)
+	}
+}
+
+// A Pod whose task has run and was removed while nobody saw it runs again if it is to run for good; a Job's has failed, and
+// does not run twice.
+func TestAPodWhoseTaskHasRunIsNotRunTwice(t *testing.T) {
+	t.Parallel()
+	server, job := aPod("web", "u1"), aPod("job", "u2")
+	job.Spec.RestartPolicy = corev1.RestartPolicyNever
+	w := newWorld(t, server, job)
+	w.agent.gone = map[string]bool{"pod u1/0": true, "pod u1/1": true, "pod u2/0": true}
+	for _, p := range []*corev1.Pod{server, job} {
+		if err := w.pods.CreatePod(t.Context(), p); err != nil {
+			t.Fatal(err)
+		}
+	}
+	w.awaitTask("u1")
+	w.await("the end of the job", func() bool {
+		s := w.has("job").Status
+		return s.Phase == corev1.PodFailed && s.Reason == reasonTaskRemoved
+	})
+	if _, _, err := w.agent.get("task-of-u2"); err == nil {
+		t.Error("the job runs again")
+	}
+	w.agent.mu.Lock()
+	defer w.agent.mu.Unlock()
+	if !slices.Contains(w.agent.tokens, "pod u1/2") {
+		t.Errorf("the tokens are %q", w.agent.tokens)
 	}
 }
 

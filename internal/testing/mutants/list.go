@@ -256,7 +256,7 @@ var mutants = []mutant{
 	{"a full disk stops what starts", "internal/engine/decide/loop Run", never, "saved Lowers", "", engine("run/owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
 	{"a full disk stops new work", "internal run.Save", value, "transient Mark", "nil", engine("run/owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
 	{"events are published once", "internal Owner.Run", value, "LastPublished", "0", engine("run/owner", "TestEventsArePublishedOnceWhoeverOwnsTheTask")},
-	{"a removal deletes the record", "internal run.Finish", skip, "Delete", "", engine("run/owner", "TestRemovalForgetsTheTask")},
+	{"a removal deletes the record", "internal run.Finish", skip, "Erase", "", engine("run/owner", "TestRemovalForgetsTheTask")},
 	{"orphans are removed", "internal sweepOne", always, "ErrNotExist", "", engine("run/cleanup", "TestSweepRemovesPodsWithoutATask")},
 	{"secrets are removed with the pod's stop", "internal/engine/act/tasksecrets Remove", omit, "RemoveSecrets", "", engine("act/tasksecrets", "TestSecretsLiveAsLongAsAContainerMayStart")},
 	{"a name has one task", "internal/engine/run/owner Creator.record", never, "StatusStopped", "", engine("run/owner", "TestNames")},

@@ -3,6 +3,7 @@ package admit
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"os"
@@ -106,7 +107,7 @@ func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitT
 	}
 	// A waiting task checks before it takes the lock: all waiting tasks wake up together.
 	if v, waits := q.mustWait(budget, s); waits {
-		return resultOf(v), nil
+		return q.resultFor(s, v), nil
 	}
 	v, err := q.ask(ctx, budget, s, nil)
 	if err != nil || v.Admitted {
@@ -115,7 +116,31 @@ func (q *Queue) Admit(ctx context.Context, s lifecycle.State, e lifecycle.AdmitT
 	if idle := q.idle(ctx, s.ID); len(idle) > 0 {
 		v, err = q.ask(ctx, budget, s, idle)
 	}
-	return resultOf(v), markTransient(err)
+	return q.resultFor(s, v), markTransient(err)
+}
+
+// resultFor is resultOf for a task that may give up: it says which host port another task keeps. One that stops gives its ports
+// back by itself.
+func (q *Queue) resultFor(s lifecycle.State, v admission.Verdict) lifecycle.Result {
+	r := resultOf(v)
+	if !s.Options.GiveUp || v.Admitted {
+		return r
+	}
+	l, err := q.Ledger.Read()
+	if err != nil {
+		return r
+	}
+	for _, p := range s.Need().Ports {
+		holder, held := l.Queue.Holder(p)
+		if !held || holder.Task == s.ID {
+			continue
+		}
+		if other, err := q.Tasks.Get(holder.Task); err == nil && other.Goal == lifecycle.Up {
+			r.Queue.Kept = fmt.Sprintf("the host port %d/%s is in use by task %s", p.Number, p.Protocol, other.DisplayName())
+			return r
+		}
+	}
+	return r
 }
 
 func resultOf(v admission.Verdict) lifecycle.Result {

@@ -49,7 +49,7 @@ func deadline(pull time.Duration, s lifecycle.State, e lifecycle.Effect) time.Du
 	}
 	switch e := e.(type) {
 	case lifecycle.ResolveImage:
-		return left(e.Index, lifecycle.ResolveLimit)
+		return left(e.Index, s.Options.ResolveLimit())
 	case lifecycle.PullImage:
 		return left(e.Index, pull)
 	case lifecycle.AdmitTask, lifecycle.ReleaseTask:

@@ -19,6 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/taskspec"
 	"github.com/podtask/podtask/internal/engine/network/names"
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/host/secretsource"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -96,6 +97,7 @@ func (m *Factory) credentials(s lifecycle.State) *metadata.Helper {
 	}
 	return &metadata.Helper{
 		Read:    read,
+		Fresh:   secretsource.IsFile(who.TaskRoleSource),
 		Command: m.Settings.CredentialsHelper,
 		RoleARN: cmp.Or(who.TaskRoleARN, fmt.Sprintf("arn:aws:iam::%s:role/podtask", arn.Account)),
 		Env: []string{

@@ -10,6 +10,7 @@ import (
 
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine/facts/metadata"
+	"github.com/podtask/podtask/internal/host/secretsource"
 	"github.com/podtask/podtask/internal/logs/logfiles"
 	"github.com/podtask/podtask/internal/logs/logsend"
 	"github.com/podtask/podtask/internal/logs/logsend/awslogs"
@@ -116,8 +117,8 @@ func (v *Servers) splunk(ctx context.Context, s lifecycle.State, i int, o logdri
 // credentials returns the credentials of a task's execution role. Senders share those of the helper; a
 // source is the task's own.
 func (v *Servers) credentials(s lifecycle.State) func(context.Context) (awslogs.Credentials, error) {
-	if s.Task.Identity.ExecutionRoleSource != "" {
-		return credentialsFrom(&metadata.Helper{Read: func(ctx context.Context) ([]byte, error) { return v.Role(ctx, s) }})
+	if source := s.Task.Identity.ExecutionRoleSource; source != "" {
+		return credentialsFrom(&metadata.Helper{Fresh: secretsource.IsFile(source), Read: func(ctx context.Context) ([]byte, error) { return v.Role(ctx, s) }})
 	}
 	role := s.Task.Identity.ExecutionRoleARN
 	v.mu.Lock()

@@ -45,6 +45,9 @@ type Helper struct {
 	// Read returns what Command would print, and is used in its place; nil for Command. Its
 	// errors are shown, and say what was read.
 	Read func(context.Context) ([]byte, error)
+	// Fresh: Read is called for each request, because reading costs nothing and others may replace what it reads at any
+	// moment.
+	Fresh bool
 	// RoleARN is passed on unchanged.
 	RoleARN string
 	// Env are variables of the program besides those of this process.
@@ -71,7 +74,7 @@ const (
 )
 
 // Credentials returns the present credentials. The program runs when they end within ten
-// minutes. Concurrent calls share one run, which continues when a caller leaves: the next
+// minutes, or at each call with Fresh. Concurrent calls share one run, which continues when a caller leaves: the next
 // call needs its result. If a run fails, the previous credentials are returned while they
 // are valid, and the program does not run again for five seconds.
 func (h *Helper) Credentials(ctx context.Context) (Credentials, error) {
@@ -101,7 +104,7 @@ func (h *Helper) known() (c Credentials, ok bool, err error) {
 	defer h.mu.Unlock()
 	since := now.Sub(h.failedAt)
 	switch failed := h.failure != nil && since >= 0 && since < retryAfter; {
-	case h.cache.Expiration.Sub(now) > refreshBefore:
+	case !h.Fresh && h.cache.Expiration.Sub(now) > refreshBefore:
 		return h.cache, true, nil
 	case failed && h.cache.Expiration.After(now):
 		return h.cache, true, nil

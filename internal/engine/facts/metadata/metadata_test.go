@@ -361,6 +361,29 @@ func TestCredentialsErrors(t *testing.T) {
 	}
 }
 
+// Others replace what is in a file, long before it ends.
+func TestNewCredentialsOfAFileAreServedAtOnce(t *testing.T) {
+	t.Parallel()
+	text := `{"Version":1,"AccessKeyId":"ONE","SecretAccessKey":"x","Expiration":"2026-05-01T18:00:00Z"}`
+	var failure error
+	now := start
+	h := &Helper{Fresh: true, Now: func() time.Time { return now }, Read: func(context.Context) ([]byte, error) { return []byte(text), failure }}
+	want := func(key string) {
+		t.Helper()
+		if c, err := h.Credentials(t.Context()); err != nil || c.AccessKeyID != key {
+			t.Errorf("%s, %v; want %s", c.AccessKeyID, err, key)
+		}
+	}
+	want("ONE")
+	text = strings.ReplaceAll(text, "ONE", "TWO")
+	want("TWO")
+	failure = errors.New("no such file")
+	want("TWO") // they are good
+	failure, text = nil, strings.ReplaceAll(text, "TWO", "THREE")
+	now = now.Add(retryAfter)
+	want("THREE")
+}
+
 func TestCredentialsOfASource(t *testing.T) {
 	t.Parallel()
 	now, reads, text := start, 0, `{"Version":1,"AccessKeyId":"A","SecretAccessKey":"hunter2","Expiration":"2026-05-01T13:00:00Z"}`

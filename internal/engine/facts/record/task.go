@@ -25,6 +25,8 @@ type Tasks struct {
 	Locks *state.Locks
 	// foreground holds a lock for each task that a process shows to a user.
 	Foreground *state.Locks
+	// Removed has the IDs of tasks that must not be created a second time (Options.Once). Nil: none.
+	Removed *state.Traces
 }
 
 // agentKey is the lock of the one agent that a state directory has.
@@ -245,6 +247,46 @@ func stopped(s lifecycle.State) int {
 
 // ErrNameTaken says that a task of that name has not stopped yet.
 var ErrNameTaken = errors.New("name is taken")
+
+// Errors about the ID of a task that is to be created.
+var (
+	// ErrMade: there is a task with the ID.
+	ErrMade = errors.New("the task was created before")
+	// ErrRemoved: a task with the ID has run and was removed.
+	ErrRemoved = errors.New("the task that this request has created ran and was removed: it is not run again")
+)
+
+// New returns ErrMade or ErrRemoved if a task has the ID, or had it. The caller holds the lock of the ID.
+func (t *Tasks) New(id string) error {
+	if _, found := t.Lookup(id); found {
+		return ErrMade
+	}
+	return t.NotRemoved(id)
+}
+
+// NotRemoved returns ErrRemoved if a task with the ID has run and was removed.
+func (t *Tasks) NotRemoved(id string) error {
+	if t.Removed == nil {
+		return nil
+	}
+	removed, err := t.Removed.Has(id)
+	if err == nil && removed {
+		err = ErrRemoved
+	}
+	return err
+}
+
+// Erase deletes the record of a task of which nothing is left. If the task was to be created once and has run, its ID is
+// remembered. The caller holds the lock of the task.
+func (t *Tasks) Erase(s lifecycle.State) error {
+	ran := slices.ContainsFunc(s.Containers, func(c lifecycle.Container) bool { return !c.FirstStartedAt.IsZero() })
+	if s.Options.Once && ran && t.Removed != nil {
+		if err := t.Removed.Leave(s.ID, time.Now()); err != nil {
+			return err
+		}
+	}
+	return t.Store.Delete(s.ID)
+}
 
 // AllTasks is the lock for what concerns all tasks: handing out names.
 var AllTasks = strings.Repeat("0", 32)

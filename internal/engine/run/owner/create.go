@@ -71,12 +71,16 @@ func (c *Creator) Launch(ctx context.Context, l Launch) (*Owner, error) {
 // Record is Launch without the check. It starts nothing, but stores secrets that only this process can read. It holds
 // the task's lock from the start, so that no other process takes the task over. Before it stores credentials in Podman,
 // it notes the ID, so that a sweep finds them if the process dies before the record is written. Options.Unapplied of the
-// state lists limits that will not be applied.
+// state lists limits that will not be applied. If a task has the ID, the error is record.ErrMade or, while another process
+// owns it, state.ErrLocked; if one had it whose Options.Once was set, record.ErrRemoved.
 func (c *Creator) Record(ctx context.Context, l Launch) (*Owner, error) {
 	id, t := cmp.Or(l.ID, record.NewID()), l.Task
 	mine, err := c.Tasks.Locks.Lock(id)
 	if err != nil {
 		return nil, err
+	}
+	if err := c.Tasks.New(id); err != nil {
+		return nil, errors.Join(err, mine.Unlock())
 	}
 	noted := c.Secrets.KeepsLogins(t)
 	if noted {

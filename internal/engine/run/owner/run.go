@@ -124,7 +124,7 @@ func (r *run) Finish(ctx context.Context, d driver.TaskDecision, end driver.End)
 		return fmt.Errorf("remove the secrets of task %s: %w", r.owner.id, err)
 	}
 	r.all.Fail.At(failpoint.BeforeErase)
-	if err := r.all.Tasks.Store.Delete(r.owner.id); err != nil {
+	if err := r.all.Tasks.Erase(d.State); err != nil {
 		return fmt.Errorf("delete the record of task %s: %w", r.owner.id, err)
 	}
 	r.all.Fail.At(failpoint.AfterErase)

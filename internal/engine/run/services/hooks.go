@@ -76,7 +76,12 @@ func (l *runner) callHook(ctx context.Context, s service.State, e service.CallHo
 	}
 	l.calls.start(ctx, e.ID, r.Hook, func(ctx context.Context) {
 		if r.Config.Target.Kind == service.HookTask {
-			l.send(ctx, l.callTask(ctx, s, r))
+			answer := l.callTask(ctx, s, r)
+			l.send(ctx, answer)
+			if answer.Status == service.HookSucceeded {
+				<-ctx.Done() // the answer is recorded: until then, the task is what the next agent finds
+				l.removeHookTask(s, hookTaskID(r.ID))
+			}
 			return
 		}
 		if l.all.Hooks == nil {

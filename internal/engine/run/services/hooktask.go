@@ -21,7 +21,7 @@ func hookTaskID(call string) string {
 }
 
 // callTask runs the task of a hook and waits for its end. It succeeds if all essential containers end
-// with 0, and is removed then; one that fails stays for its logs. It is stopped if the call is given up,
+// with 0, and is to be removed then; one that fails stays for its logs. It is stopped if the call is given up,
 // and continues if the agent ends.
 func (l *runner) callTask(ctx context.Context, s service.State, r service.HookRequest) service.HookAnswered {
 	in, id := service.HookAnswered{ID: r.ID, Number: r.Number, Status: service.HookFailed}, hookTaskID(r.ID)
@@ -45,9 +45,6 @@ func (l *runner) callTask(ctx context.Context, s service.State, r service.HookRe
 	default:
 		if in.Reason = taskFailure(last); in.Reason == "" {
 			in.Status = service.HookSucceeded
-			if err := l.remove(ctx, id, "service "+s.Name); !errors.As(err, new(*record.NotFoundError)) {
-				l.all.Log.Warn("the task of a hook is not removed", "service", s.Name, "task", id, "error", err)
-			}
 		}
 	}
 	return in
@@ -70,12 +67,20 @@ func (l *runner) startHookTask(ctx context.Context, s service.State, r service.H
 	if err != nil {
 		return err
 	}
-	options.Cluster = s.Config.Cluster
+	options.Cluster, options.Once = s.Config.Cluster, true
 	o, err := l.all.Creator.Launch(ctx, owner.Launch{ID: id, Task: spec.Task, Name: s.Name + "-" + r.Hook, NameOptional: true, Options: options})
 	if err != nil {
 		return err
 	}
 	return l.all.Fleet.Take(ctx, o)
+}
+
+// removeHookTask removes the task of a call that has succeeded, unless the agent ends.
+func (l *runner) removeHookTask(s service.State, id string) {
+	err := l.remove(l.all.ctx, id, "service "+s.Name)
+	if l.all.ctx.Err() == nil && !errors.As(err, new(*record.NotFoundError)) {
+		l.all.Log.Warn("the task of a hook is not removed", "service", s.Name, "task", id, "error", err)
+	}
 }
 
 // stopHookTask asks a task to stop whose call was given up.

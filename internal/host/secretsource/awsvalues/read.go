@@ -68,14 +68,22 @@ func (c Config) endpoint() *string {
 
 func (c Config) parameter(ctx context.Context, t target) ([]byte, error) {
 	api := ssm.New(ssm.Options{Region: t.region, Credentials: c.credentials(), BaseEndpoint: c.endpoint(), AppID: "podtask"})
-	out, err := api.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(t.name), WithDecryption: aws.Bool(true)})
-	if err != nil {
+	// Execution roles of ECS have ssm:GetParameters.
+	out, err := api.GetParameters(ctx, &ssm.GetParametersInput{Names: []string{t.name}, WithDecryption: aws.Bool(true)})
+	var refused smithy.APIError
+	switch {
+	case errors.As(err, &refused) && refused.ErrorCode() == "AccessDeniedException":
+		one, denied := api.GetParameter(ctx, &ssm.GetParameterInput{Name: aws.String(t.name), WithDecryption: aws.Bool(true)})
+		if denied != nil || one.Parameter == nil {
+			return nil, err
+		}
+		return []byte(aws.ToString(one.Parameter.Value)), nil
+	case err != nil:
 		return nil, err
+	case len(out.Parameters) != 1:
+		return nil, &Error{Message: "AWS says ParameterNotFound: there is no parameter " + t.name}
 	}
-	if out.Parameter == nil {
-		return nil, &Error{Message: "the answer has no parameter"}
-	}
-	return []byte(aws.ToString(out.Parameter.Value)), nil
+	return []byte(aws.ToString(out.Parameters[0].Value)), nil
 }
 
 func (c Config) secret(ctx context.Context, t target, w Wanted) ([]byte, error) {

@@ -26,10 +26,17 @@ func amazon(t *testing.T, asked *[]string) Config {
 			return
 		}
 		switch target := r.Header.Get("X-Amz-Target"); {
+		case strings.Contains(string(body), "/missing"):
+			fmt.Fprint(w, `{"Parameters":[],"InvalidParameters":["/missing"]}`)
 		case strings.Contains(string(body), "missing"):
 			w.Header().Set("X-Amzn-ErrorType", "ParameterNotFound")
 			w.WriteHeader(http.StatusBadRequest)
 			fmt.Fprint(w, `{"__type":"ParameterNotFound","message":"no such thing"}`)
+		case strings.HasSuffix(target, ".GetParameters") && strings.Contains(string(body), "singular"):
+			w.WriteHeader(http.StatusBadRequest)
+			fmt.Fprint(w, `{"__type":"AccessDeniedException","message":"no policy allows ssm:GetParameters"}`)
+		case strings.HasSuffix(target, ".GetParameters"):
+			fmt.Fprint(w, `{"Parameters":[{"Name":"n","Value":"hunter2"}],"InvalidParameters":[]}`)
 		case strings.HasSuffix(target, ".GetParameter"):
 			fmt.Fprint(w, `{"Parameter":{"Name":"n","Value":"hunter2"}}`)
 		case strings.HasSuffix(target, ".GetSecretValue"):
@@ -52,7 +59,7 @@ func TestRead(t *testing.T) {
 		wanted      Wanted
 		value, says string
 	}{
-		{Wanted{Name: "/shop/token"}, "hunter2", `POST / AmazonSSM.GetParameter {"Name":"/shop/token","WithDecryption":true}`},
+		{Wanted{Name: "/shop/token"}, "hunter2", `POST / AmazonSSM.GetParameters {"Names":["/shop/token"],"WithDecryption":true}`},
 		{Wanted{Name: "arn:aws:secretsmanager:eu-west-1:1:secret:db", Stage: "AWSPREVIOUS"}, `{"password":"hunter2"}`, `"VersionStage":"AWSPREVIOUS"`},
 		{Wanted{Name: "arn:aws:secretsmanager:eu-west-1:1:secret:db", Version: "v1"}, `{"password":"hunter2"}`, `"VersionId":"v1"`},
 		{Wanted{Name: "arn:aws:s3:::shop/env/web.env"}, "A=1\n", "GET /shop/env/web.env"},
@@ -62,6 +69,10 @@ func TestRead(t *testing.T) {
 		if err != nil || string(value) != tt.value || len(asked) != 1 || !strings.Contains(asked[0], tt.says) {
 			t.Errorf("%+v: %q, %v, asked %q", tt.wanted, value, err, asked)
 		}
+	}
+	// A policy of before has the other action.
+	if value, err := c.Read(t.Context(), Wanted{Name: "/singular"}); err != nil || string(value) != "hunter2" {
+		t.Errorf("with ssm:GetParameter alone: %q, %v", value, err)
 	}
 	_, err := c.Read(t.Context(), Wanted{Name: "/missing"})
 	var e *Error

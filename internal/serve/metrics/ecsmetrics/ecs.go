@@ -23,7 +23,7 @@ var (
 	ecsInactiveDesc    = prometheus.NewDesc("podtask_ecs_inactive", "1 if ECS says that the instance was deregistered.", nil, nil)
 	ecsLinkDesc        = prometheus.NewDesc("podtask_ecs_link_connected", "1 if a web socket to ECS is open, by link: acs (what to run) or tcs (telemetry).", []string{"link"}, nil)
 	ecsConnectionsDesc = prometheus.NewDesc("podtask_ecs_link_connections_total", "Connections of a web socket to ECS since podtask-ecs began.", []string{"link"}, nil)
-	ecsWaitsDesc       = prometheus.NewDesc("podtask_ecs_waits", "What an instance and its tasks wait for: the agent, credentials (of an execution role), disk (a record that can be written), registration, state (for ECS to take it) or value (a secret, a file with variables, a password of a registry).", []string{"kind"}, nil)
+	ecsWaitsDesc       = prometheus.NewDesc("podtask_ecs_waits", "What an instance and its tasks wait for: the agent, credentials (of an execution role), disk (a record that can be written), image (a registry), port (a host port), registration, room (a share of the host), state (for ECS to take it) or value (a secret, a file with variables, a password of a registry).", []string{"kind"}, nil)
 	ecsWaitDesc        = prometheus.NewDesc("podtask_ecs_wait_seconds", "How long the oldest wait of a kind lasts; 0 without any.", []string{"kind"}, nil)
 )
 
