@@ -59,13 +59,18 @@ const (
 	WaitValue Kind = "value"
 	// WaitState is for ECS to take the state of a task.
 	WaitState Kind = "state"
+	// WaitImage is for a registry, of a task that cannot start: it ends when the attempts are used up.
+	WaitImage Kind = "image"
+	// WaitPort is for a host port that a task which stops still has, WaitRoom for cpu, memory or another share of the host.
+	WaitPort Kind = "port"
+	WaitRoom Kind = "room"
 	// WaitDisk is for a record that can be written.
 	WaitDisk Kind = "disk"
 )
 
 // Kinds are all kinds.
 func Kinds() []Kind {
-	return []Kind{WaitAgent, WaitCredentials, WaitDisk, WaitRegistration, WaitState, WaitValue}
+	return []Kind{WaitAgent, WaitCredentials, WaitDisk, WaitImage, WaitPort, WaitRegistration, WaitRoom, WaitState, WaitValue}
 }
 
 // Wait is something that an instance waits for.

@@ -7,6 +7,7 @@ package e2e
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,8 +15,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
+	"syscall"
 	"testing"
+	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/testing/ecsplane"
@@ -142,7 +146,7 @@ func TestAnInstanceOfECS(t *testing.T) {
 	i := newECSInstance(t)
 	image := i.testbox()
 	role := obj{"credentialsId": "app", "roleArn": "arn:aws:iam::111122223333:role/app", "accessKeyId": "ASIAEXAMPLE", "secretAccessKey": "role-secret", "sessionToken": "T", "expiration": "2100-01-01T00:00:00Z"}
-	execution := obj{"credentialsId": "exec", "roleArn": "arn:aws:iam::111122223333:role/exec", "accessKeyId": ecsplane.KeyID, "secretAccessKey": ecsplane.Secret, "expiration": "2100-01-01T00:00:00Z"}
+	execution := obj{"credentialsId": "exec", "roleArn": "arn:aws:iam::111122223333:role/exec", "accessKeyId": ecsplane.RoleKeyID, "secretAccessKey": ecsplane.RoleSecret, "expiration": "2100-01-01T00:00:00Z"}
 	i.plane.SetValue("/shop/token", "hush-from-ssm")
 	main := ecsContainer("main", image, words("env TOKEN -- await http://169.254.170.2${AWS_CONTAINER_CREDENTIALS_RELATIVE_URI} -- get ${ECS_CONTAINER_METADATA_URI_V4}/task -- print ready -- wait /go -- exit 7"), obj{
 		"environment":  obj{"A": "b"},
@@ -202,6 +206,57 @@ func TestAnInstanceOfECS(t *testing.T) {
 	if !strings.Contains(status.out, ecsplane.InstanceARN(1)) || !strings.Contains(status.out, "STOPPED") {
 		t.Errorf("the status is\n%s", status.out)
 	}
+}
+
+// podtask-ecs is ended some milliseconds behind a payload that it has acknowledged, again and again: each task runs, and none runs
+// twice. Each run of a task leaves a file on the host.
+func TestShortTasksOfECSRunOnce(t *testing.T) {
+	t.Parallel()
+	i := newECSInstance(t)
+	kills := 24
+	if text := os.Getenv("ECS_KILLS"); text != "" {
+		var err error
+		if kills, err = strconv.Atoi(text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := t.TempDir()
+	image := i.testbox()
+	for n := 1; n <= kills; n++ {
+		main := ecsContainer("main", image, words(fmt.Sprintf("write /out/%d.$HOSTNAME ran -- exit 3", n)), obj{
+			"mountPoints": []obj{{"sourceVolume": "out", "containerPath": "/out"}},
+		})
+		i.payload(fmt.Sprintf("payload-%d", n), n, obj{"arn": ecsplane.TaskARN(n), "desiredStatus": "RUNNING", "containers": []obj{main},
+			"volumes": []obj{{"name": "out", "type": "host", "host": obj{"sourcePath": out}}}})
+		<-time.After(time.Duration(1+n%8) * time.Millisecond)
+		if n%4 == 0 {
+			i.program.kill()
+		} else {
+			_ = i.program.cmd.Process.Signal(syscall.SIGTERM)
+			<-i.program.ended
+		}
+		i.join()
+	}
+	for n := 1; n <= kills; n++ {
+		if c := i.state(n, "STOPPED").Containers; len(c) != 1 || c[0].ExitCode == nil || *c[0].ExitCode != 3 {
+			t.Errorf("task %d: %+v", n, c)
+		}
+	}
+	runs := make(map[string]int)
+	entries, err := os.ReadDir(out)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		task, _, _ := strings.Cut(e.Name(), ".")
+		runs[task]++
+	}
+	for n := 1; n <= kills; n++ {
+		if got := runs[strconv.Itoa(n)]; got != 1 {
+			t.Errorf("task %d ran %d times", n, got)
+		}
+	}
+	t.Logf("%d kills, %d tasks ran, %d runs", kills, len(runs), len(entries))
 }
 
 // podtaskECS makes a command one of podtask-ecs.

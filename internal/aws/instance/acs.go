@@ -80,11 +80,20 @@ func (h *acsHandler) frame(ctx context.Context, c awscall.Conn, f wire.Frame) er
 	if errors.As(err, &send) {
 		return send.err
 	}
-	if err != nil {
+	var repeated *repeatedError
+	switch {
+	case errors.As(err, &repeated):
+		h.node.Log.Debug("a message of ECS has been followed before", "type", f.Type, "reason", err)
+	case err != nil:
 		h.node.Log.Error("a message of ECS is not followed", "type", f.Type, "error", err)
 	}
 	return nil
 }
+
+// repeatedError is the reason for which a message is not followed that ECS repeats by design.
+type repeatedError struct{ why string }
+
+func (e *repeatedError) Error() string { return e.why }
 
 // reply is a message to ECS.
 type reply struct {
@@ -331,7 +340,7 @@ func (n *node) compare(m wire.Manifest) ([]reply, error) {
 	old := m.Timeline <= n.identity.Timeline
 	n.mu.Unlock()
 	if old {
-		return nil, fmt.Errorf("its timeline %d is not above the last one", m.Timeline)
+		return nil, &repeatedError{fmt.Sprintf("its timeline %d is not above the last one", m.Timeline)}
 	}
 	if err := n.change(func(id *Identity) { id.Timeline = m.Timeline }); err != nil {
 		return nil, err
@@ -372,7 +381,7 @@ func (n *node) verified(m wire.StopVerificationAck) ([]reply, error) {
 	}
 	n.mu.Unlock()
 	if !known {
-		return nil, errors.New("it is not of the last manifest")
+		return nil, &repeatedError{"it is not of the last manifest"}
 	}
 	var errs []error
 	for _, t := range m.Tasks {

@@ -106,6 +106,12 @@ func (d *disk) count() int {
 	return d.writes
 }
 
+func (d *disk) setAt(at func(n int)) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.at = at
+}
+
 func (d *disk) setFull(full bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -322,10 +328,14 @@ type stubAgent struct {
 	// manual: tasks that are asked to stop run until a test ends them. Strict: definitions are read as
 	// podtask reads them.
 	manual, strict bool
+	// quick: tasks have ended as soon as they are made.
+	quick bool
+	lost  int // how many answers of Create are lost from now on
+	gone  map[string]bool
 }
 
 func newStubAgent() *stubAgent {
-	return &stubAgent{tasks: make(map[string]*api.Task), changed: make(chan struct{})}
+	return &stubAgent{tasks: make(map[string]*api.Task), gone: make(map[string]bool), changed: make(chan struct{})}
 }
 
 var errAway = errors.New("no process serves the socket")
@@ -346,8 +356,15 @@ func (a *stubAgent) Create(_ context.Context, n api.NewTask) (api.Task, error) {
 			return api.Task{}, api.Failed(api.BadRequest, "%v", err)
 		}
 	}
+	id := api.TaskID(n.ClientToken)
+	if t := a.tasks[id]; t != nil {
+		return clone(t), a.lose()
+	}
+	if a.gone[id] {
+		return api.Task{}, api.Failed(api.Gone, "it was removed")
+	}
 	for _, t := range a.tasks {
-		if t.Name == n.Name {
+		if t.Name == n.Name && t.Status != "STOPPED" {
 			return api.Task{}, api.Failed(api.Conflict, "the name is in use")
 		}
 	}
@@ -362,7 +379,7 @@ func (a *stubAgent) Create(_ context.Context, n api.NewTask) (api.Task, error) {
 	if err := json.Unmarshal(n.Definition, &d); err != nil {
 		return api.Task{}, api.Failed(api.BadRequest, "%v", err)
 	}
-	t := &api.Task{ID: fmt.Sprintf("%032x", len(a.made)+1), Name: n.Name, Family: d.Family, Status: "NONE", NetworkMode: "bridge", Tags: make(map[string]string), CreatedAt: time.Now()}
+	t := &api.Task{ID: id, Name: n.Name, Family: d.Family, Status: "NONE", NetworkMode: "bridge", Tags: make(map[string]string), CreatedAt: time.Now()}
 	for _, tag := range d.Tags {
 		t.Tags[tag.Key] = tag.Value
 	}
@@ -372,7 +389,25 @@ func (a *stubAgent) Create(_ context.Context, n api.NewTask) (api.Task, error) {
 	a.tasks[t.ID] = t
 	a.made = append(a.made, n)
 	a.notify()
-	return *t, nil
+	if a.quick {
+		for _, status := range []string{"RUNNING", "STOPPED"} {
+			for i := range t.Containers {
+				t.Containers[i].RuntimeID, t.Containers[i].ExitCode = "1", new(api.ExitCode)
+				enter(t, t.Containers[i].Name, status)
+			}
+			enter(t, "", status)
+		}
+	}
+	return clone(t), a.lose()
+}
+
+// lose loses an answer; the lock is held.
+func (a *stubAgent) lose() error {
+	if a.lost == 0 {
+		return nil
+	}
+	a.lost--
+	return io.ErrUnexpectedEOF
 }
 
 func (a *stubAgent) notify() {
@@ -484,6 +519,7 @@ func (a *stubAgent) Remove(_ context.Context, id string) error {
 		return api.Failed(api.NotFound, "no such task")
 	}
 	delete(a.tasks, id)
+	a.gone[id] = true
 	a.notify()
 	return nil
 }

@@ -3,8 +3,10 @@ package instance
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -398,6 +400,60 @@ func TestATaskWhoseRecordWasNotWrittenIsFound(t *testing.T) {
 	})
 }
 
+// A task that ends at once is made once, whichever write of its record the program is killed at, and however often the
+// agent's answer is lost.
+func TestAShortTaskIsMadeOnce(t *testing.T) {
+	life := func(t *testing.T, lost, killed int, removed bool) (writes int) {
+		withLab(t, func(l *lab) {
+			l.agent.quick = true
+			l.join()
+			before, at := l.disk.count(), make(chan struct{})
+			l.agent.lost = lost
+			l.disk.setAt(func(n int) {
+				if n == before+killed {
+					close(at)
+				}
+			})
+			if err := l.plane.Payload("payload-1", 1, simple(1)); err != nil {
+				t.Fatal(err)
+			}
+			if killed > 0 {
+				<-at
+				l.disk.setAt(nil)
+				l.kill()
+				if removed {
+					for id := range l.agent.tasks {
+						_ = l.agent.Remove(t.Context(), id)
+					}
+				}
+				l.start()
+			}
+			l.deliver("PayloadMessage", "payload-1", map[string]any{"seqNum": 1, "tasks": []any{simple(1)}}) // as ECS does without an ack
+			l.pass(5 * time.Minute)
+			writes = l.disk.count() - before
+			if n := len(l.agent.made); n != 1 {
+				t.Errorf("the task was made %d times", n)
+			}
+			got := l.statuses(1)
+			if len(got) == 0 || got[len(got)-1] != "STOPPED" || slices.Index(got, "STOPPED") != len(got)-1 && killed == 0 {
+				t.Errorf("ECS was told %v", got)
+			}
+		})
+		return writes
+	}
+	writes := life(t, 0, 0, false)
+	if writes < 3 {
+		t.Fatalf("there are %d writes", writes)
+	}
+	for n := 1; n <= writes; n++ {
+		t.Run(fmt.Sprintf("killed at write %d", n), func(t *testing.T) { life(t, 0, n, false) })
+		t.Run(fmt.Sprintf("killed at write %d and removed", n), func(t *testing.T) { life(t, 0, n, true) })
+	}
+	for n := 1; n <= 3; n++ {
+		t.Run(fmt.Sprintf("%d answers are lost", n), func(t *testing.T) { life(t, n, 0, false) })
+	}
+}
+
 func TestATaskThatIsRemovedOnTheHost(t *testing.T) {
 	withLab(t, func(l *lab) {
 		l.join()
@@ -420,7 +476,7 @@ func TestCredentialsOfRoles(t *testing.T) {
 		l.plane.SetValue("/p", "hush")
 		l.join()
 		role := func(id string) map[string]string {
-			return map[string]string{"credentialsId": id, "roleArn": "arn:aws:iam::111122223333:role/" + id, "accessKeyId": ecsplane.KeyID, "secretAccessKey": ecsplane.Secret, "sessionToken": "T", "expiration": "2027-01-01T00:00:00Z"}
+			return map[string]string{"credentialsId": id, "roleArn": "arn:aws:iam::111122223333:role/" + id, "accessKeyId": ecsplane.RoleKeyID, "secretAccessKey": ecsplane.RoleSecret, "sessionToken": "T", "expiration": "2027-01-01T00:00:00Z"}
 		}
 		task := simple(1, func(t map[string]any) {
 			t["roleCredentials"], t["executionRoleCredentials"] = role("app"), role("exec")
@@ -466,7 +522,7 @@ func TestCredentialsOfRoles(t *testing.T) {
 			if err != nil || d.IsDir() {
 				return err
 			}
-			if text, _ := os.ReadFile(path); strings.Contains(string(text), ecsplane.Secret) || strings.Contains(string(text), "hush") {
+			if text, _ := os.ReadFile(path); strings.Contains(string(text), ecsplane.Secret) || strings.Contains(string(text), `"`+ecsplane.RoleSecret+`"`) || strings.Contains(string(text), "hush") {
 				t.Errorf("%s has a secret", path)
 			}
 			return nil
@@ -496,13 +552,65 @@ func TestSecretsWithoutCredentialsWait(t *testing.T) {
 		}
 		l.wait("acs", "open", 2) // it was silent for so long
 		if err := l.plane.Say("acs", "IAMRoleCredentialsMessage", map[string]any{"messageId": "c", "roleType": "TaskExecution", "taskArn": ecsplane.TaskARN(1),
-			"roleCredentials": map[string]string{"credentialsId": "exec", "accessKeyId": ecsplane.KeyID, "secretAccessKey": ecsplane.Secret}}); err != nil {
+			"roleCredentials": map[string]string{"credentialsId": "exec", "accessKeyId": ecsplane.RoleKeyID, "secretAccessKey": ecsplane.RoleSecret}}); err != nil {
 			t.Fatal(err)
 		}
-		l.wait("http", "GetParameter", 1)
+		l.wait("http", "GetParameters", 1)
 		synctest.Wait()
 		if len(l.agent.made) != 1 {
 			t.Error("it was not made")
+		}
+	})
+}
+
+// Parameters are read ten at a time, each name once, by name or by ARN, with the action that execution roles have.
+func TestParametersAreReadInBatches(t *testing.T) {
+	withLab(t, func(l *lab) {
+		var secrets []any
+		want := make(map[string]string)
+		add := func(name, value string) {
+			secrets = append(secrets, map[string]string{"name": fmt.Sprintf("X%d", len(secrets)), "valueFrom": name, "provider": "ssm", "region": ecsplane.Region})
+			want[name] = value
+		}
+		for n := range 23 {
+			name := fmt.Sprintf("/shop/%02d", n)
+			l.plane.SetValue(name, "of "+name)
+			add(name, "of "+name)
+		}
+		add("/shop/00", "of /shop/00") // twice
+		l.plane.SetValue("/shop/old:3", "the third")
+		add("/shop/old:3", "the third")
+		arn := "arn:aws:ssm:" + ecsplane.Region + ":" + ecsplane.Account + ":parameter/shop/01"
+		add(arn, "of /shop/01")
+		l.join()
+		l.payload("payload-1", 1, simple(1, func(t map[string]any) {
+			t["executionRoleCredentials"] = map[string]string{"credentialsId": "exec", "roleArn": "arn:aws:iam::111122223333:role/exec", "accessKeyId": ecsplane.RoleKeyID, "secretAccessKey": ecsplane.RoleSecret}
+			t["containers"].([]any)[0].(map[string]any)["secrets"] = secrets
+		}))
+		if len(l.agent.made) != 1 {
+			t.Fatal("the task was not made")
+		}
+		for _, r := range l.agent.made[0].References {
+			if text, err := os.ReadFile(strings.TrimPrefix(r.Source, "file:")); err != nil || string(text) != want[r.Match] {
+				t.Errorf("%s: %q, %v", r.Match, text, err)
+			}
+			delete(want, r.Match)
+		}
+		if len(want) > 0 {
+			t.Errorf("without a value: %v", want)
+		}
+		if n := len(l.plane.Of("http", "GetParameters")); n != 3 {
+			t.Errorf("%d calls", n)
+		}
+
+		// One that is missing is named.
+		l.payload("payload-2", 2, simple(2, func(t map[string]any) {
+			t["executionRoleCredentials"] = map[string]string{"credentialsId": "exec2", "roleArn": "arn:aws:iam::111122223333:role/exec", "accessKeyId": ecsplane.RoleKeyID, "secretAccessKey": ecsplane.RoleSecret}
+			t["containers"].([]any)[0].(map[string]any)["secrets"] = []any{secrets[0], map[string]string{"name": "N", "valueFrom": "/none", "provider": "ssm"}}
+		}))
+		l.expect(2, "STOPPED")
+		if got := l.states(2)[0].Reason; !strings.Contains(got, "unable to retrieve secret from ssm /none: GetParameters: invalid parameters: /none") {
+			t.Errorf("the reason is %q", got)
 		}
 	})
 }

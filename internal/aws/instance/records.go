@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -9,6 +10,8 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/wire"
@@ -142,7 +145,7 @@ type Task struct {
 	Unsent  int    `json:"unsentChanges"`
 }
 
-// Tasks returns the tasks of the instance.
+// Tasks returns the tasks of the instance, running ones first, then by family and ARN.
 func (r *Records) Tasks() ([]Task, error) {
 	all, _, err := r.all() // podtask-ecs tells of those that are damaged
 	if err != nil {
@@ -164,6 +167,10 @@ func (r *Records) Tasks() ([]Task, error) {
 		}
 		out = append(out, t)
 	}
+	order := map[string]int{wire.StatusRunning: 0, wire.StatusPending: 1, "NONE": 2, wire.StatusStopped: 3}
+	slices.SortFunc(out, func(a, b Task) int {
+		return cmp.Or(order[a.Told]-order[b.Told], strings.Compare(a.Family, b.Family), strings.Compare(a.ARN, b.ARN))
+	})
 	return out, nil
 }
 

@@ -7,8 +7,11 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
+	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -132,6 +135,10 @@ func (e *valueError) Unwrap() error { return e.err }
 
 // references fetches what a definition needs of AWS into files, and returns where they are.
 func (w *taskWorker) references(ctx context.Context, needs []payload.Need) (out []api.Reference, err error) {
+	parameters, err := w.parameters(ctx, needs)
+	if err != nil {
+		return nil, err
+	}
 	for i, n := range needs {
 		name := fmt.Sprintf("value-%02d", i)
 		switch n.Kind {
@@ -140,9 +147,11 @@ func (w *taskWorker) references(ctx context.Context, needs []payload.Need) (out 
 		case payload.LogRole:
 			name = roleFiles[wire.RoleExecution]
 		default:
-			value, err := w.fetch(ctx, n)
-			if err != nil {
-				return nil, &valueError{n, err}
+			value, known := parameters[n]
+			if !known {
+				if value, err = w.fetch(ctx, n); err != nil {
+					return nil, &valueError{n, err}
+				}
 			}
 			if err := w.roles.write(name, value); err != nil {
 				return nil, err
@@ -160,8 +169,6 @@ func (w *taskWorker) fetch(ctx context.Context, n payload.Need) ([]byte, error) 
 		calls = w.node.Calls.With(w.node.Calls.Credentials, n.Region)
 	}
 	switch n.Kind {
-	case payload.FromSSM:
-		return parameter(ctx, calls, n.Name)
 	case payload.FromASM, payload.RegistryASM:
 		return secret(ctx, calls, n.Name)
 	case payload.FromS3:
@@ -176,16 +183,79 @@ func (w *taskWorker) fetch(ctx context.Context, n payload.Need) ([]byte, error) 
 	return nil, fmt.Errorf("values of %q are not known", n.Kind)
 }
 
-func parameter(ctx context.Context, c *awscall.Client, name string) ([]byte, error) {
-	if p := strings.Split(name, ":"); len(p) > 3 && p[0] == "arn" {
-		c = c.With(c.Credentials, p[3])
+// maxParameters is the largest number of parameters that one call may ask for.
+const maxParameters = 10
+
+// parameters reads all parameters of Parameter Store that a definition needs, up to ten with one call, as AWS's agent does: an
+// execution role permits ssm:GetParameters, not ssm:GetParameter.
+func (w *taskWorker) parameters(ctx context.Context, needs []payload.Need) (map[payload.Need][]byte, error) {
+	byRegion := make(map[string][]payload.Need)
+	for _, n := range needs {
+		if n.Kind != payload.FromSSM {
+			continue
+		}
+		region := n.Region
+		if p := strings.Split(n.Name, ":"); len(p) > 3 && p[0] == "arn" {
+			region = p[3]
+		}
+		byRegion[region] = append(byRegion[region], n)
 	}
-	var out struct{ Parameter struct{ Value string } }
-	in := map[string]any{"Name": name, "WithDecryption": true}
-	if err := c.Call(ctx, awscall.SSM, "GetParameter", in, &out); err != nil {
+	values := make(map[payload.Need][]byte)
+	for _, region := range slices.Sorted(maps.Keys(byRegion)) {
+		calls := w.node.Calls.With(w.roles.execution, region)
+		of := byRegion[region]
+		slices.SortStableFunc(of, func(a, b payload.Need) int { return strings.Compare(a.Name, b.Name) })
+		for len(of) > 0 {
+			// A name may be asked for once only.
+			var names []string
+			batch := of
+			for i, n := range of {
+				if slices.Contains(names, n.Name) {
+					continue
+				}
+				if len(names) == maxParameters {
+					batch = of[:i]
+					break
+				}
+				names = append(names, n.Name)
+			}
+			of = of[len(batch):]
+			found, err := getParameters(ctx, calls, names)
+			if err != nil {
+				return nil, &valueError{batch[0], err}
+			}
+			for _, n := range batch {
+				value, ok := found[n.Name]
+				if !ok {
+					return nil, &valueError{n, &awscall.Error{Operation: "GetParameters", Message: "invalid parameters: " + n.Name, Status: http.StatusBadRequest}}
+				}
+				values[n] = []byte(value)
+			}
+		}
+	}
+	return values, nil
+}
+
+// getParameters returns the values of parameters, by the names that are asked for: names or ARNs, with a version or label behind
+// a colon. Those that do not exist are missing.
+func getParameters(ctx context.Context, c *awscall.Client, names []string) (map[string]string, error) {
+	var out struct {
+		Parameters []struct{ Name, ARN, Selector, Value string }
+	}
+	in := map[string]any{"Names": names, "WithDecryption": true}
+	if err := c.Call(ctx, awscall.SSM, "GetParameters", in, &out); err != nil {
 		return nil, err
 	}
-	return []byte(out.Parameter.Value), nil
+	values := make(map[string]string)
+	for _, name := range names {
+		for _, p := range out.Parameters {
+			_, path, _ := strings.Cut(name, ":parameter/")
+			if name == p.Name+p.Selector || name == p.ARN+p.Selector || strings.HasPrefix(name, "arn:") && path == strings.TrimPrefix(p.Name, "/")+p.Selector {
+				values[name] = p.Value
+			}
+		}
+	}
+	return values, nil
 }
 
 // secret reads a secret of Secrets Manager: ARN[:KEY[:STAGE[:VERSION]]].

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/internal/testing/ecsplane"
+	"github.com/podtask/podtask/pkg/api"
 )
 
 // waits returns the waits of one task in the status file, as "KIND TEXT".
@@ -47,7 +48,7 @@ func TestEachWaitIsShown(t *testing.T) {
 		l.waitsFor("")
 
 		// The task waits for credentials, for a value, for the agent, and at last for ECS.
-		l.plane.Plan("GetParameter", ecsplane.Answer{Status: 503}, ecsplane.Answer{Status: 503}, ecsplane.Answer{Status: 503})
+		l.plane.Plan("GetParameters", ecsplane.Answer{Status: 503}, ecsplane.Answer{Status: 503}, ecsplane.Answer{Status: 503})
 		l.plane.SetValue("/p", "hush")
 		l.payload("payload-1", 1, simple(1, func(t map[string]any) {
 			t["executionRoleCredentials"] = map[string]string{"credentialsId": "exec", "roleArn": "arn:aws:iam::111122223333:role/exec"}
@@ -56,12 +57,12 @@ func TestEachWaitIsShown(t *testing.T) {
 		l.waitsFor(task, "credentials the credentials of its execution role")
 		l.agent.setAway(true)
 		if err := l.plane.Say("acs", "IAMRoleCredentialsMessage", map[string]any{"messageId": "c", "roleType": "TaskExecution", "taskArn": task,
-			"roleCredentials": map[string]string{"credentialsId": "exec", "accessKeyId": ecsplane.KeyID, "secretAccessKey": ecsplane.Secret}}); err != nil {
+			"roleCredentials": map[string]string{"credentialsId": "exec", "accessKeyId": ecsplane.RoleKeyID, "secretAccessKey": ecsplane.RoleSecret}}); err != nil {
 			t.Fatal(err)
 		}
-		l.wait("http", "GetParameter", 1)
+		l.wait("http", "GetParameters", 1)
 		l.waitsFor(task, "value a value of AWS: ResourceInitializationError: unable to retrieve secret from ssm")
-		l.wait("http", "GetParameter", 4)
+		l.wait("http", "GetParameters", 4)
 		l.waitsFor(task, "agent the agent to make it: no process")
 		l.agent.setAway(false)
 		l.pass(time.Minute)
@@ -81,7 +82,22 @@ func TestEachWaitIsShown(t *testing.T) {
 		l.pass(time.Minute)
 		l.waitsFor(task)
 
+		// What keeps it from starting, as the agent says.
+		for text, why := range map[string]api.Reason{
+			"image an image: pulling localhost/bb:1 failed once": {Code: "retry", Container: "main", Text: "pulling localhost/bb:1 failed once"},
+			"port port 8080/tcp, which web has":                  {Code: "queued", Text: "it waits for port 8080/tcp, which web has"},
+			"room 512 MiB of memory, of which 100 MiB are free":  {Code: "queued", Text: "it waits for 512 MiB of memory, of which 100 MiB are free"},
+		} {
+			l.agent.step(name(1), func(t *api.Task) {
+				t.Why = []api.Reason{why}
+				enter(t, "", t.Status)
+			})
+			l.pass(time.Second)
+			l.waitsFor(task, text)
+		}
+
 		l.disk.setFull(true)
+		l.agent.step(name(1), func(t *api.Task) { t.Why = nil })
 		l.agent.runs(name(1))
 		l.pass(time.Second)
 		l.waitsFor(task, "disk a record that can be written: ")

@@ -17,6 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
 // taskWorker runs one task of ECS: it has the agent make the task, records and sends what ECS is to be
@@ -295,7 +296,7 @@ func (w *taskWorker) tryCreate(ctx context.Context, rec record) (t api.Task, wai
 		return t, nil, err
 	}
 	t, err = w.node.Agent.Create(ctx, api.NewTask{
-		Definition: plan.Definition, Name: nameOf(w.arn()),
+		Definition: plan.Definition, Name: nameOf(w.arn()), ClientToken: w.arn(), GiveUp: true,
 		TaskSettings: api.TaskSettings{References: references},
 	})
 	switch {
@@ -303,6 +304,8 @@ func (w *taskWorker) tryCreate(ctx context.Context, rec record) (t api.Task, wai
 		return t, nil, nil
 	case api.Is(err, api.BadRequest):
 		return t, nil, &refusal{reason: "HostConfigError: " + err.Error()}
+	case api.Is(err, api.Gone):
+		return t, nil, gone(rec)
 	case !api.Is(err, api.Conflict):
 		return t, nil, err
 	}
@@ -315,9 +318,12 @@ func (w *taskWorker) tryCreate(ctx context.Context, rec record) (t api.Task, wai
 // nameOf is the name of the agent's task.
 func nameOf(arn string) string { return "ecs-" + path.Base(arn) }
 
-// find looks for the agent's task of this one.
+// find looks for the agent's task of this one: that of its client token, or one that an earlier version has made.
 func (w *taskWorker) find(ctx context.Context, rec record) (t api.Task, found bool, err error) {
-	t, err = w.node.Agent.Task(ctx, nameOf(rec.Task.ARN))
+	t, err = w.node.Agent.Task(ctx, api.TaskID(rec.Task.ARN))
+	if api.Is(err, api.NotFound) {
+		t, err = w.node.Agent.Task(ctx, nameOf(rec.Task.ARN))
+	}
 	switch {
 	case api.Is(err, api.NotFound):
 		return t, false, nil
@@ -426,6 +432,7 @@ func (w *taskWorker) watch(ctx context.Context, id string) (ended bool, err erro
 
 // see records what ECS is to be told of a task.
 func (w *taskWorker) see(ctx context.Context, t api.Task, gathered bool) (waiting, ok bool) {
+	w.showStart(t)
 	w.mu.Lock()
 	w.last = t
 	next := w.rec.Told
@@ -444,14 +451,56 @@ func (w *taskWorker) see(ctx context.Context, t api.Task, gathered bool) (waitin
 	})
 }
 
+// startWaits are the waits of a task that has not started.
+var startWaits = []ecsstatus.Kind{ecsstatus.WaitImage, ecsstatus.WaitPort, ecsstatus.WaitRoom}
+
+// showStart shows what keeps a task from starting, as the agent says it.
+func (w *taskWorker) showStart(t api.Task) {
+	kind, text := startWait(t)
+	for _, k := range startWaits {
+		if k == kind {
+			w.waits(k, text)
+		} else {
+			w.done(k)
+		}
+	}
+}
+
+// startWait returns the wait that keeps a task from starting; the kind is empty if nothing does, or only its own work.
+func startWait(t api.Task) (kind ecsstatus.Kind, text string) {
+	if t.Status == wire.StatusRunning || t.Status == wire.StatusStopped || len(t.Why) == 0 {
+		return "", ""
+	}
+	why := t.Why[0]
+	switch {
+	case why.Code == lifecycle.WhyQueued && strings.Contains(why.Text, "port "):
+		return ecsstatus.WaitPort, strings.TrimPrefix(why.Text, "it waits for ")
+	case why.Code == lifecycle.WhyQueued:
+		return ecsstatus.WaitRoom, strings.TrimPrefix(why.Text, "it waits for ")
+	case why.Code != lifecycle.WhyRetry:
+		return "", ""
+	}
+	for _, c := range t.Containers {
+		if c.Name == why.Container && (c.Status == "NONE" || c.Status == "MANIFEST_PULLED") {
+			return ecsstatus.WaitImage, "an image: " + why.Text
+		}
+	}
+	return "", ""
+}
+
 // vanished records the end of a task that was removed on this host, with podtask rm for instance.
 func (w *taskWorker) vanished(ctx context.Context) bool {
-	reasons := make(map[string]string)
 	rec, _ := w.get()
+	return w.refuse(ctx, gone(rec))
+}
+
+// gone is the refusal with which ECS is told of a task that ran and was removed on the host.
+func gone(rec record) *refusal {
+	reasons := make(map[string]string)
 	for _, c := range rec.Task.Containers {
 		reasons[c.Name] = "ContainerVanishedError: the task was removed on the host"
 	}
-	return w.end(ctx, "", reasons)
+	return &refusal{containers: reasons}
 }
 
 // sent waits until ECS has accepted all changes; false if ctx ends before.

@@ -59,10 +59,13 @@ of them last. --format json prints all of it.`,
 			pass("drain", "have ECS place no more tasks on this host", `Sets the instance to DRAINING: ECS places no more tasks here and moves those of services.
 --undo ends it.`,
 				"podtask ecs drain"),
-			pass("leave", "deregister this host from its cluster", `Deregisters the instance and forgets it. While tasks of ECS run it refuses; --force stops them.`,
+			pass("leave", "deregister this host from its cluster", `Deregisters the instance and forgets it. While tasks of ECS run it refuses; --force stops them.
+--local forgets it without asking ECS, when the cluster or the account is gone.`,
 				"podtask ecs leave"),
-			pass("check", "check the permissions of AWS that it needs, and change nothing", `Tries what needs permissions of AWS, changes nothing there, and prints what AWS answers. The exit
-code is 125 if something that is needed fails.`,
+			pass("check", "check what an instance needs, and change nothing", `Tries what can be tried without changing anything, before the host joins and after it: whether
+the services of AWS can be reached and their certificates are trusted, the clock, whom AWS takes the
+credentials for, and the calls that change nothing. The exit code is 125 if something that is needed
+fails.`,
 				"podtask ecs check --cluster edge --region eu-central-1"),
 		},
 	}

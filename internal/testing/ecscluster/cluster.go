@@ -91,6 +91,7 @@ func New(address, dir string) (*Cluster, error) {
 		return nil, err
 	}
 	c := &Cluster{Plane: ecsplane.New(address), catalog: definitions, told: make(map[string][]string)}
+	c.Plane.Grant("ecs:DescribeContainerInstances", "ecs:ListContainerInstances", "ecs:DescribeClusters") // of those who look at the cluster
 	c.Plane.Serve, c.Plane.Notify = c.serve, c.notify
 	c.api = awsapi.New(awsapi.Config{
 		Log: slog.New(slog.DiscardHandler), Key: func() (sigv4.Key, error) { return sigv4.Key{ID: ecsplane.KeyID, Secret: ecsplane.Secret}, nil },

@@ -94,12 +94,52 @@ type Plane struct {
 	problems   []string
 	values     map[string]string
 	definition string
+	granted    map[string]bool
 }
 
 // New returns a plane.
 func New(address string) *Plane {
 	return &Plane{Address: address, changed: make(chan struct{}), answers: make(map[string][]Answer), sockets: make(map[string]*websocket.Conn),
-		writing: make(map[string]*sync.Mutex), reject: make(map[string][]Answer), tokens: make(map[string]string), values: make(map[string]string)}
+		writing: make(map[string]*sync.Mutex), reject: make(map[string][]Answer), tokens: make(map[string]string), values: make(map[string]string), granted: make(map[string]bool)}
+}
+
+// The actions of IAM that the keys of instances and those of roles have: AmazonEC2ContainerServiceforEC2Role, and
+// AmazonECSTaskExecutionRolePolicy with the secrets and files that AWS documents for execution roles.
+var (
+	instanceActions = []string{
+		"ecs:CreateCluster", "ecs:DeregisterContainerInstance", "ecs:DiscoverPollEndpoint", "ecs:Poll", "ecs:RegisterContainerInstance", "ecs:StartTelemetrySession",
+		"ecs:SubmitTaskStateChange", "ecs:UpdateContainerInstancesState", "ecr:GetAuthorizationToken", "logs:CreateLogStream", "logs:PutLogEvents",
+	}
+	roleActions = []string{"ecr:GetAuthorizationToken", "logs:CreateLogStream", "logs:PutLogEvents", "ssm:GetParameters", "secretsmanager:GetSecretValue", "s3:GetObject"}
+)
+
+// Grant grants actions of IAM, such as ecs:DescribeClusters, to all keys, beside those of the policies.
+func (p *Plane) Grant(actions ...string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, a := range actions {
+		p.granted[a] = true
+	}
+}
+
+// services are the services of the prefixes of X-Amz-Target, as actions of IAM name them.
+var services = map[string]string{"AmazonEC2ContainerServiceV20141113": "ecs", "AmazonSSM": "ssm", "secretsmanager": "secretsmanager", "AmazonEC2ContainerRegistry_V20150921": "ecr"}
+
+// permitted reports whether a key has an action. Of a call that is denied, the plane knows nothing more.
+func (p *Plane) permitted(key, action string) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	list := instanceActions
+	if key == RoleKeyID {
+		list = roleActions
+	}
+	return p.granted[action] || slices.Contains(list, action)
+}
+
+// deny answers as AWS does when no policy has the action.
+func deny(w http.ResponseWriter, action string) {
+	w.WriteHeader(http.StatusBadRequest)
+	answer(w, map[string]string{"__type": "AccessDeniedException", "message": "User: arn:aws:sts::" + Account + ":assumed-role/x/y is not authorized to perform: " + action + " because no identity-based policy allows the " + action + " action"})
 }
 
 // InstanceARN is that of the first instance.
@@ -144,6 +184,7 @@ func (p *Plane) Describe(definition string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.definition = definition
+	p.granted["ecs:DescribeTaskDefinition"] = true
 }
 
 // Omit has the next registration answered with these attributes alone.
@@ -283,6 +324,13 @@ func (p *Plane) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		p.problem("read: %v", err)
 		return
 	}
+	if p.Now != nil {
+		w.Header().Set("Date", p.Now().UTC().Format(http.TimeFormat))
+	}
+	if r.Method == http.MethodHead { // somebody looks whether there is a service
+		w.WriteHeader(http.StatusNotFound)
+		return
+	}
 	if !p.verify(r, body) {
 		w.WriteHeader(p.Wrong.Status)
 		answer(w, map[string]string{"__type": p.Wrong.Type, "message": p.Wrong.Message})
@@ -326,6 +374,8 @@ func (p *Plane) object(w http.ResponseWriter, r *http.Request) {
 	region, content, _ := strings.Cut(value, " ")
 	status, code := http.StatusOK, ""
 	switch {
+	case !p.permitted(keyOf(r), "s3:GetObject"):
+		status, code = http.StatusForbidden, "AccessDenied"
 	case !ok:
 		status, code = http.StatusNotFound, "NoSuchKey"
 	case region != "" && region != scopeOf(r):
@@ -352,7 +402,12 @@ func (p *Plane) planned(operation string) (Answer, bool) {
 }
 
 func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
-	_, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	service, operation, _ := strings.Cut(r.Header.Get("X-Amz-Target"), ".")
+	if strings.HasPrefix(string(body), "Action=GetCallerIdentity&") {
+		p.note(Event{On: "http", Op: "GetCallerIdentity", Key: keyOf(r)})
+		_, _ = io.WriteString(w, `<GetCallerIdentityResponse><GetCallerIdentityResult><Arn>arn:aws:sts::`+Account+`:assumed-role/instance/mi-0123456789abcdef0</Arn><Account>`+Account+`</Account></GetCallerIdentityResult></GetCallerIdentityResponse>`)
+		return
+	}
 	if p.Lose != nil && p.Lose("http", operation) {
 		panic(http.ErrAbortHandler)
 	}
@@ -368,6 +423,10 @@ func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 	p.note(Event{On: "http", Op: operation, Key: key, Body: body, Planned: ok})
 	if ok {
 		a.write(w, map[string]string{"__type": a.Type, "message": a.Message})
+		return
+	}
+	if action := services[service] + ":" + operation; !p.permitted(key, action) {
+		deny(w, action)
 		return
 	}
 	if p.Serve != nil && p.Serve(w, operation, body) {
@@ -390,13 +449,10 @@ func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 		p.mu.Lock()
 		definition := p.definition
 		p.mu.Unlock()
-		if definition == "" {
-			w.WriteHeader(http.StatusBadRequest)
-			answer(w, map[string]string{"__type": "AccessDeniedException", "message": "not authorized"})
-			return
-		}
 		answer(w, map[string]json.RawMessage{"taskDefinition": json.RawMessage(definition)})
-	case "GetParameter", "GetSecretValue":
+	case "GetParameters":
+		p.parameters(w, body)
+	case "GetSecretValue":
 		p.value(w, body)
 	case "GetAuthorizationToken":
 		p.mu.Lock()
@@ -410,17 +466,49 @@ func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 }
 
 func (p *Plane) value(w http.ResponseWriter, body []byte) {
-	var in struct{ Name, SecretId string }
+	var in struct{ SecretId string }
 	_ = json.Unmarshal(body, &in)
 	p.mu.Lock()
-	value, ok := p.values[in.Name+in.SecretId]
+	value, ok := p.values[in.SecretId]
 	p.mu.Unlock()
 	if !ok {
 		w.WriteHeader(http.StatusBadRequest)
-		answer(w, map[string]string{"__type": "ParameterNotFound", "message": "no such value"})
+		answer(w, map[string]string{"__type": "ResourceNotFoundException", "message": "no such value"})
 		return
 	}
-	answer(w, map[string]any{"Parameter": map[string]string{"Value": value}, "SecretString": value})
+	answer(w, map[string]any{"SecretString": value})
+}
+
+// parameters answers as Parameter Store does: what is missing is named, and up to ten names may be asked for, each once.
+func (p *Plane) parameters(w http.ResponseWriter, body []byte) {
+	var in struct{ Names []string }
+	_ = json.Unmarshal(body, &in)
+	names := slices.Clone(in.Names)
+	slices.Sort(names)
+	if n := len(names); n < 1 || n > 10 || len(slices.Compact(names)) != n {
+		w.WriteHeader(http.StatusBadRequest)
+		answer(w, map[string]string{"__type": "ValidationException", "message": "names must be 1 to 10 that differ"})
+		return
+	}
+	found, invalid := []map[string]string{}, []string{}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, asked := range in.Names {
+		name := asked
+		if _, path, ok := strings.Cut(asked, ":parameter/"); ok {
+			name = "/" + path
+		}
+		selector := ""
+		if before, after, ok := strings.Cut(name, ":"); ok {
+			name, selector = before, ":"+after
+		}
+		if value, ok := p.values[name+selector]; ok {
+			found = append(found, map[string]string{"Name": name, "Selector": selector, "Value": value, "ARN": "arn:aws:ssm:" + Region + ":" + Account + ":parameter" + name})
+		} else {
+			invalid = append(invalid, asked)
+		}
+	}
+	answer(w, map[string]any{"Parameters": found, "InvalidParameters": invalid})
 }
 
 func (p *Plane) register(w http.ResponseWriter, body []byte) {

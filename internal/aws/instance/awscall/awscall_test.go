@@ -62,15 +62,94 @@ func clientOf(s *httptest.Server) *Client {
 		}}
 }
 
+// The endpoints of each partition, by region and variant.
 func TestEndpoints(t *testing.T) {
 	t.Parallel()
-	for region, want := range map[string]string{"eu-central-1": "https://ecs.eu-central-1.amazonaws.com", "cn-north-1": "https://ecs.cn-north-1.amazonaws.com.cn"} {
-		if got := (&Client{Region: region}).Endpoint("ecs"); got != want {
-			t.Errorf("%s: %s", region, got)
+	dual, fips := Variant{DualStack: true}, Variant{FIPS: true}
+	for _, tt := range []struct {
+		region, service string
+		variant         Variant
+		want            string
+	}{
+		{"eu-central-1", "ecs", Variant{}, "https://ecs.eu-central-1.amazonaws.com"},
+		{"cn-north-1", "ecs", Variant{}, "https://ecs.cn-north-1.amazonaws.com.cn"},
+		{"eusc-de-east-1", "ecs", Variant{}, "https://ecs.eusc-de-east-1.amazonaws.eu"},
+		{"us-iso-east-1", "ecs", Variant{}, "https://ecs.us-iso-east-1.c2s.ic.gov"},
+		{"us-isob-east-1", "ssm", Variant{}, "https://ssm.us-isob-east-1.sc2s.sgov.gov"},
+		{"eu-isoe-west-1", "secretsmanager", Variant{}, "https://secretsmanager.eu-isoe-west-1.cloud.adc-e.uk"},
+		{"us-gov-west-1", "ecs", fips, "https://ecs-fips.us-gov-west-1.amazonaws.com"},
+		{"us-east-1", "ecs", dual, "https://ecs.us-east-1.api.aws"},
+		{"us-east-1", "ecs", Variant{true, true}, "https://ecs-fips.us-east-1.api.aws"},
+		{"us-east-1", "ssm", fips, "https://ssm-fips.us-east-1.amazonaws.com"},
+		{"us-east-1", "s3", Variant{}, "https://s3.us-east-1.amazonaws.com"},
+		{"eu-west-1", "s3", dual, "https://s3.dualstack.eu-west-1.amazonaws.com"},
+		{"cn-north-1", "s3", Variant{}, "https://s3.cn-north-1.amazonaws.com.cn"},
+		{"us-east-1", "ecr", Variant{}, "https://api.ecr.us-east-1.amazonaws.com"},
+		{"eusc-de-east-1", "ecr", Variant{}, "https://api.ecr.eusc-de-east-1.amazonaws.eu"},
+		{"us-east-1", "ecr", dual, "https://ecr.us-east-1.api.aws"},
+		{"us-east-1", "ecr", fips, "https://ecr-fips.us-east-1.amazonaws.com"},
+		{"eu-west-1", "sts", Variant{}, "https://sts.eu-west-1.amazonaws.com"},
+		{"us-gov-west-1", "sts", fips, "https://sts.us-gov-west-1.amazonaws.com"},
+	} {
+		if got, err := (&Client{Region: tt.region, Variant: tt.variant}).Endpoint(tt.service); err != nil || got != tt.want {
+			t.Errorf("%s %s %+v: %s, %v; want %s", tt.service, tt.region, tt.variant, got, err, tt.want)
 		}
 	}
-	if got := (&Client{Region: "us-east-1"}).Endpoint("ecr"); got != "https://api.ecr.us-east-1.amazonaws.com" {
-		t.Error(got)
+}
+
+// A clock that is wrong is corrected by the answer that refuses a signature, and uncorrected when it is right again. A refusal
+// for another reason corrects nothing.
+func TestTheClockIsCorrected(t *testing.T) {
+	t.Parallel()
+	ahead := time.Hour
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		now := time.Now().Add(ahead)
+		w.Header().Set("Date", now.UTC().Format(http.TimeFormat))
+		signed, err := sigv4.ParseRequest(r, sigv4.Key{ID: "A", Secret: "B"}, now)
+		body, _ := io.ReadAll(r.Body)
+		switch {
+		case err != nil || signed.Verify(body) != nil:
+			w.WriteHeader(http.StatusForbidden)
+			_, _ = io.WriteString(w, `{"__type":"InvalidSignatureException","message":"Signature expired"}`)
+		case r.Header.Get("Upgrade") != "":
+			if ws, err := new(websocket.Upgrader).Upgrade(w, r, nil); err == nil {
+				_ = ws.Close()
+			}
+		default:
+			_, _ = io.WriteString(w, `{}`)
+		}
+	}))
+	defer server.Close()
+	c := clientOf(server)
+	if err := c.Call(t.Context(), ECS, "Do", nil, nil); CodeOf(err) != "InvalidSignatureException" {
+		t.Errorf("without a clock: %v", err)
+	}
+	var told []time.Duration
+	c.Clock = &Clock{Changed: func(d time.Duration) { told = append(told, d) }}
+	if err := c.Call(t.Context(), ECS, "Do", nil, nil); err != nil {
+		t.Error(err)
+	}
+	if d := c.Clock.Offset() - ahead; d.Abs() > time.Minute {
+		t.Errorf("the offset is %s", c.Clock.Offset())
+	}
+	ahead = -time.Hour
+	ws, err := c.Dial(t.Context(), server.URL)
+	if err != nil {
+		t.Fatalf("the web socket: %v", err)
+	}
+	ws.Close("")
+	ahead = 0
+	if err := c.With(c.Credentials, "").Call(t.Context(), ECS, "Do", nil, nil); err != nil || c.Clock.Offset() != 0 {
+		t.Errorf("%v, offset %s", err, c.Clock.Offset())
+	}
+	if len(told) != 3 {
+		t.Errorf("it was told %v", told)
+	}
+	c.Credentials = func(context.Context) (Credentials, error) {
+		return Credentials{AccessKeyID: "A", SecretAccessKey: "wrong"}, nil
+	}
+	if err := c.Call(t.Context(), ECS, "Do", nil, nil); CodeOf(err) != "InvalidSignatureException" || c.Clock.Offset() != 0 {
+		t.Errorf("with wrong keys: %v, offset %s", err, c.Clock.Offset())
 	}
 }
 

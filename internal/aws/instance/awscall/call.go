@@ -48,6 +48,7 @@ var (
 	SSM            = Service{"ssm", "AmazonSSM"}
 	SecretsManager = Service{"secretsmanager", "secretsmanager"}
 	ECR            = Service{"ecr", "AmazonEC2ContainerRegistry_V20150921"}
+	STS            = Service{Name: "sts"}
 )
 
 // maxAnswer is the most an answer may have, in bytes.
@@ -55,6 +56,9 @@ const maxAnswer = 8 << 20
 
 // callTimeout ends a call that AWS does not answer.
 const callTimeout = 30 * time.Second
+
+// reachTimeout ends an attempt to reach a service.
+const reachTimeout = 10 * time.Second
 
 // Client makes calls. It is safe for concurrent use.
 type Client struct {
@@ -65,9 +69,13 @@ type Client struct {
 	Region      string
 	// Endpoints are URLs by the names of services; those that are missing are Amazon's.
 	Endpoints map[string]string
+	// Variant chooses among Amazon's endpoints.
+	Variant   Variant
 	UserAgent string
+	// Clock has the time for signatures.
+	Clock *Clock
 	// Sign, if not nil, signs requests in place of SigV4 with Credentials.
-	Sign func(r *http.Request, body []byte, s Service, region string) error
+	Sign func(r *http.Request, body []byte, s Service, region string, now time.Time) error
 }
 
 // With returns a client that calls as another caller, in a region; empty: in the same.
@@ -88,7 +96,7 @@ type Error struct {
 }
 
 func (e *Error) Error() string {
-	return fmt.Sprintf("%s: %s", e.Operation, cmp.Or(strings.TrimSuffix(e.Code+": "+e.Message, ": "), http.StatusText(e.Status)))
+	return fmt.Sprintf("%s: %s", e.Operation, cmp.Or(strings.TrimPrefix(strings.TrimSuffix(e.Code+": "+e.Message, ": "), ": "), http.StatusText(e.Status)))
 }
 
 // Passing reports whether the same call may succeed soon: the service is busy or has failed.
@@ -127,22 +135,6 @@ func Outdated(err error) bool {
 	return false
 }
 
-// Endpoint returns the URL of a service.
-func (c *Client) Endpoint(service string) string {
-	if u := c.Endpoints[service]; u != "" {
-		return u
-	}
-	domain := "amazonaws.com"
-	if strings.HasPrefix(c.Region, "cn-") {
-		domain = "amazonaws.com.cn"
-	}
-	name := service
-	if service == ECR.Name {
-		name = "api.ecr"
-	}
-	return "https://" + name + "." + c.Region + "." + domain
-}
-
 // Call makes a call and reads the answer into out, unless that is nil. Refusals of the service are
 // *Error.
 func (c *Client) Call(ctx context.Context, s Service, operation string, in, out any) error {
@@ -151,7 +143,11 @@ func (c *Client) Call(ctx context.Context, s Service, operation string, in, out 
 		return err
 	}
 	headers := http.Header{"Content-Type": {"application/x-amz-json-1.1"}, "X-Amz-Target": {s.Target + "." + operation}}
-	answer, err := c.send(ctx, s, operation, request{http.MethodPost, c.Endpoint(s.Name) + "/", headers, body})
+	base, err := c.Endpoint(s.Name)
+	if err != nil {
+		return err
+	}
+	answer, err := c.send(ctx, s, operation, request{http.MethodPost, base + "/", headers, body})
 	if err != nil {
 		return err
 	}
@@ -162,6 +158,58 @@ func (c *Client) Call(ctx context.Context, s Service, operation string, in, out 
 		return fmt.Errorf("%s: the answer is not what ECS sends: %w", operation, err)
 	}
 	return nil
+}
+
+// Caller is whom AWS takes the credentials for.
+type Caller struct {
+	Account, ARN string
+}
+
+// Caller asks STS who the caller is, which needs no permission.
+func (c *Client) Caller(ctx context.Context) (out Caller, err error) {
+	base, err := c.Endpoint(STS.Name)
+	if err != nil {
+		return out, err
+	}
+	headers := http.Header{"Content-Type": {"application/x-www-form-urlencoded"}}
+	text, err := c.send(ctx, STS, "GetCallerIdentity", request{http.MethodPost, base + "/", headers, []byte("Action=GetCallerIdentity&Version=2011-06-15")})
+	if err != nil {
+		return out, err
+	}
+	var answer struct {
+		Result struct {
+			Account string
+			Arn     string
+		} `xml:"GetCallerIdentityResult"`
+	}
+	if err := xml.Unmarshal(text, &answer); err != nil || answer.Result.Arn == "" {
+		return out, errors.New("GetCallerIdentity: the answer is not what STS sends")
+	}
+	return Caller{answer.Result.Account, answer.Result.Arn}, nil
+}
+
+// Reach asks a service for nothing, without credentials, and returns its URL and by how much its clock is ahead: any answer
+// shows that the name resolves, the host answers, and its certificate is trusted.
+func (c *Client) Reach(ctx context.Context, service string) (address string, ahead time.Duration, err error) {
+	if address, err = c.Endpoint(service); err != nil {
+		return "", 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachTimeout)
+	defer cancel()
+	r, err := http.NewRequestWithContext(ctx, http.MethodHead, address+"/", nil)
+	if err != nil {
+		return address, 0, err
+	}
+	r.Header.Set("User-Agent", c.UserAgent)
+	resp, err := c.HTTP.Do(r)
+	if err != nil {
+		return address, 0, withoutQuery(err)
+	}
+	defer resp.Body.Close()
+	if theirs, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		ahead = theirs.Sub(time.Now()).Round(time.Second)
+	}
+	return address, ahead, nil
 }
 
 // regionName matches regions, which become part of a host name.
@@ -178,7 +226,10 @@ func (c *Client) Get(ctx context.Context, bucket, key string) ([]byte, error) {
 }
 
 func (c *Client) get(ctx context.Context, bucket, key string) ([]byte, error) {
-	base := c.Endpoint("s3")
+	base, err := c.Endpoint("s3")
+	if err != nil {
+		return nil, err
+	}
 	path := "/" + bucket + "/" + (&url.URL{Path: key}).EscapedPath()
 	return c.send(ctx, Service{Name: "s3"}, "GetObject", request{http.MethodGet, base + path, http.Header{}, nil})
 }
@@ -190,37 +241,52 @@ type request struct {
 	body            []byte
 }
 
+// send sends a request. If it is refused because of the clock of this host, that is corrected, and the request is sent again.
 func (c *Client) send(ctx context.Context, s Service, operation string, q request) ([]byte, error) {
+	answer, learned, err := c.sendOnce(ctx, s, operation, q)
+	if learned {
+		answer, _, err = c.sendOnce(ctx, s, operation, q)
+	}
+	return answer, err
+}
+
+// sendOnce sends a request once. Learned: it was refused because of the clock, which is right now.
+func (c *Client) sendOnce(ctx context.Context, s Service, operation string, q request) (answer []byte, learned bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, q.method, q.address, bytes.NewReader(q.body))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", operation, err)
+		return nil, false, fmt.Errorf("%s: %w", operation, err)
 	}
-	r.Header = q.headers
+	r.Header = q.headers.Clone()
 	r.Header.Set("User-Agent", c.UserAgent)
 	if c.Credentials != nil || c.Sign != nil {
 		if err := c.sign(ctx, r, q.body, s); err != nil {
-			return nil, fmt.Errorf("%s: %w", operation, err)
+			return nil, false, fmt.Errorf("%s: %w", operation, err)
 		}
 	}
 	resp, err := c.HTTP.Do(r)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", operation, withoutQuery(err))
+		return nil, false, fmt.Errorf("%s: %w", operation, withoutQuery(err))
 	}
 	defer resp.Body.Close()
-	answer, err := io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
+	answer, err = io.ReadAll(io.LimitReader(resp.Body, maxAnswer+1))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("%s: read the answer: %w", operation, err)
+		return nil, false, fmt.Errorf("%s: read the answer: %w", operation, err)
 	case len(answer) > maxAnswer:
-		return nil, fmt.Errorf("%s: the answer has more than %d bytes", operation, maxAnswer)
+		return nil, false, fmt.Errorf("%s: the answer has more than %d bytes", operation, maxAnswer)
 	case resp.StatusCode != http.StatusOK:
 		e := refusal(operation, resp.StatusCode, answer)
 		e.Region = resp.Header.Get("X-Amz-Bucket-Region")
-		return nil, e
+		return nil, skewed(e) && c.Clock.learn(resp), e
 	}
-	return answer, nil
+	return answer, false, nil
+}
+
+// skewed reports whether a refusal may be due to the clock of this host.
+func skewed(e *Error) bool {
+	return Outdated(e) && e.Code != "ExpiredTokenException" && e.Code != "ExpiredToken" || e.Code == "AuthFailure"
 }
 
 // withoutQuery shortens an error of HTTP to its cause: the address is known, and may be long.
@@ -242,9 +308,10 @@ func refusal(operation string, status int, body []byte) *Error {
 	if json.Unmarshal(body, &e) != nil { // an answer without JSON has a status; S3 answers in XML
 		var x struct {
 			Code, Message string
+			Error         struct{ Code, Message string } // as STS answers
 		}
 		if xml.Unmarshal(body, &x) == nil {
-			e.Type, e.Message = x.Code, x.Message
+			e.Type, e.Message = cmp.Or(x.Code, x.Error.Code), cmp.Or(x.Message, x.Error.Message)
 		}
 	}
 	code := e.Type
@@ -257,7 +324,7 @@ func refusal(operation string, status int, body []byte) *Error {
 // sign signs a request with the caller's credentials.
 func (c *Client) sign(ctx context.Context, r *http.Request, body []byte, s Service) error {
 	if c.Sign != nil {
-		return c.Sign(r, body, s, c.Region)
+		return c.Sign(r, body, s, c.Region, c.Clock.now())
 	}
 	got, err := c.Credentials(ctx)
 	if err != nil {
@@ -267,7 +334,7 @@ func (c *Client) sign(ctx context.Context, r *http.Request, body []byte, s Servi
 	if s.Name == "s3" {
 		r.Header.Set("X-Amz-Content-Sha256", hash)
 	}
-	return v4.NewSigner().SignHTTP(ctx, sdk(got), r, hash, s.Name, c.Region, time.Now(), func(o *v4.SignerOptions) {
+	return v4.NewSigner().SignHTTP(ctx, sdk(got), r, hash, s.Name, c.Region, c.Clock.now(), func(o *v4.SignerOptions) {
 		o.DisableURIPathEscaping = s.Name == "s3"
 	})
 }

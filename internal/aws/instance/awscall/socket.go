@@ -66,18 +66,27 @@ func (e *HandshakeError) Error() string {
 	return fmt.Sprintf("the web socket was refused: %s: %s", e.Type, e.Message)
 }
 
-// Dial opens a web socket whose handshake is signed.
+// Dial opens a web socket whose handshake is signed. If it is refused because of the clock of this host, that is corrected, and it
+// is tried again.
 func (c *Client) Dial(ctx context.Context, address string) (Conn, error) {
+	ws, learned, err := c.dialOnce(ctx, address)
+	if learned {
+		ws, _, err = c.dialOnce(ctx, address)
+	}
+	return ws, err
+}
+
+func (c *Client) dialOnce(ctx context.Context, address string) (_ Conn, learned bool, err error) {
 	u, err := url.Parse(address)
 	if err != nil {
-		return nil, fmt.Errorf("the address of the web socket: %w", err)
+		return nil, false, fmt.Errorf("the address of the web socket: %w", err)
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
-		return nil, fmt.Errorf("the address of the web socket: %w", err)
+		return nil, false, fmt.Errorf("the address of the web socket: %w", err)
 	}
 	if err := c.sign(ctx, r, nil, ECS); err != nil {
-		return nil, err
+		return nil, false, err
 	}
 	switch u.Scheme {
 	case "https":
@@ -98,12 +107,12 @@ func (c *Client) Dial(ctx context.Context, address string) (Conn, error) {
 	ws, resp, err := d.DialContext(ctx, u.String(), header)
 	if err != nil {
 		if resp != nil && errors.Is(err, websocket.ErrBadHandshake) {
-			return nil, refusedHandshake(resp)
+			return nil, resp.StatusCode >= 400 && resp.StatusCode < 500 && c.Clock.learn(resp), refusedHandshake(resp)
 		}
-		return nil, err
+		return nil, false, err
 	}
 	ws.SetReadLimit(wire.MaxFrame)
-	return &conn{ws: ws}, nil
+	return &conn{ws: ws}, false, nil
 }
 
 func refusedHandshake(resp *http.Response) error {
@@ -135,7 +144,7 @@ func (c *Client) SignFrame(ctx context.Context, address string, frame []byte) ([
 	if err != nil {
 		return nil, err
 	}
-	if err := v4.NewSigner().SignHTTP(ctx, sdk(got), r, Hash(frame), ECS.Name, c.Region, time.Now()); err != nil {
+	if err := v4.NewSigner().SignHTTP(ctx, sdk(got), r, Hash(frame), ECS.Name, c.Region, c.Clock.now()); err != nil {
 		return nil, err
 	}
 	var out bytes.Buffer

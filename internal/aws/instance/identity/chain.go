@@ -83,16 +83,55 @@ func (c *Chain) find(ctx context.Context) (awscall.Credentials, error) {
 	return c.files(ctx)
 }
 
-// files reads the profile from the files of the AWS command line.
-func (c *Chain) files(ctx context.Context) (awscall.Credentials, error) {
-	profile := c.Profile
+// Settings choose endpoints and trust; the environment and the profile have them.
+type Settings struct {
+	FIPS, DualStack bool
+	// DualStackSet: it was chosen, whichever way.
+	DualStackSet bool
+	// CABundle is a file with certificates of authorities; empty for none.
+	CABundle string
+}
+
+// Settings reads the settings, those of the environment before those of the profile.
+func (c *Chain) Settings() (s Settings, err error) {
+	values, _, _, _, err := c.profile()
+	if err != nil {
+		return s, err
+	}
+	choice := func(variable, key string) (on, set bool) {
+		text := c.Getenv(variable)
+		if text == "" {
+			text = values[key]
+		}
+		switch strings.ToLower(text) {
+		case "":
+			return false, false
+		case "true":
+			return true, true
+		case "false":
+			return false, true
+		}
+		err = errors.Join(err, fmt.Errorf("%s (%s in the profile): %q is neither true nor false", variable, key, text))
+		return false, true
+	}
+	s.FIPS, _ = choice("AWS_USE_FIPS_ENDPOINT", "use_fips_endpoint")
+	s.DualStack, s.DualStackSet = choice("AWS_USE_DUALSTACK_ENDPOINT", "use_dualstack_endpoint")
+	if s.CABundle = c.Getenv("AWS_CA_BUNDLE"); s.CABundle == "" {
+		s.CABundle = values["ca_bundle"]
+	}
+	return s, err
+}
+
+// profile returns the values of the profile, its name, and the files that they are read from.
+func (c *Chain) profile() (values map[string]string, profile, credentials, config string, err error) {
+	profile = c.Profile
 	for _, name := range []string{c.Getenv("AWS_PROFILE"), "default"} {
 		if profile == "" {
 			profile = name
 		}
 	}
 	home := c.Getenv("HOME")
-	credentials, config := c.Getenv("AWS_SHARED_CREDENTIALS_FILE"), c.Getenv("AWS_CONFIG_FILE")
+	credentials, config = c.Getenv("AWS_SHARED_CREDENTIALS_FILE"), c.Getenv("AWS_CONFIG_FILE")
 	if credentials == "" {
 		credentials = filepath.Join(home, ".aws", "credentials")
 	}
@@ -103,15 +142,24 @@ func (c *Chain) files(ctx context.Context) (awscall.Credentials, error) {
 	if profile == "default" {
 		inConfig = profile
 	}
-	values := make(map[string]string)
+	values = make(map[string]string)
 	for _, f := range []struct{ path, section string }{{config, inConfig}, {credentials, profile}} { // the second goes first
 		found, err := section(f.path, f.section)
 		if err != nil {
-			return awscall.Credentials{}, err
+			return nil, profile, credentials, config, err
 		}
 		for k, v := range found {
 			values[k] = v
 		}
+	}
+	return values, profile, credentials, config, nil
+}
+
+// files reads the profile from the files of the AWS command line.
+func (c *Chain) files(ctx context.Context) (awscall.Credentials, error) {
+	values, profile, credentials, config, err := c.profile()
+	if err != nil {
+		return awscall.Credentials{}, err
 	}
 	switch id, secret := values["aws_access_key_id"], values["aws_secret_access_key"]; {
 	case id != "" && secret != "":

@@ -265,8 +265,8 @@ type signer struct {
 }
 
 // sign signs a request for /.
-func (k signer) sign(r *http.Request, body []byte, s awscall.Service, region string) error {
-	date := time.Now().UTC().Format("20060102T150405Z")
+func (k signer) sign(r *http.Request, body []byte, s awscall.Service, region string, now time.Time) error {
+	date := now.UTC().Format("20060102T150405Z")
 	r.Header.Set("X-Amz-Date", date)
 	const signed = "content-type;host;x-amz-date;x-amz-target"
 	canonical := fmt.Sprintf("%s\n/\n\ncontent-type:%s\nhost:%s\nx-amz-date:%s\nx-amz-target:%s\n\n%s\n%s",

@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance"
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
@@ -96,11 +98,22 @@ func (c *checker) run(ctx context.Context, o *options) {
 		c.skip("limits of tasks", "this host cannot apply them, or `limits` is off, so ECS is not told of task-cpu-mem-limit; `podtask doctor` says why")
 	}
 	calls := config.Calls
+	c.reach(ctx, calls)
 	if _, err := calls.Credentials(ctx); err != nil {
 		c.add("credentials", err, "")
 		return
 	}
-	c.add("credentials", nil, "found")
+	h, found, err := o.hybrid(calls)
+	switch {
+	case err != nil:
+		c.add("credentials", err, "")
+		return
+	case found:
+		c.add("credentials", nil, "of the activation: "+h.ID())
+	default:
+		c.add("credentials", nil, "found")
+	}
+	c.caller(ctx, calls)
 	cluster := first(o.cluster, id.Cluster, "default")
 	var clusters struct {
 		Clusters []struct {
@@ -118,13 +131,75 @@ func (c *checker) run(ctx context.Context, o *options) {
 	default:
 		c.add("DescribeClusters", nil, "the cluster is "+clusters.Clusters[0].Status)
 	}
-	if id.ARN == "" {
-		for _, name := range []string{"DescribeContainerInstances", "DiscoverPollEndpoint", "ACS", "TCS"} {
+	if id.ARN != "" {
+		c.instance(ctx, calls, id)
+	}
+	// It is permitted to whoever may be an instance, and takes no instance.
+	var endpoints wire.Endpoints
+	err = calls.Call(ctx, awscall.ECS, "DiscoverPollEndpoint", wire.Discover{Cluster: cluster, InstanceARN: id.ARN}, &endpoints)
+	c.add("DiscoverPollEndpoint", err, endpoints.ACS)
+	for _, name := range []string{"ACS", "TCS"} {
+		if id.ARN == "" {
 			c.skip(name, "this host is not registered: `podtask ecs join` does that")
+		} else {
+			c.skip(name, "a second connection would end that of `podtask ecs join`: `podtask ecs status` shows them")
+		}
+	}
+}
+
+// services lists the services that an instance calls, each with its purpose.
+var services = []struct{ name, why string }{
+	{"ecs", ""},
+	{"sts", "`podtask ecs check` alone asks it"},
+	{"ssm", "activations and secrets of Parameter Store need it"},
+	{"secretsmanager", "secrets of Secrets Manager need it"},
+	{"s3", "files with variables need it"},
+	{"ecr", "images on ECR need it"},
+}
+
+// reach tries to connect to each service, and compares the clock of this host with theirs.
+func (c *checker) reach(ctx context.Context, calls *awscall.Client) {
+	var ahead time.Duration
+	seen := false
+	for _, s := range services {
+		address, offset, err := calls.Reach(ctx, s.name)
+		switch {
+		case err != nil && s.why != "":
+			c.skip("reach "+s.name, fmt.Sprintf("%s cannot be reached, and only %s: %v", address, s.why, err))
+		case err != nil:
+			c.add("reach "+s.name, fmt.Errorf("%s: %w", address, err), "")
+		default:
+			c.add("reach "+s.name, nil, address)
+			if !seen {
+				ahead, seen = offset, true
+			}
+		}
+	}
+	switch {
+	case !seen:
+	case ahead.Abs() > time.Minute:
+		c.add("clock", nil, fmt.Sprintf("that of AWS is %s ahead of this host's; signatures have the time of AWS, but set the clock: credentials end by it", ahead))
+	default:
+		c.add("clock", nil, "as that of AWS")
+	}
+}
+
+// caller shows whom AWS takes the credentials for.
+func (c *checker) caller(ctx context.Context, calls *awscall.Client) {
+	who, err := calls.Caller(ctx)
+	if err != nil {
+		if awscall.Refused(err) {
+			c.add("GetCallerIdentity", err, "")
+		} else {
+			c.skip("GetCallerIdentity", err.Error())
 		}
 		return
 	}
-	c.instance(ctx, calls, id)
+	text := "account " + who.Account + ", " + who.ARN
+	if !strings.Contains(who.ARN, ":assumed-role/") || !strings.Contains(who.ARN, "/mi-") {
+		text += ": not the session of an activation (mi-...); whether ECS registers an external instance for it is not known"
+	}
+	c.add("GetCallerIdentity", nil, text)
 }
 
 // instance checks what only a registered instance can ask for.
@@ -141,11 +216,5 @@ func (c *checker) instance(ctx context.Context, calls *awscall.Client, id instan
 	default:
 		i := described.Instances[0]
 		c.add("DescribeContainerInstances", nil, fmt.Sprintf("%s, agentConnected %t, %d tasks run, %d wait", i.Status, i.AgentConnected, i.Running, i.Pending))
-	}
-	var found wire.Endpoints
-	err = calls.Call(ctx, awscall.ECS, "DiscoverPollEndpoint", wire.Discover{Cluster: id.Cluster, InstanceARN: id.ARN}, &found)
-	c.add("DiscoverPollEndpoint", err, found.ACS)
-	for _, name := range []string{"ACS", "TCS"} {
-		c.skip(name, "a second connection would end that of `podtask ecs join`: `podtask ecs status` shows them")
 	}
 }

@@ -7,7 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
+	"slices"
 	"text/tabwriter"
 	"time"
 
@@ -15,6 +17,8 @@ import (
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/ecsstatus"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
+	"github.com/podtask/podtask/pkg/api"
 )
 
 // statusDocument is what `podtask ecs status --format json` prints.
@@ -253,18 +257,54 @@ func leave(ctx context.Context, o *options, stdout, _ io.Writer) error {
 	if err != nil {
 		return err
 	}
+	socket, err := o.agentSocket()
+	if err != nil {
+		return err
+	}
+	agent := instance.NewSocket(socket)
+	owned, _ := tasksOf(ctx, agent, id) // an agent that is away is told of below
 	running := 0
 	for _, t := range tasks {
 		if t.Told != wire.StatusStopped {
 			running++
+			delete(owned, t.Agent)
 		}
 	}
-	if running > 0 && !o.force {
+	for _, status := range owned {
+		if status != wire.StatusStopped {
+			running++ // it is in no record
+		}
+	}
+	if running > 0 && !o.force && !o.local {
 		return fmt.Errorf("%d tasks of ECS run here: `podtask ecs drain` has ECS move those of services; `podtask ecs leave --force` stops them", running)
 	}
+	if !o.local {
+		if err := o.deregister(ctx, id, stdout); err != nil {
+			return err
+		}
+	}
+	if err := removeTasks(ctx, agent, id, tasks); err != nil {
+		if !o.local {
+			return fmt.Errorf("the instance was deregistered, but %w: run `podtask ecs leave --force` again", err)
+		}
+		fmt.Fprintf(stdout, "warning: %v: `podtask ps --filter tag=%s=%s` lists them\n", err, arn.TagInstance, id.ARN)
+	}
+	if err := records.Forget(ctx); err != nil {
+		return err
+	}
+	if o.local {
+		_, err = fmt.Fprintf(stdout, "%s is forgotten here. If ECS still has it: aws ecs deregister-container-instance --force --region %s --cluster %s --container-instance %s\n", id.ARN, id.Region, id.Cluster, id.ARN)
+		return err
+	}
+	_, err = fmt.Fprintf(stdout, "%s was deregistered\n", id.ARN)
+	return err
+}
+
+// deregister has ECS forget the instance.
+func (o *options) deregister(ctx context.Context, id instance.Identity, stdout io.Writer) error {
 	calls, err := o.callsOf(id)
 	if err != nil {
-		return err
+		return fmt.Errorf("%w; `podtask ecs leave --local` forgets the instance without asking ECS", err)
 	}
 	in := wire.Deregister{Cluster: id.Cluster, Instance: id.ARN, Force: o.force}
 	err = calls.Call(ctx, awscall.ECS, "DeregisterContainerInstance", in, nil)
@@ -273,24 +313,38 @@ func leave(ctx context.Context, o *options, stdout, _ io.Writer) error {
 	case errors.As(err, &refused) && refused.Code == "InvalidParameterException" && o.force:
 		fmt.Fprintf(stdout, "ECS does not know the instance any more: %s\n", refused.Message)
 	case err != nil:
-		return fmt.Errorf("%w: nothing was changed", err)
+		return fmt.Errorf("%w: nothing was changed; if the cluster, the account or the permission is gone, `podtask ecs leave --local` forgets the instance here", err)
 	}
-	socket, err := o.agentSocket()
-	if err != nil {
-		return err
+	return nil
+}
+
+// tasksOf returns the status of each task that the agent has and that has the tag of the instance.
+func tasksOf(ctx context.Context, agent instance.Agent, id instance.Identity) (map[string]string, error) {
+	out := make(map[string]string)
+	all, err := agent.Tasks(ctx)
+	for _, t := range all {
+		if t.Tags[arn.TagInstance] == id.ARN {
+			out[t.ID] = t.Status
+		}
 	}
-	agent := instance.NewSocket(socket)
+	return out, err
+}
+
+// removeTasks removes the tasks of the instance: those that are recorded, and any other that has its tag.
+func removeTasks(ctx context.Context, agent instance.Agent, id instance.Identity, tasks []instance.Task) error {
+	all, err := tasksOf(ctx, agent, id)
 	for _, t := range tasks {
-		if t.Agent == "" {
-			continue
-		}
-		if err := agent.Remove(ctx, t.Agent); err != nil && !isGone(err) {
-			return fmt.Errorf("the instance was deregistered, but the task %s cannot be removed: %w: run `podtask ecs leave --force` again", t.Agent, err)
+		if t.Agent != "" {
+			all[t.Agent] = t.Told
 		}
 	}
-	if err := records.Forget(ctx); err != nil {
-		return err
+	if err != nil && (len(all) > 0 || !errors.Is(err, api.ErrNoServer)) {
+		return fmt.Errorf("its tasks cannot be removed: %w", err)
 	}
-	_, err = fmt.Fprintf(stdout, "%s was deregistered\n", id.ARN)
-	return err
+	for _, task := range slices.Sorted(maps.Keys(all)) {
+		if err := agent.Remove(ctx, task); err != nil && !isGone(err) {
+			return fmt.Errorf("the task %s cannot be removed: %w", task, err)
+		}
+	}
+	return nil
 }

@@ -2,6 +2,8 @@ package program
 
 import (
 	"context"
+	"crypto/tls"
+	"crypto/x509"
 	"errors"
 	"flag"
 	"fmt"
@@ -30,7 +32,7 @@ import (
 // errHelp: the help was printed.
 var errHelp = flag.ErrHelp
 
-// options has the flags. Those of the configuration are the same for all commands.
+// options has the flags. A command has those that it acts on.
 type options struct {
 	flags   *flag.FlagSet
 	getenv  func(string) string
@@ -44,7 +46,7 @@ type options struct {
 	ports, udpPorts                    string
 	awslogs                            bool
 	cleanup                            time.Duration
-	debug, force, undo                 bool
+	debug, force, local, undo          bool
 	format                             string
 	activation, activationCode         string
 	stdin                              io.Reader
@@ -61,21 +63,22 @@ func newOptions(c command, stderr io.Writer, getenv func(string) string, version
 		fmt.Fprintf(stderr, "Usage: podtask ecs %s [flags]\n\n%s\n\n", c.name, strings.ToUpper(c.usage[:1])+c.usage[1:]+".")
 		f.PrintDefaults()
 	}
-	f.StringVar(&o.cluster, "cluster", "", "the `NAME` of the cluster (default: \"default\", which is created where it is missing)")
-	f.StringVar(&o.region, "region", "", "the `REGION` of the cluster (default: AWS_REGION, else AWS_DEFAULT_REGION)")
-	f.StringVar(&o.endpoint, "endpoint", "", "the `URL` of ECS (default: AWS_ENDPOINT_URL_ECS, else Amazon's of the region)")
-	f.StringVar(&o.profile, "profile", "", "the `NAME` of the profile in ~/.aws with the credentials, used where the environment has none")
-	f.StringVar(&o.socket, "socket", getenv("PODTASK_SOCKET"), "the `SOCKET` of the podtask agent (default: $XDG_RUNTIME_DIR/podtask/podtask.sock)")
-	f.BoolVar(&o.debug, "debug", false, "log what is done")
-	f.StringVar(&o.attributes, "attributes", "", "`NAME[=VALUE],...`, attributes of the instance, set at its first registration")
-	f.StringVar(&o.tags, "tags", "", "`KEY=VALUE,...`, tags of the instance")
-	f.Int64Var(&o.cpu, "cpu", 0, "the cpu `UNITS` that ECS may place here, 1024 for a core (default: all of the host)")
-	f.Int64Var(&o.memory, "memory", 0, "the `MIB` of memory that ECS may place here (default: all of the host but --reserved-memory)")
-	f.Int64Var(&o.reservedMemory, "reserved-memory", 0, "the `MIB` of memory that are kept from ECS")
-	f.StringVar(&o.ports, "reserved-ports", "", "`PORT,...`, TCP ports that ECS must not use (default: \""+defaultPorts+"\" and well-known ones that this user may not open)")
-	f.StringVar(&o.udpPorts, "reserved-udp-ports", "", "`PORT,...`, UDP ports that ECS must not use")
-	f.BoolVar(&o.awslogs, "awslogs", true, "announce the log driver awslogs: the agent sends lines with the execution roles of tasks")
-	f.DurationVar(&o.cleanup, "task-cleanup-wait", 3*time.Hour, "how long tasks are kept after their end")
+	if c.takes("region") {
+		f.StringVar(&o.region, "region", "", "the `REGION` of the cluster (default: AWS_REGION, else AWS_DEFAULT_REGION)")
+	}
+	if c.takes("account") {
+		f.StringVar(&o.endpoint, "endpoint", "", "the `URL` of ECS (default: AWS_ENDPOINT_URL_ECS, else Amazon's of the region)")
+		f.StringVar(&o.profile, "profile", "", "the `NAME` of the profile in ~/.aws with the credentials, used where the environment has none")
+	}
+	if c.takes("agent") {
+		f.StringVar(&o.socket, "socket", getenv("PODTASK_SOCKET"), "the `SOCKET` of the podtask agent (default: $XDG_RUNTIME_DIR/podtask/podtask.sock)")
+	}
+	if c.takes("cluster") {
+		f.StringVar(&o.cluster, "cluster", "", "the `NAME` of the cluster (default: \"default\", which is created where it is missing)")
+	}
+	if c.takes("host") {
+		o.hostFlags()
+	}
 	switch c.name {
 	case "status":
 		f.StringVar(&o.format, "format", "", "`FORMAT` of the output: json; a table otherwise")
@@ -86,10 +89,26 @@ func newOptions(c command, stderr io.Writer, getenv func(string) string, version
 		f.StringVar(&o.activationCode, "activation-code-file", "-", "the `FILE` with the code of the activation; - for the standard input")
 	case "leave":
 		f.BoolVar(&o.force, "force", false, "also while tasks run: they are stopped")
+		f.BoolVar(&o.local, "local", false, "forget the instance and its tasks on this host only, without asking ECS: for a cluster or an account that is gone")
 	case "drain":
 		f.BoolVar(&o.undo, "undo", false, "have ECS place tasks here again")
 	}
 	return o
+}
+
+// hostFlags defines the flags that say what the host offers.
+func (o *options) hostFlags() {
+	f := o.flags
+	f.BoolVar(&o.debug, "debug", false, "log what is done")
+	f.StringVar(&o.attributes, "attributes", "", "`NAME[=VALUE],...`, attributes of the instance, set at its first registration")
+	f.StringVar(&o.tags, "tags", "", "`KEY=VALUE,...`, tags of the instance")
+	f.Int64Var(&o.cpu, "cpu", 0, "the cpu `UNITS` that ECS may place here, 1024 for a core (default: all of the host)")
+	f.Int64Var(&o.memory, "memory", 0, "the `MIB` of memory that ECS may place here (default: all of the host but --reserved-memory)")
+	f.Int64Var(&o.reservedMemory, "reserved-memory", 0, "the `MIB` of memory that are kept from ECS")
+	f.StringVar(&o.ports, "reserved-ports", "", "`PORT,...`, TCP ports that ECS must not use (default: \""+defaultPorts+"\" and well-known ones that this user may not open)")
+	f.StringVar(&o.udpPorts, "reserved-udp-ports", "", "`PORT,...`, UDP ports that ECS must not use")
+	f.BoolVar(&o.awslogs, "awslogs", true, "announce the log driver awslogs: the agent sends lines with the execution roles of tasks")
+	f.DurationVar(&o.cleanup, "task-cleanup-wait", 3*time.Hour, "how long tasks are kept after their end")
 }
 
 // parse reads the flags, then the table [ecs] of podtask.toml, then the environment. All problems are
@@ -113,7 +132,7 @@ func (o *options) parse(args []string) error {
 	}
 	for _, key := range config.ECSKeys() {
 		v, has := table[key]
-		if !has || given[key] {
+		if !has || given[key] || o.flags.Lookup(key) == nil {
 			continue
 		}
 		if err := o.flags.Set(key, v.Text); err != nil {
@@ -161,7 +180,7 @@ func (o *options) log(w io.Writer) *slog.Logger {
 }
 
 // regionName is a name as eu-central-1.
-var regionName = regexp.MustCompile(`^[a-z]{2}(-[a-z]+)+-[0-9]+$`)
+var regionName = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-[0-9]+$`)
 
 // calls returns the client of AWS.
 func (o *options) calls() (*awscall.Client, error) {
@@ -173,7 +192,7 @@ func (o *options) calls() (*awscall.Client, error) {
 		errs = append(errs, fmt.Errorf("--region %q is not the name of a region, such as eu-central-1", o.region))
 	}
 	endpoints := make(map[string]string)
-	for service, name := range map[string]string{"ecs": "ECS", "ssm": "SSM", "secretsmanager": "SECRETS_MANAGER", "ecr": "ECR", "s3": "S3"} {
+	for service, name := range map[string]string{"ecs": "ECS", "ssm": "SSM", "secretsmanager": "SECRETS_MANAGER", "ecr": "ECR", "s3": "S3", "sts": "STS"} {
 		endpoints[service] = strings.TrimRight(first(o.getenv("AWS_ENDPOINT_URL_"+name), o.getenv("AWS_ENDPOINT_URL")), "/")
 	}
 	if o.endpoint != "" {
@@ -184,13 +203,26 @@ func (o *options) calls() (*awscall.Client, error) {
 			errs = append(errs, fmt.Errorf("the endpoint %q of %s: credentials go there, so it must begin with https:// (http:// for 127.0.0.1 only)", u, service))
 		}
 	}
+	chain := &identity.Chain{Getenv: o.getenv, Profile: o.profile}
+	transport := http.DefaultTransport.(*http.Transport).Clone()
+	transport.MaxIdleConnsPerHost = 10
+	settings, err := chain.Settings()
+	if err != nil {
+		errs = append(errs, err)
+	}
+	if settings.CABundle != "" {
+		if transport.TLSClientConfig, err = trusting(settings.CABundle); err != nil {
+			errs = append(errs, err)
+		}
+	}
 	if len(errs) > 0 {
 		return nil, errors.Join(errs...)
 	}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 10
-	c := &awscall.Client{HTTP: &http.Client{Transport: transport}, Region: o.region, Endpoints: endpoints, UserAgent: "podtask-ecs/" + o.version}
-	chain := &identity.Chain{Getenv: o.getenv, Profile: o.profile}
+	variant := awscall.Variant{FIPS: settings.FIPS, DualStack: settings.DualStack}
+	if !settings.DualStackSet { // as the SDK of AWS's agent does on a host with IPv6 only
+		variant.DualStack = ipv6Only(os.ReadFile)
+	}
+	c := &awscall.Client{HTTP: &http.Client{Transport: transport}, Region: o.region, Endpoints: endpoints, Variant: variant, UserAgent: "podtask-ecs/" + o.version, Clock: new(awscall.Clock)}
 	h, found, err := o.hybrid(c)
 	if err != nil {
 		return nil, err
@@ -200,6 +232,39 @@ func (o *options) calls() (*awscall.Client, error) {
 	}
 	c.Credentials = chain.Get
 	return c, nil
+}
+
+// trusting is the configuration of TLS that trusts the authorities of the host and those in a file.
+func trusting(name string) (*tls.Config, error) {
+	text, err := os.ReadFile(name)
+	if err != nil {
+		return nil, fmt.Errorf("AWS_CA_BUNDLE: %w", err)
+	}
+	roots, err := x509.SystemCertPool()
+	if err != nil {
+		roots = x509.NewCertPool()
+	}
+	if !roots.AppendCertsFromPEM(text) {
+		return nil, fmt.Errorf("AWS_CA_BUNDLE: %s has no certificate in PEM", name)
+	}
+	return &tls.Config{RootCAs: roots}, nil
+}
+
+// ipv6Only reports whether the host has a default route of IPv6 and none of IPv4.
+func ipv6Only(read func(string) ([]byte, error)) bool {
+	routed := func(file string, column int, zero string) bool {
+		text, err := read(file)
+		if err != nil {
+			return false
+		}
+		for line := range strings.Lines(string(text)) {
+			if f := strings.Fields(line); len(f) > column+1 && f[column] == zero && f[len(f)-1] != "lo" && (column > 0 || f[1] == "00") {
+				return true
+			}
+		}
+		return false
+	}
+	return routed("/proc/net/ipv6_route", 0, strings.Repeat("0", 32)) && !routed("/proc/net/route", 1, "00000000")
 }
 
 // hybrid returns the managed instance of this host; found is false if it is none.
@@ -243,6 +308,10 @@ func (o *options) config(log *slog.Logger) (c instance.Config, err error) {
 	}
 	if c.Calls, err = o.calls(); err != nil {
 		errs = append(errs, err)
+	} else {
+		c.Calls.Clock.Changed = func(offset time.Duration) {
+			log.Warn("the clock of this host differs from that of AWS, whose time signatures have from now on", "ahead", offset)
+		}
 	}
 	if c.Attributes, err = parseAttributes(o.attributes); err != nil {
 		errs = append(errs, fmt.Errorf("--attributes: %w", err))

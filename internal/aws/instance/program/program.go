@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"runtime/debug"
+	"slices"
 	"strings"
 
 	"github.com/podtask/podtask/internal/aws/instance"
@@ -23,15 +24,20 @@ const (
 type command struct {
 	name, usage string
 	run         func(ctx context.Context, o *options, stdout, stderr io.Writer) error
+	// flags are the groups of flags that it takes, with blanks between them: region, account, agent, cluster, host.
+	flags string
 }
 
+// takes reports whether the command has a group of flags.
+func (c command) takes(group string) bool { return slices.Contains(strings.Fields(c.flags), group) }
+
 var commands = []command{
-	{"join", "register this host, and run the tasks that ECS places on it, until it is ended", join},
-	{"activate", "make this host a managed instance of Systems Manager, which gives it credentials", activate},
-	{"status", "show the instance, its links and its tasks", status},
-	{"drain", "have ECS place no more tasks here and move those of services; --undo ends it", drain},
-	{"leave", "deregister the instance and forget it; with --force also while tasks run, which are stopped", leave},
-	{"check", "try everything that needs permissions of AWS and changes nothing, and print what AWS answers", check},
+	{"join", "register this host, and run the tasks that ECS places on it, until it is ended", join, "region account agent cluster host"},
+	{"activate", "make this host a managed instance of Systems Manager, which gives it credentials", activate, "region"},
+	{"status", "show the instance, its links and its tasks", status, ""},
+	{"drain", "have ECS place no more tasks here and move those of services; --undo ends it", drain, "region account"},
+	{"leave", "deregister the instance and forget it; with --force also while tasks run, which are stopped", leave, "region account agent"},
+	{"check", "try what can be tried without changing anything, before and after joining, and print what AWS answers", check, "region account agent cluster host"},
 }
 
 // Main runs the program with the streams and the environment of this process, and returns the exit code.

@@ -21,6 +21,9 @@ func TestEachFlagCanBeConfigured(t *testing.T) {
 	t.Parallel()
 	keys := config.ECSKeys()
 	for _, c := range commands {
+		if !c.takes("host") {
+			continue
+		}
 		o := newOptions(c, new(bytes.Buffer), func(string) string { return "" }, "")
 		o.flags.VisitAll(func(f *flag.Flag) {
 			if has := slices.Contains(keys, f.Name); has == slices.Contains([]string{"debug", "socket", "format", "force", "undo", "activation-id", "activation-code-file"}, f.Name) {
@@ -41,6 +44,34 @@ func TestEachFlagCanBeConfigured(t *testing.T) {
 		if !strings.Contains(string(page), "| `"+k+"` |") {
 			t.Errorf("docs/ecs-anywhere.md has no row for %s", k)
 		}
+	}
+}
+
+// A command has the flags that it acts on, and no other; keys of the configuration for other commands do it no harm.
+func TestCommandsHaveTheFlagsThatTheyActOn(t *testing.T) {
+	t.Parallel()
+	want := map[string]string{
+		"activate": "activation-code-file activation-id region", "status": "format",
+		"drain": "endpoint profile region undo", "leave": "endpoint force local profile region socket",
+	}
+	for _, c := range commands {
+		var got []string
+		newOptions(c, new(bytes.Buffer), func(string) string { return "" }, "").flags.VisitAll(func(f *flag.Flag) { got = append(got, f.Name) })
+		if w, fixed := want[c.name]; fixed && strings.Join(got, " ") != w {
+			t.Errorf("%s: %s", c.name, got)
+		}
+	}
+	getenv := host(t, nil)
+	dir := filepath.Join(getenv("HOME"), ".config", "podtask")
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "podtask.toml"), []byte("[ecs]\nregion = \"eu-west-1\"\ncpu = 1024\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	if code := run(context.Background(), []string{"status"}, streams{&out, &out}, getenv, "1"); code != 0 {
+		t.Errorf("code %d: %s", code, &out)
 	}
 }
 
@@ -92,7 +123,8 @@ func TestAnInstanceIsShownCheckedDrainedAndLeft(t *testing.T) {
 	defer server.Close()
 	plane = ecsplane.New(server.URL)
 	server.Config.Handler = plane
-	getenv := host(t, map[string]string{"AWS_ACCESS_KEY_ID": ecsplane.KeyID, "AWS_SECRET_ACCESS_KEY": ecsplane.Secret, "AWS_REGION": ecsplane.Region, "AWS_ENDPOINT_URL_ECS": server.URL})
+	plane.Grant("ecs:DescribeClusters", "ecs:DescribeContainerInstances")
+	getenv := host(t, map[string]string{"AWS_ACCESS_KEY_ID": ecsplane.KeyID, "AWS_SECRET_ACCESS_KEY": ecsplane.Secret, "AWS_REGION": ecsplane.Region, "AWS_ENDPOINT_URL": server.URL})
 	type answer struct {
 		code int
 		out  string
@@ -108,6 +140,17 @@ func TestAnInstanceIsShownCheckedDrainedAndLeft(t *testing.T) {
 		}
 	}
 	if a := do("status"); a.code != 0 || !strings.Contains(a.out, "podtask ecs join") {
+		t.Errorf("%+v", a)
+	}
+	// Before the host joins, all is tried that can be. There is no agent.
+	before := do("check", "--cluster", "lab")
+	for _, want := range []string{"FAILED   agent", "ok       reach ecs", "ok       reach secretsmanager", "ok       clock", "ok       GetCallerIdentity     account 111122223333, arn:aws:sts::111122223333:assumed-role/instance/mi-", "ok       DiscoverPollEndpoint", "skipped  ACS"} {
+		if before.code != exitFailed || !strings.Contains(before.out, want) {
+			t.Errorf("no %q in %+v", want, before)
+		}
+	}
+	plane.Plan("DiscoverPollEndpoint", ecsplane.Answer{Status: 400, Type: "AccessDeniedException", Message: "not authorized to perform: ecs:DiscoverPollEndpoint"})
+	if a := do("check"); !strings.Contains(a.out, "FAILED   DiscoverPollEndpoint") {
 		t.Errorf("%+v", a)
 	}
 	records, err := instance.OpenRecords(filepath.Join(getenv("XDG_STATE_HOME"), "podtask", "ecs"))
@@ -136,6 +179,20 @@ func TestAnInstanceIsShownCheckedDrainedAndLeft(t *testing.T) {
 		t.Errorf("%+v", a)
 	}
 	release()
+	// A cluster or an account that is gone keeps nobody here.
+	plane.Plan("DeregisterContainerInstance", ecsplane.Answer{Status: 400, Type: "ClusterNotFoundException", Message: "Cluster not found."})
+	if a := do("leave"); a.code != exitFailed || !strings.Contains(a.out, "podtask ecs leave --local") {
+		t.Errorf("%+v", a)
+	}
+	if a := do("leave", "--local"); a.code != 0 || !strings.Contains(a.out, "aws ecs deregister-container-instance --force --region us-east-1 --cluster lab --container-instance "+ecsplane.InstanceARN(1)) {
+		t.Errorf("%+v", a)
+	}
+	if id, err := records.Identity(); err != nil || id != (instance.Identity{}) {
+		t.Errorf("%+v, %v", id, err)
+	}
+	if err := records.SetIdentity(instance.Identity{Cluster: "lab", Region: ecsplane.Region, ARN: ecsplane.InstanceARN(1)}); err != nil {
+		t.Fatal(err)
+	}
 	if a := do("leave"); a.code != 0 || !strings.Contains(a.out, "was deregistered") {
 		t.Errorf("%+v", a)
 	}

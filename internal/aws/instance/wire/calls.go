@@ -69,7 +69,7 @@ type Instance struct {
 // Discover is the body of DiscoverPollEndpoint. The member zoneId is not in the public model.
 type Discover struct {
 	Cluster     string `json:"cluster"`
-	InstanceARN string `json:"containerInstance"`
+	InstanceARN string `json:"containerInstance,omitempty"`
 	ZoneID      string `json:"zoneId"`
 }
 
