@@ -177,8 +177,11 @@ func (s *Settings) readFile(name string) []Problem {
 }
 
 func (s *Settings) setEntry(e entry, origin string) error {
-	if e.key == referenceTable {
-		return errors.New("write it as [[reference]], once for each rule")
+	if e.key == referenceTable || isPartTable(e.key) {
+		return errors.New("write it as [[" + e.key + "]], once for each rule")
+	}
+	if name, member, ok := strings.Cut(e.key, "."); ok && isPartTable(name) {
+		return errors.New("[[" + name + "]] has no tables: write " + member + " as KEY = VALUE")
 	}
 	if is, err := checkProgram(e); is {
 		return err
@@ -247,7 +250,7 @@ func parse(text []byte, file string) ([]entry, refs.Table, []Problem) {
 				rules = append(rules, line)
 				continue
 			}
-			if node.Kind == unstable.Table && isProgramTable(name) {
+			if node.Kind == unstable.Table && isProgramTable(name) || node.Kind == unstable.ArrayTable && isPartTable(name) {
 				continue
 			}
 			entries = append(entries, entry{key: name, line: line})

@@ -286,7 +286,7 @@ func NewServices(ctx context.Context, a *Engine, f *fleet.Fleet, options lifecyc
 	a.Names.Serve()
 	a.NodeNames.Load()
 	return services.Open(ctx, services.Config{
-		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f, Provide: a.Secrets.Provide, Names: a.Names,
+		Log: a.log, Store: store, Options: options, Override: a.override, Tasks: a.Tasks, Events: a.Events, Ledger: a.Ledger, Preflight: a.Preflight, Creator: a.Creator, Fleet: f, Provide: a.Secrets.Provide, Names: a.Names,
 		Hooks: a.Hooks, ResolveHooks: a.resolveHooks, Routes: routes.Open(a.cfg.StateDir, a.cfg.RuntimeDir, a.log), ReadSecret: a.Secrets.ReadSecret,
 	})
 }

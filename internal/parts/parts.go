@@ -11,6 +11,7 @@ var table = []part.Absent{
 	{Name: "test", Commands: []string{"test"}},
 	{Name: "schedules", Commands: []string{"schedule"}},
 	{Name: "stacks", Commands: []string{"stack"}},
+	{Name: "notices", Commands: []string{"notify"}, Settings: []string{"notify"}},
 	{Name: "import", Commands: []string{"import", "ecs import", "ecs diff"}},
 	{Name: "kubelet", Commands: []string{"kubelet"}},
 	{Name: "ecs", Commands: []string{"ecs"}},

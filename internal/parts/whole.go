@@ -8,6 +8,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/importer"
 	"github.com/podtask/podtask/internal/cli/inject"
 	"github.com/podtask/podtask/internal/cli/kubelet"
+	"github.com/podtask/podtask/internal/cli/notify"
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/cli/schedule"
 	"github.com/podtask/podtask/internal/cli/stack"
@@ -23,6 +24,7 @@ func linked() []part.Part {
 		tasktest.Part(),
 		schedule.Part(),
 		stack.Part(),
+		notify.Part(),
 		importer.Part(),
 		aws.Part(),
 		kubelet.Part(),

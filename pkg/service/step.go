@@ -154,7 +154,7 @@ func (s *State) fold(at time.Time, in Input) {
 			if !in.Gradual {
 				m = m.atOnce()
 			}
-			s.restore(at, d, m, "a user asked for it")
+			s.restore(at, d, m, Asked)
 		}
 	case AbortRequested:
 		s.abort(at)
@@ -237,8 +237,12 @@ func (s *State) restore(at time.Time, d Deployment, m Method, reason string) {
 	s.returnTo(at, m, reason, sources)
 }
 
-// Aborted is the reason of a deployment that AbortRequested has stopped.
-const Aborted = "a user stopped it"
+// Aborted is the reason of a deployment that AbortRequested has stopped, Asked that of one that RollbackRequested
+// has replaced.
+const (
+	Aborted = "a user stopped it"
+	Asked   = "a user asked for it"
+)
 
 // abort gives up the attempt: no more copies are made or stopped.
 func (s *State) abort(at time.Time) {

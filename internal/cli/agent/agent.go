@@ -143,6 +143,8 @@ type agentRun struct {
 	kept     *kept.Store
 	fleet    *fleet.Fleet
 	services *services.Services
+	// beside has the other loops of the agent: servers on TCP addresses, and what parts do.
+	beside []func(context.Context) error
 	// reload reads the configuration again.
 	reload func() (*config.Settings, error)
 }
@@ -174,15 +176,14 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	a.engine.Delivery.Observe(m.Output)
 	a.engine.Owners.Observe(m.Operation)
 	server.Handle("GET /metrics", m.Handler())
-	servers, err := a.addParts(backend, server, m)
-	if err != nil {
+	if err := a.addParts(backend, server, m); err != nil {
 		return errors.Join(err, l.Close())
 	}
-	failed := make(chan error, 4)
+	failed := make(chan error, 4+len(a.beside))
 	var wg sync.WaitGroup
 	wg.Go(func() { a.count(serving, m) })
-	for _, d := range servers {
-		wg.Go(func() { failed <- d.Serve(serving) })
+	for _, do := range a.beside {
+		wg.Go(func() { failed <- do(serving) })
 	}
 	wg.Go(func() { failed <- a.fleet.Run() })
 	kept := make(chan struct{})
@@ -195,7 +196,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	a.log.Info("the agent is ready", "socket", l.Addr().String(), "pid", v.PID)
 	a.warnUnlimited()
 
-	err = a.work(ctx, signals, failed, a.watchdog())
+	err := a.work(ctx, signals, failed, a.watchdog())
 	supervise.Notify(a.log, daemon.SdNotifyStopping, "STATUS=ending")
 	stopKeeping()
 	<-kept // or services would replace the tasks that are stopped now

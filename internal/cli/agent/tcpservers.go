@@ -1,6 +1,7 @@
 package agent
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -17,8 +18,9 @@ import (
 // tcpServers are the servers of an agent on TCP addresses.
 type tcpServers []command.TCPServer
 
-// addParts lets the parts add to the agent, and returns its servers on TCP addresses.
-func (a *agentRun) addParts(backend serve.AgentBackend, server *api.Server, m *metrics.Metrics) (servers tcpServers, err error) {
+// addParts lets the parts add to the agent.
+func (a *agentRun) addParts(backend serve.AgentBackend, server *api.Server, m *metrics.Metrics) (err error) {
+	var servers tcpServers
 	defer func() {
 		if err != nil {
 			servers.close()
@@ -37,23 +39,26 @@ func (a *agentRun) addParts(backend serve.AgentBackend, server *api.Server, m *m
 		return nil
 	}
 	if err := listen(metricsServer(m.Handler()), "metrics-listen", a.settings.Agent.MetricsListen); err != nil {
-		return servers, err
+		return err
 	}
 	if missing := a.build.MissingSetting("aws-listen"); missing != "" && a.settings.Agent.AWSListen != "" {
-		return servers, errors.New("aws-listen: " + missing + ", or leave the key out")
+		return errors.New("aws-listen: " + missing + ", or leave the key out")
 	}
 	for _, p := range a.build.Parts {
 		if p.Agent == nil {
 			continue
 		}
 		err := p.Agent(&part.Agent{
-			Log: a.log, Settings: a.settings, Engine: a.engine, Backend: backend, StateDir: a.host.StateDir, Getenv: a.getenv, Handle: server.Handle, Listen: listen, Collect: m.Add,
+			Log: a.log, Settings: a.settings, Engine: a.engine, Backend: backend, StateDir: a.host.StateDir, Getenv: a.getenv, Handle: server.Handle, Listen: listen, Collect: m.Add, Run: func(do func(context.Context) error) { a.beside = append(a.beside, do) },
 		})
 		if err != nil {
-			return servers, err
+			return err
 		}
 	}
-	return servers, nil
+	for _, s := range servers {
+		a.beside = append(a.beside, s.Serve)
+	}
+	return nil
 }
 
 // close ends the servers that do not serve yet.

@@ -86,6 +86,8 @@ type Agent struct {
 	Collect func(prometheus.Collector)
 	// Handle adds a handler to the agent's socket; the pattern is that of http.ServeMux.
 	Handle func(pattern string, h http.Handler)
+	// Run makes the agent do something besides until it ends; an error ends the agent. The context ends with it.
+	Run func(do func(ctx context.Context) error)
 	// Listen makes the agent serve at a TCP address that the key of the configuration has; it does nothing without an address.
 	Listen func(s command.TCPServer, key, address string) error
 }

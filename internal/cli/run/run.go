@@ -19,6 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/engine/act/tasksecrets"
+	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/network/names"
 	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/serve"
@@ -112,6 +113,7 @@ type runOptions struct {
 	log         *slog.Logger
 
 	images   *imagestore.Resolver
+	events   *record.Events
 	logs     *observe.Logs
 	secrets  *tasksecrets.Store
 	owners   *connect.Connector
@@ -124,7 +126,7 @@ func newRun(m *command.Machine) runOptions {
 	return runOptions{
 		out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, notify: p.Notify, warn: p.Warn,
 		definition: p.TaskDefinition, defaults: m.Config.Tasks, log: m.Log,
-		images: e.Images, logs: e.Logs, secrets: e.Secrets, owners: m.Connector, launcher: m.Launcher(),
+		images: e.Images, events: e.Events, logs: e.Logs, secrets: e.Secrets, owners: m.Connector, launcher: m.Launcher(),
 		onPull: func(show func(imagestore.Progress)) { m.OnPull = show },
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/act/observe"
+	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/unit/supervise"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -25,12 +26,20 @@ func (r taskRun) supervise(ctx, early context.Context) error {
 	code, err := supervise.New(supervise.Config{
 		Unit:       supervise.Unit{Name: r.name, Ready: r.unit.ready, Settle: r.unit.settle, Remove: r.remove, Options: r.options},
 		Definition: u, Display: u, Host: r.owners, Images: r.images,
-		StateDir: r.owners.StateDir, Signals: signals, Log: r.log, Warn: r.warn,
+		StateDir: r.owners.StateDir, Signals: signals, Log: r.log, Warn: r.warn, Report: r.report,
 	}).Run(ctx, early)
 	if err != nil {
 		return r.ofDocument(err)
 	}
 	return command.ExitWith(code)
+}
+
+// report adds to the event log how an update of the unit went.
+func (r taskRun) report(status, reason string) {
+	t := lifecycle.Transition{At: time.Now().UTC(), Status: status, Reason: reason}
+	if err := r.events.Report(context.Background(), record.UnitUpdate, r.name, "", t); err != nil {
+		r.warn("%v", err)
+	}
 }
 
 // unitTask reads and shows the task of a unit: a supervise.Definition and supervise.Display.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/facts/record"
@@ -69,7 +70,7 @@ func (o call) runDue(ctx context.Context, s schedule.State) error {
 		if !changed {
 			return pending
 		}
-		if err := o.store.Put(next); err != nil {
+		if err := o.save(ctx, s, next); err != nil {
 			return err
 		}
 		s = next
@@ -84,7 +85,7 @@ func (o call) startPending(ctx context.Context, s schedule.State) (_ schedule.St
 		}
 		if _, found := o.tasks.Lookup(s.Runs[i].Task); !found {
 			if late, changed := schedule.GiveUp(s, i, time.Now()); changed {
-				if err := o.store.Put(late); err != nil {
+				if err := o.save(ctx, s, late); err != nil {
 					return s, err
 				}
 				s = late
@@ -156,7 +157,7 @@ func (o call) start(ctx context.Context, s schedule.State, i int) (schedule.Stat
 	}
 	if s.Overlap == schedule.Replace {
 		if err := o.stopEarlier(ctx, s, i); err != nil {
-			return o.failed(s, i, err)
+			return o.failed(ctx, s, i, err)
 		}
 	}
 	for name, value := range s.Files {
@@ -164,7 +165,7 @@ func (o call) start(ctx context.Context, s schedule.State, i int) (schedule.Stat
 	}
 	own, err := o.creator.Launch(ctx, owner.Launch{ID: r.Task, Task: s.Task, Name: s.TaskName(r), NameOptional: true, Options: s.Options})
 	if err != nil {
-		return o.failed(s, i, err)
+		return o.failed(ctx, s, i, err)
 	}
 	s.Runs[i].Status, s.Runs[i].Reason = schedule.Running, ""
 	if err := o.store.Put(s); err != nil {
@@ -174,9 +175,25 @@ func (o call) start(ctx context.Context, s schedule.State, i int) (schedule.Stat
 }
 
 // failed notes why a run could not be started.
-func (o call) failed(s schedule.State, i int, cause error) (schedule.State, error) {
-	s, _ = schedule.StartFailed(s, i, time.Now(), cause)
-	return s, errors.Join(cause, o.store.Put(s))
+func (o call) failed(ctx context.Context, s schedule.State, i int, cause error) (schedule.State, error) {
+	next, _ := schedule.StartFailed(s, i, time.Now(), cause)
+	return next, errors.Join(cause, o.save(ctx, s, next))
+}
+
+// save saves a schedule, and before that adds to the event log which runs were missed or have failed to begin: after a
+// kill in between, that is there twice rather than never.
+func (o call) save(ctx context.Context, before, next schedule.State) error {
+	for _, r := range next.Runs {
+		status := map[schedule.Status]string{schedule.Missed: record.RunMissed, schedule.Failed: record.RunFailed}[r.Status]
+		if status == "" || slices.ContainsFunc(before.Runs, func(b schedule.Run) bool { return b.Due.Equal(r.Due) && b.Manual == r.Manual && b.Status == r.Status }) {
+			continue
+		}
+		t := lifecycle.Transition{At: time.Now().UTC(), Status: status, Reason: r.Reason}
+		if err := o.events.Report(ctx, record.ScheduledRun, next.Name, "", t); err != nil {
+			o.warn("%v", err)
+		}
+	}
+	return o.store.Put(next)
 }
 
 // stopEarlier stops the tasks of earlier runs.

@@ -107,6 +107,7 @@ type options struct {
 	store     *schedule.Store
 	calendar  schedule.SystemdCalendar
 	tasks     *record.Tasks
+	events    *record.Events
 	owners    *owner.Owners
 	creator   *owner.Creator
 	preflight *preflight.Checker
@@ -130,7 +131,7 @@ func newCall(v verb) func(*command.Machine) options {
 					s.Options.Logs = d.Logs
 				}
 			},
-			store: store, calendar: schedule.SystemdCalendar{Path: p.Getenv("PATH")}, tasks: e.Tasks, owners: e.Owners, creator: e.Creator,
+			store: store, calendar: schedule.SystemdCalendar{Path: p.Getenv("PATH")}, tasks: e.Tasks, events: e.Events, owners: e.Owners, creator: e.Creator,
 			preflight: e.Preflight, secrets: e.Secrets, images: e.Images, launcher: m.Launcher(),
 		}
 	}

@@ -131,7 +131,7 @@ func (u units) load(instead ...taskunit.Source) (unitSet, error) {
 		set.sources = slices.DeleteFunc(set.sources, func(have taskunit.Source) bool { return have.Name == s.Name })
 		set.sources = append(set.sources, s)
 	}
-	services, problems := taskunit.Generate(set.sources, taskunit.Options{Program: unitdir.Program(u.getenv, u.executable), Generator: "podtask generate"})
+	services, problems := taskunit.Generate(set.sources, taskunit.Options{Program: unitdir.Program(u.getenv, u.executable), Generator: "podtask generate", Notices: unitdir.Notices(u.getenv)})
 	set.services, set.problems = services, append(set.problems, problems...)
 	return set, nil
 }

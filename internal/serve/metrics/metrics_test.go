@@ -20,6 +20,7 @@ import (
 	"github.com/podtask/podtask/internal/forward"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/serve/metrics/ecsmetrics"
+	"github.com/podtask/podtask/internal/serve/metrics/noticemetrics"
 	"github.com/podtask/podtask/internal/serve/metrics/schedulemetrics"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -245,6 +246,7 @@ func TestDocument(t *testing.T) {
 	m.Add(ecsmetrics.New(nil))
 	m.Hooks(nil, nil)
 	m.Add(schedulemetrics.New(nil))
+	m.Add(noticemetrics.New(nil, nil))
 	m.Logs(func() []logdelivery.Status { return nil })
 	m.Usage(nil, nil)
 	descs := make(chan *prometheus.Desc, 1000)

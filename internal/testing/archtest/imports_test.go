@@ -30,6 +30,7 @@ var floors = [][]group{
 		{"internal/serve", "the API of the agent and of owners, over HTTP"},
 		{"internal/kube", "the node of a Kubernetes cluster, a client of the agent"},
 	},
+	{{"internal/notice", "notices: what people are told, decided from the event log, and how it reaches them"}},
 	{{"internal/engine", "composition root: the components that run tasks for one user on one host"}},
 	{{"internal/engine/run", "what runs for long: owners of tasks, the fleet, services, schedules, cleanup"}},
 	{{"internal/engine/act", "effects: admission, images, secrets, limits, probes, the metadata endpoint, deliveries of logs"}},

@@ -83,6 +83,8 @@ type Config struct {
 	// other stops the task, and the second of those kills it.
 	Signals <-chan os.Signal
 	Log     *slog.Logger
+	// Report adds to the event log how an update of the unit went: a status of a deployment, and why.
+	Report func(status, reason string)
 	// Warn prints a warning for the user.
 	Warn func(format string, args ...any)
 }
@@ -107,7 +109,7 @@ type Supervisor struct {
 
 // New returns a supervisor that has not started.
 func New(c Config) *Supervisor {
-	return &Supervisor{Config: c, heartbeat: newHeartbeat(c.Log), updates: updates{unit: c.Unit, images: c.Images, stateDir: c.StateDir, warn: c.Warn}}
+	return &Supervisor{Config: c, heartbeat: newHeartbeat(c.Log), updates: updates{unit: c.Unit, images: c.Images, stateDir: c.StateDir, warn: c.Warn, report: c.Report}}
 }
 
 // Run supervises the unit's tasks until the last one has stopped, and returns the exit

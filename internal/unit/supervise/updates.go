@@ -8,6 +8,7 @@ import (
 
 	"github.com/podtask/podtask/internal/unit/rollback"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -17,6 +18,7 @@ type updates struct {
 	images   Images
 	stateDir string
 	warn     func(format string, args ...any)
+	report   func(status, reason string)
 	// record is nil without automatic updates.
 	record *rollback.Record
 }
@@ -47,6 +49,7 @@ func (u *updates) choose(ctx context.Context, task taskdef.Task) taskdef.Task {
 func (u *updates) succeeded(task taskdef.Task, st lifecycle.State) {
 	if u.record != nil && u.record.Succeeded(rollback.DigestsOf(task, st)) {
 		u.save()
+		u.report(string(service.AttemptSuccessful), "")
 	}
 }
 
@@ -58,6 +61,7 @@ func (u *updates) failed(task taskdef.Task, st lifecycle.State) (rollBack bool) 
 	}
 	u.save()
 	u.warn("the service did not become ready with its new images and stay ready for %v: rolling back to the previous images", u.unit.Settle)
+	u.report(string(service.AttemptReturned), "it did not become ready with its new images")
 	return true
 }
 

@@ -3,6 +3,7 @@ package supervise
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 
 	"github.com/podtask/podtask/internal/unit/rollback"
@@ -52,9 +53,11 @@ func TestReloadComparesDigests(t *testing.T) {
 func TestFailedImagesAreRolledBack(t *testing.T) {
 	t.Parallel()
 	warnings := 0
+	var reports []string
 	u := updates{
 		unit: Unit{Name: "web"}, images: registry{"r.example/app:1": "new"}, stateDir: t.TempDir(),
-		warn: func(string, ...any) { warnings++ },
+		warn:   func(string, ...any) { warnings++ },
+		report: func(status, _ string) { reports = append(reports, status) },
 	}
 	u.open()
 	task, old := running("old")
@@ -66,6 +69,9 @@ func TestFailedImagesAreRolledBack(t *testing.T) {
 	if !u.onTrial(task, updated) || !u.failed(task, updated) || warnings != 1 {
 		t.Errorf("new images that fail are not rolled back, %d warnings", warnings)
 	}
+	if !slices.Equal(reports, []string{"SUCCESSFUL", "ROLLBACK_SUCCESSFUL"}) {
+		t.Errorf("the event log gets %q", reports)
+	}
 	next := updates{unit: u.unit, images: u.images, stateDir: u.stateDir, warn: u.warn}
 	next.open()
 	if got := next.choose(context.Background(), task).Containers[0].Image; got != "r.example/app:1@old" {
@@ -76,7 +82,7 @@ func TestFailedImagesAreRolledBack(t *testing.T) {
 // systemd 262 ignores that a service is ready after it has said that it stops.
 func TestServiceThatMayBeRolledBackDoesNotSayThatItStops(t *testing.T) {
 	t.Parallel()
-	s := &Supervisor{updates: updates{unit: Unit{Name: "web"}, images: registry{}, stateDir: t.TempDir(), warn: func(string, ...any) {}}}
+	s := &Supervisor{updates: updates{unit: Unit{Name: "web"}, images: registry{}, stateDir: t.TempDir(), warn: func(string, ...any) {}, report: func(string, string) {}}}
 	s.updates.open()
 	task, old := running("old")
 	s.updates.succeeded(task, old)

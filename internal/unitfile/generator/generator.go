@@ -83,7 +83,7 @@ func (g *generator) run(args []string) error {
 		return err
 	}
 	sources, problems := unitdir.Load(dirs)
-	services, more := taskunit.Generate(sources, taskunit.Options{Program: unitdir.Program(g.getenv, g.executable), Generator: g.name()})
+	services, more := taskunit.Generate(sources, taskunit.Options{Program: unitdir.Program(g.getenv, g.executable), Generator: g.name(), Notices: unitdir.Notices(g.getenv)})
 	problems = append(problems, more...)
 	for i, p := range problems {
 		if i == maxLogged && !g.dryRun {

@@ -36,7 +36,12 @@ type Options struct {
 	Program string
 	// Generator is named in the first line of each file.
 	Generator string
+	// Notices: the configuration has [[notify]], so a service that fails starts what tells of it.
+	Notices bool
 }
+
+// noticeService tells of what has happened, where no agent does.
+const noticeService = "podtask-notify.service"
 
 // Generate makes the services of the .task files among the sources. The others,
 // Quadlet's, are there for their names only. A unit with a problem that is no
@@ -285,6 +290,9 @@ func (c *conversion) unit() {
 		c.out.Add(unitSection, "After", "podman-user-wait-network-online.service podman.socket")
 	}
 	c.out.Add(unitSection, "RequiresMountsFor", "%t/containers")
+	if c.Notices {
+		c.out.Add(unitSection, "OnFailure", noticeService)
+	}
 	for _, e := range c.source.entries(unitSection) {
 		value := e.value
 		if slices.Contains(dependencyKeys, e.key) {

@@ -89,7 +89,7 @@ func (p *publishedIndex) add(entry state.Entry) {
 	}
 }
 
-// Event is one transition of one task.
+// Event is one transition of one task, or of what Kind says.
 type Event struct {
 	// Seq is the host's number for it, dense over all tasks.
 	Seq uint64 `json:"seq,omitempty"`
@@ -98,13 +98,58 @@ type Event struct {
 	TaskSeq uint64 `json:"taskSeq"`
 	Task    string `json:"task"`
 	Name    string `json:"name,omitempty"`
-	Family  string `json:"family"`
+	// Family of the task, or the deployment.
+	Family string `json:"family"`
+	// Service is the service that the task is a copy for; empty for none.
+	Service string `json:"service,omitempty"`
+	// Kind is the kind of the subject if it is no task; Task and TaskSeq are empty then, and Name is the name of it.
+	Kind Kind `json:"kind,omitempty"`
 	lifecycle.Transition
+}
+
+// Kind is a kind of subjects of events, other than tasks.
+type Kind string
+
+// The kinds.
+const (
+	// Deployment is a deployment of a service; Status is one of ECS's service deployments.
+	Deployment Kind = "deployment"
+	// UnitUpdate is an update of a unit to other images; Status is one of a deployment.
+	UnitUpdate Kind = "unit"
+	// ScheduledRun is a decision about a due time of a schedule: RunMissed or RunFailed.
+	ScheduledRun Kind = "schedule"
+)
+
+// DeploymentFailed is the status of a Deployment that failed and was not rolled back; RunMissed and RunFailed are those
+// of a ScheduledRun.
+const (
+	DeploymentFailed = "FAILED"
+
+	RunMissed = "MISSED"
+	RunFailed = "FAILED"
+)
+
+// Report adds an event of something else than a task. Of is what of it: a deployment; empty for none.
+func (e *Events) Report(ctx context.Context, k Kind, name, of string, t lifecycle.Transition) error {
+	b, err := json.Marshal(Event{Kind: k, Name: name, Family: of, Transition: t})
+	if err != nil {
+		return err
+	}
+	return e.Append(ctx, b)
+}
+
+// Reported reports whether the log has such an event.
+func (e *Events) Reported(ctx context.Context, k Kind, name, of, status string) (found bool) {
+	_ = e.Store.Search(ctx, of, func(entry state.Entry) { // on an error it is added again
+		ev, err := decodeEvent(entry)
+		found = found || err == nil && ev.Kind == k && ev.Name == name && ev.Family == of && ev.Status == status
+	})
+	return found
 }
 
 // EncodeEvent returns a transition of a task as a line of the event log.
 func EncodeEvent(s lifecycle.State, t lifecycle.Transition) json.RawMessage {
-	b, err := json.Marshal(Event{TaskSeq: t.Seq, Task: s.ID, Name: s.Name, Family: s.Task.Family, Transition: t})
+	b, err := json.Marshal(Event{TaskSeq: t.Seq, Task: s.ID, Name: s.Name, Family: s.Task.Family, Service: s.Options.Service, Transition: t})
 	if err != nil {
 		panic("agent: an event cannot be encoded: " + err.Error())
 	}
@@ -130,6 +175,16 @@ func (e *Events) Last(ctx context.Context) uint64 {
 // Read calls fn for the events of all tasks numbered above after, in order.
 // With follow it continues until ctx ends or fn returns an error, which it returns.
 func (e *Events) Read(ctx context.Context, after uint64, follow bool, fn func(Event) error) error {
+	return e.ReadAll(ctx, after, follow, func(ev Event) error {
+		if ev.Kind != "" {
+			return nil
+		}
+		return fn(ev)
+	})
+}
+
+// ReadAll is Read for the events of all kinds.
+func (e *Events) ReadAll(ctx context.Context, after uint64, follow bool, fn func(Event) error) error {
 	each := func(entry state.Entry) error {
 		ev, err := decodeEvent(entry)
 		if err != nil {

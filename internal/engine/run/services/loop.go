@@ -38,7 +38,8 @@ type runner struct {
 	users   onceRead[[]routefile.User]
 	// certificates: whether those of secrets are in their files.
 	certificates onceRead[bool]
-	unproven     bool // the latest write may or may not be in the record
+	unproven     bool   // the latest write may or may not be in the record
+	reported     report // zero: that is not known
 }
 
 func newRunner(a *Services, s service.State) *runner {
@@ -92,8 +93,38 @@ func (l *runner) Save(record []byte) error {
 	return nil
 }
 
-// Publish implements loop.Actor. The events of a service are in its state.
-func (l *runner) Publish(context.Context, driver.ServiceDecision) {}
+// Publish implements loop.Actor. The events of a service are in its state; the event log of the host gets how its
+// deployments go.
+func (l *runner) Publish(ctx context.Context, d driver.ServiceDecision) {
+	if l.all.Events == nil || len(d.State.History) == 0 {
+		return
+	}
+	a := d.State.History[len(d.State.History)-1]
+	if l.reported == reportOf(a) {
+		return
+	}
+	if l.reported == (report{}) && l.all.Events.Reported(ctx, record.Deployment, l.name, a.Target.Deployment, string(a.Status)) {
+		l.reported = reportOf(a) // by the agent before
+		return
+	}
+	t := lifecycle.Transition{At: a.Times.UpdatedAt, Status: string(a.Status), Reason: a.Reason}
+	if p := d.State.Primary(); a.Status == service.AttemptStopped && p.ID == a.Target.Deployment && p.Rollout == service.Failed {
+		t.Status = record.DeploymentFailed
+	}
+	if err := l.all.Events.Report(ctx, record.Deployment, l.name, a.Target.Deployment, t); err != nil {
+		l.all.Log.Warn("the event log lacks an event of a deployment", "service", l.name, "error", err)
+		return // the next decision tries again
+	}
+	l.reported = reportOf(a)
+}
+
+// report is the latest event of a service in the event log.
+type report struct {
+	attempt int
+	status  service.AttemptStatus
+}
+
+func reportOf(a service.Attempt) report { return report{a.Number, a.Status} }
 
 // Act implements loop.Actor.
 func (l *runner) Act(ctx context.Context, d driver.ServiceDecision) {

@@ -51,6 +51,7 @@ type Config struct {
 	Override func(lifecycle.Options, map[string]string) (lifecycle.Options, error)
 
 	Tasks     *record.Tasks
+	Events    *record.Events // gets how deployments go; nil: nobody learns it
 	Ledger    *admit.Ledger
 	Preflight *preflight.Checker
 	Creator   *owner.Creator

@@ -1,0 +1,64 @@
+package notify
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/docker/go-units"
+	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/facts/conn"
+	"github.com/podtask/podtask/internal/ingress"
+	"github.com/podtask/podtask/internal/notice"
+	"github.com/podtask/podtask/internal/state"
+)
+
+// looker looks at the conditions that are no events. It starts nothing and asks Podman nothing.
+type looker struct {
+	engine   *engine.Engine
+	stateDir string
+	getenv   func(string) string
+}
+
+const (
+	// minFree and minFiles: below, a disk is almost full.
+	minFree, minFiles = 512 << 20, 3 // bytes, percent
+	// askTimeout limits the question to the ingress proxy.
+	askTimeout = 2 * time.Second
+)
+
+func (l looker) look(ctx context.Context) []notice.Look {
+	disk := map[string]string{}
+	for name, dir := range map[string]string{"the disk of the records": l.stateDir, "the disk of images": storageDir(l.getenv)} {
+		free, files, err := conn.FreeSpace(dir)
+		switch {
+		case err != nil:
+		case free < minFree:
+			disk[name] = fmt.Sprintf("%s of %s are free", units.BytesSize(float64(free)), dir)
+		case files < minFiles:
+			disk[name] = fmt.Sprintf("%d%% of the files of %s are free", files, dir)
+		}
+	}
+	away := map[string]string{}
+	if o, is := l.engine.Podman.Outage(); is {
+		away["podman"] = "its service at " + o.Socket + " has not answered since " + o.Since.UTC().Format(time.RFC3339)
+	}
+	looks := []notice.Look{{Condition: notice.Disk, Bad: disk}, {Condition: notice.PodmanAway, Bad: away}}
+	ctx, cancel := context.WithTimeout(ctx, askTimeout)
+	defer cancel()
+	_, runtimeDir, err := state.Dirs(l.getenv)
+	if err != nil {
+		return looks
+	}
+	s, err := ingress.Ask(ctx, ingress.SocketPath(runtimeDir))
+	if err != nil || s == nil {
+		return looks // nothing is known of certificates
+	}
+	bad := map[string]string{}
+	for _, c := range s.Certificates {
+		if c.Problem != "" && !c.Pending {
+			bad[c.Name] = c.Problem
+		}
+	}
+	return append(looks, notice.Look{Condition: notice.Certificate, Bad: bad})
+}
