@@ -92,7 +92,7 @@ func isChecked(t api.Task) bool {
 	return slices.ContainsFunc(t.Containers, func(c api.Container) bool { return c.Essential && c.Health != nil })
 }
 
-// steadyTime is how long a task must run before it counts as steady, unless a health check says more.
+// steadyTime is the least time that a task must run to count as steady, unless a health check says more.
 const steadyTime = time.Second
 
 // unsteady returns how much longer a task that meets a condition must run before that counts; 0 if it

@@ -239,7 +239,7 @@ func (s *Launcher) awaitOwner(ctx context.Context, id string, died <-chan error)
 	}
 }
 
-// slowOwnerError says that a new owner did not answer in time.
+// slowOwnerError reports a new owner that did not answer in time.
 type slowOwnerError struct {
 	socket string
 	cause  error

@@ -12,7 +12,7 @@ import (
 type Identity struct {
 	Inode uint64
 	Size  int64
-	// Changed is when the file was last written, by the clock of the file system.
+	// Changed is the time of the last write of the file, by the clock of the file system.
 	Changed time.Time
 }
 

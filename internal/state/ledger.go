@@ -71,8 +71,7 @@ func (l *Ledger) Update(ctx context.Context, change func(old []byte) ([]byte, er
 	return l.store.Put(ledgerKey, updated)
 }
 
-// current is what a change may build upon: after a write in doubt it is made
-// durable first.
+// current returns the ledger that a change may build upon: after a write in doubt it is made durable first.
 func (l *Ledger) current() ([]byte, error) {
 	data, err := l.store.Get(ledgerKey)
 	if errors.Is(err, ErrCorrupt) {

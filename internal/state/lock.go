@@ -17,8 +17,8 @@ import (
 // ErrLocked is the error if another process holds the lock. It is wrapped in a *LockedError.
 var ErrLocked = errors.New("locked")
 
-// Holder says who holds a lock. It is for messages only: the lock itself is the
-// kernel's, and the text may be that of the holder before for an instant.
+// Holder identifies the holder of a lock. It is for messages only: the lock itself is the kernel's, and the text may be
+// that of the holder before for an instant.
 type Holder struct {
 	PID     int       `json:"pid"` // 0: not known
 	Since   time.Time `json:"since"`

@@ -26,7 +26,7 @@ const DefaultLogSize = 4 << 20
 type Entry struct {
 	// Seq numbers the events of this host from 1, without gaps.
 	Seq uint64 `json:"seq"`
-	// Data is what was appended, without insignificant white space.
+	// Data is the appended value, without insignificant white space.
 	Data json.RawMessage `json:"data"`
 }
 

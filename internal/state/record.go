@@ -38,7 +38,7 @@ type CorruptError struct {
 	MovedTo string // where it is now; empty when it was left in place
 }
 
-// Error says what is wrong and where the file is.
+// Error names the fault and the file.
 func (e *CorruptError) Error() string {
 	if e.MovedTo == "" {
 		return fmt.Sprintf("record %s is corrupt: %s; the file is %s", e.Key, e.Reason, e.Path)
@@ -57,7 +57,7 @@ type FutureError struct {
 	Version uint64
 }
 
-// Error says which version the record has and what to do.
+// Error names the version of the record and the remedy.
 func (e *FutureError) Error() string {
 	return fmt.Sprintf("record %s has format version %d and this podtask reads up to %d: use the newer podtask that wrote %s",
 		e.Key, e.Version, formatVersion, e.Path)

@@ -10,7 +10,7 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// lookInterval is how often a directory is looked at that cannot be watched.
+// lookInterval is the interval in which a directory is read that cannot be watched.
 const lookInterval = time.Second
 
 // watch tells of changes to the files of a directory. It sleeps on inotify; where the

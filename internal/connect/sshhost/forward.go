@@ -31,7 +31,7 @@ func (f *Forwarder) Use(l *Link, address string) {
 	f.link, f.address = l, address
 }
 
-// maxForwarded is how many connections of a forwarder may be open; others wait.
+// maxForwarded bounds the open connections of a forwarder; others wait.
 const maxForwarded = maxRuns / 2
 
 // Start begins to accept connections for an address of the other host, and returns at once.

@@ -28,7 +28,7 @@ type Link struct {
 	runs    atomic.Int64
 }
 
-// Options are how to connect.
+// Options configure a connection.
 type Options struct {
 	Version string    // of this podtask
 	Stderr  io.Writer // for messages of ssh

@@ -180,7 +180,7 @@ func (b *buffer) await(t *testing.T, text string) {
 	}
 }
 
-// result is what a command left.
+// result is the result of a command.
 type result struct {
 	out, err string
 	code     int

@@ -29,8 +29,7 @@ type Greeting struct {
 
 const (
 	greetingPrefix = "podtask-session "
-	// maxNoise is how many bytes may come before the greeting, maxLine the longest line of the
-	// protocol.
+	// maxNoise bounds the bytes before the greeting, maxLine a line of the protocol.
 	maxNoise = 64 << 10
 	maxLine  = 4 << 20
 )
@@ -130,7 +129,7 @@ const (
 // runParts are the streams of a command, in the order in which they are opened.
 var runParts = []part{partRequest, partFiles, partInput, partOutput, partErrors}
 
-// Mode is what the outputs of a command are.
+// Mode selects pipes or a terminal for the outputs of a command.
 type Mode string
 
 const (
@@ -194,7 +193,7 @@ func muxConfig(timeout time.Duration) *smux.Config {
 	return c
 }
 
-// maxSkew is how many minor versions the two programs may be apart.
+// maxSkew is the greatest difference between the minor versions of the two programs.
 const maxSkew = 2
 
 // SkewError reports a podtask that is too old or too new for this one.

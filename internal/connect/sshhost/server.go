@@ -37,7 +37,7 @@ type Server struct {
 	MemoryDir  string   // for files that are sent, in memory
 	DiskDir    string   // the same on disk
 	Log        *slog.Logger
-	// HangupLimit is how long a command may run after its terminal is gone, and after SIGTERM; 0 means 5 s.
+	// HangupLimit bounds a command after its terminal is gone, and after SIGTERM; 0 means 5 s.
 	HangupLimit time.Duration
 
 	greeting    Greeting
@@ -77,9 +77,9 @@ type run struct {
 }
 
 const (
-	// maxRuns is how many commands and connections may be open at once.
+	// maxRuns bounds the open commands and connections.
 	maxRuns = 256
-	// staleAge is how old a directory of sent files is when it may be that of a killed session.
+	// staleAge is the least age of a directory of sent files that may belong to a killed session.
 	staleAge    = time.Minute
 	hangupLimit = 5 * time.Second
 	dialLimit   = 10 * time.Second

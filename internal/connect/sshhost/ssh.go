@@ -70,7 +70,7 @@ func (p *process) Read(b []byte) (int, error) { return p.out.Read(b) }
 // Write implements io.Writer.
 func (p *process) Write(b []byte) (int, error) { return p.in.Write(b) }
 
-// closeLimit is how long ssh may take to end after its input has ended, and after SIGTERM.
+// closeLimit bounds the end of ssh after its input has ended, and after SIGTERM.
 const closeLimit = 3 * time.Second
 
 // Close ends ssh and returns when it has ended.

@@ -47,7 +47,7 @@ type link struct {
 }
 
 const (
-	// maxOutside is how many names of links that were left out are remembered.
+	// maxOutside bounds the remembered names of links that were left out.
 	maxOutside = 5
 	// maxLinkNames bounds the names of the links of an archive, in bytes.
 	maxLinkNames = 64 << 20

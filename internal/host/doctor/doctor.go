@@ -53,7 +53,7 @@ type Host struct {
 	UID  int
 	User string
 	Home string
-	// StateDir is where podtask keeps its records.
+	// StateDir is the directory of podtask's records.
 	StateDir string
 	// LookPath finds a program, as exec.LookPath does.
 	LookPath func(program string) (string, error)
@@ -66,11 +66,11 @@ type Host struct {
 	// reason in PodmanError.
 	Podman      *Podman
 	PodmanError error
-	// ManagerError is why the systemd user manager does not answer; nil if it does.
+	// ManagerError is the error of a systemd user manager that does not answer; nil if it does.
 	ManagerError error
 }
 
-// Podman is what the Podman service reports about itself.
+// Podman is the report of the Podman service about itself.
 type Podman struct {
 	Version       semver.Version
 	Socket        string
@@ -78,9 +78,9 @@ type Podman struct {
 	Runtime       string
 	// NetworkBackend is netavark or cni.
 	NetworkBackend string
-	// GraphRoot is where images are stored; empty if unknown.
+	// GraphRoot is the directory of images; empty if unknown.
 	GraphRoot string
-	// LogDriver is where the output of containers goes by default.
+	// LogDriver is the default log driver of containers.
 	LogDriver string
 	Rootless  bool
 	// NoKeyring: containers get no session keyring (keyring = false in containers.conf).

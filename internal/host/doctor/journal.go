@@ -15,12 +15,11 @@ const (
 	journalBurst    = "10000"
 )
 
-// journalDirs are where journald looks for its configuration, the first with the least
-// precedence.
+// journalDirs are the directories of journald's configuration, the first with the least precedence.
 var journalDirs = []string{"usr/lib/systemd", "usr/local/lib/systemd", "run/systemd", "etc/systemd"}
 
-// checkJournal says how much output of a container journald keeps. It is no warning, because
-// most hosts have the default.
+// checkJournal reports the amount of a container's output that journald keeps. It is no warning, because most hosts have
+// the default.
 func checkJournal(_ context.Context, h Host) Finding {
 	switch {
 	case h.Podman == nil:

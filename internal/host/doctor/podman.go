@@ -16,7 +16,7 @@ var Oldest = semver.MustParse("4.3.0")
 // pastaSince is the first Podman that supports pasta for pods.
 var pastaSince = semver.MustParse("4.4.0")
 
-// features are what later versions of Podman have, and how podtask works without them.
+// features lists features of later versions of Podman, and how podtask works without them.
 var features = []struct {
 	since semver.Version
 	what  string

@@ -15,7 +15,7 @@ import (
 // nearlyFull is the use in percent from which a quota is a warning.
 const nearlyFull = 80
 
-// leastFree is how many containers a quota must have room for, not to be a warning.
+// leastFree is the number of containers that a quota must have room for, not to be a warning.
 const leastFree = 20
 
 // scarce reports whether little of a quota is left.
@@ -23,7 +23,7 @@ func scarce(q quota.Quota) bool {
 	return q.Free() < leastFree || q.Used != quota.Unknown && q.Used*100 >= q.Most*nearlyFull
 }
 
-// quotaText says what a quota is and how much of it is used.
+// quotaText describes a quota and its use.
 func quotaText(q quota.Quota) string {
 	if q.Used == quota.Unknown {
 		return fmt.Sprintf("%s is %d", q.Name, q.Most)

@@ -55,7 +55,7 @@ type Options struct {
 // interface of their own.
 type Client struct {
 	service *service
-	// runtimeDir is where Podman keeps what does not outlive a reboot.
+	// runtimeDir is the directory of files of Podman that do not outlive a reboot.
 	runtimeDir string
 	pool       *http.Transport
 	context    context.Context //nolint:containedctx // the bindings keep the connection in a context

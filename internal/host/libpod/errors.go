@@ -121,7 +121,7 @@ type Error struct {
 	Cause string
 }
 
-// advice says what to do about a failure, for classes whose cause does not say it.
+// advice is the remedy for a failure, for classes whose cause does not name it.
 var advice = [numClass]string{
 	PortInUse:            "choose another host port, leave it out to get a free one, or stop the program that uses it",
 	CommandNotFound:      "compare entryPoint and command with the files in the image",

@@ -9,7 +9,7 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/system"
 )
 
-// Host is what the Podman service reports about its host and configuration.
+// Host is the report of the Podman service about its host and configuration.
 type Host struct {
 	// Version is Podman's version as text; see also Client.Version.
 	Version string

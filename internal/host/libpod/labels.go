@@ -38,7 +38,7 @@ func shield(labels map[string]string, image []string) {
 	}
 }
 
-// imageConfig is what a container takes from its image and podtask has to know.
+// imageConfig holds the settings of an image that podtask has to know.
 type imageConfig struct {
 	user string
 	// reserved are the keys of the image's reserved labels.

@@ -29,8 +29,8 @@ const (
 // LogLine is one line of a container's output.
 type LogLine struct {
 	Stream Stream
-	// Time is when Podman received the line, in whole seconds, the resolution of its API;
-	// zero unless LogOptions.Timestamps is set.
+	// Time is the time at which Podman received the line, in whole seconds, the resolution of its API; zero unless
+	// LogOptions.Timestamps is set.
 	Time time.Time
 	// Text has at most maxLine bytes and no line feed. With a terminal it ends in a
 	// carriage return, which the kernel adds before each line feed.

@@ -25,7 +25,7 @@ type Pod struct {
 	// InfraPID is the host's process id of the infra container, for joining the
 	// pod's namespaces.
 	InfraPID int
-	// StartedAt is when the infra container started.
+	// StartedAt is the start of the infra container.
 	StartedAt time.Time
 	// Ports are the ports as bound, none of them 0, sorted by container port.
 	Ports []Port

@@ -248,9 +248,8 @@ func (s *pullStream) read(r io.Reader) error {
 	}
 }
 
-// excess is how many bytes more than its manifest says a layer may have before the pull is
-// aborted. Podman compares the size only after it has stored everything, and a registry may
-// send until the disk is full.
+// excess is the number of bytes by which a layer may exceed its manifest before the pull is aborted. Podman compares the
+// size only after it has stored everything, and a registry may send until the disk is full.
 const excess = 1 << 20
 
 // busy reports whether a layer is being downloaded.

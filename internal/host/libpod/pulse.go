@@ -44,7 +44,7 @@ type pulse struct {
 	due    bool               // a ping is planned or in flight
 	stop   context.CancelFunc // ends the ping in flight; may be nil
 	missed int                // pings in a row without an answer
-	// since is when the first ping was sent that has no answer yet; zero if there is none.
+	// since is the time of the first ping without an answer; zero if there is none.
 	since time.Time
 }
 
@@ -91,7 +91,7 @@ func (p *pulse) leave(call *pulseCall) {
 	}
 }
 
-// outageAfter is how long a ping may take before the service counts as not responding.
+// outageAfter is the time after which the service counts as not responding to a ping.
 const outageAfter = time.Second
 
 // outageSince returns since when calls in flight wait for a service that does not answer pings;
@@ -108,7 +108,7 @@ func (p *pulse) outageSince(now time.Time) time.Time {
 // Outage is a Podman service that does not answer although calls wait for it.
 type Outage struct {
 	Socket string
-	// Since is when the service was first asked.
+	// Since is the time of the first call without an answer.
 	Since time.Time
 	// Replaced: podtask has started the service, and replaces it if it stays silent.
 	Replaced bool
@@ -188,7 +188,7 @@ func (p *pulse) tell(text string, level slog.Level) {
 	}
 }
 
-// hungCause says that the service at a socket hangs, and what to do.
+// hungCause describes a service that hangs at a socket, and the remedy.
 func hungCause(socket string) string {
 	return fmt.Sprintf("Podman's service at %s has not answered for 10 seconds, and is asked again: if it does not continue, end it "+
 		"(systemctl --user kill -s KILL podman.service, unless it was started in another way)", socket)

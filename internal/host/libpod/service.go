@@ -31,8 +31,7 @@ const maxSocketPath = 107
 // pollService is the polling interval for a starting service and for a held lock.
 const pollService = 20 * time.Millisecond
 
-// answerLimit is how long the user's own service may take to answer a ping on a new connection,
-// its start by systemd included.
+// answerLimit bounds the answer of the user's own service to a ping on a new connection, its start by systemd included.
 const answerLimit = 5 * time.Second
 
 // errSilent means that nothing serves a socket on which somebody listens: systemd accepts

@@ -63,8 +63,8 @@ type ContainerSpec struct {
 	MemoryReservation int64
 	// CPUShares is the relative weight, 2 to 262144, 1024 is usual; 0 means unset.
 	CPUShares uint64
-	// StopTimeout is what podman stop uses when the user stops the container without
-	// podtask, rounded up to whole seconds; 0 keeps Podman's default of 10 s.
+	// StopTimeout applies when the user stops the container with podman stop, rounded up to whole seconds; 0 keeps
+	// Podman's default of 10 s.
 	StopTimeout time.Duration
 	// StopSignal is the name of the signal that asks the container to stop, as in
 	// SIGTERM; empty for that of the image.
@@ -174,9 +174,8 @@ type Log struct {
 type Health struct {
 	// Command is ["CMD", arg...] or ["CMD-SHELL", command].
 	Command []string
-	// Timeout is when Podman reports a health check as timed out. Podman does not kill
-	// the command (at least up to 5.5): the context passed to Probe limits the wait. 0
-	// means 30 s.
+	// Timeout is the time after which Podman reports a health check as timed out. Podman does not kill the command (at
+	// least up to 5.5): the context passed to Probe limits the wait. 0 means 30 s.
 	Timeout time.Duration
 	// Retries and StartPeriod only shape what podman inspect shows.
 	Retries     int

@@ -38,8 +38,7 @@ type storageCall struct {
 	within time.Duration
 }
 
-// hangLimit is how long a call may take after a panic of the service. Only a call that hangs
-// takes longer.
+// hangLimit bounds a call after a panic of the service. Only a call that hangs takes longer.
 const hangLimit = 10 * time.Second
 
 // refusedLock matches the panic of Podman when it cannot open a lock of its storage.

@@ -21,7 +21,7 @@ type VolumeSpec struct {
 	// volume that outlives the task and that RemoveVolumes ignores.
 	TaskID string
 	Labels map[string]string
-	// Options are those of Podman's local driver: type, device, o and others.
+	// Options are options of Podman's local driver: type, device, o and others.
 	Options map[string]string
 	// Mode, if not 0, sets the permissions of the volume's directory. The caller must own the
 	// directory: Options must set the user 0.

@@ -13,7 +13,7 @@ const Unknown = -1
 
 // Quota is one limit of the kernel for a user.
 type Quota struct {
-	// Name is that of the sysctl or setting that changes it.
+	// Name is the name of the sysctl or setting that changes it.
 	Name string
 	// Most is the limit, and Used how much of it is in use; Used may be Unknown.
 	Most, Used int64

@@ -21,10 +21,9 @@ import (
 const (
 	// maxSize is the most a secret may hold, in bytes: Podman's own limit.
 	maxSize = 512000
-	// DefaultTimeout is how long a program may take.
+	// DefaultTimeout bounds a program.
 	DefaultTimeout = 30 * time.Second
-	// maxMessages is how much of a program's stderr is kept, and maxShown how much of its
-	// end is shown, in bytes.
+	// maxMessages bounds the kept part of a program's stderr, and maxShown the part of its end that is shown, in bytes.
 	maxMessages, maxShown = 8 << 10, 400
 )
 
@@ -37,9 +36,9 @@ type Reader struct {
 	Podman func(ctx context.Context, name string) ([]byte, error)
 	// AWS returns what AWS holds under the name of a source; nil if it is not available.
 	AWS AWS
-	// Asked is what a program is told in variables.
+	// Asked is passed to a program in variables.
 	Asked Asked
-	// Timeout is how long a program may take; 0 means DefaultTimeout.
+	// Timeout bounds a program; 0 means DefaultTimeout.
 	Timeout time.Duration
 	// Public: files may be readable by others. It is for content that is not a secret.
 	Public bool
@@ -48,10 +47,9 @@ type Reader struct {
 // AWS reads a value from AWS. Errors contain no value; an *Error says whether it may pass.
 type AWS func(ctx context.Context, name string, a Asked) ([]byte, error)
 
-// Asked says what a value is wanted for. A program finds it in the variables PODTASK_REFERENCE,
-// PODTASK_VERSION_STAGE, PODTASK_VERSION_ID, PODTASK_TASK_ID, PODTASK_TASK_FAMILY,
-// PODTASK_TASK_ROLE_ARN and PODTASK_EXECUTION_ROLE_ARN, which are empty where there is no such
-// thing.
+// Asked describes the use of a value. A program finds it in the variables PODTASK_REFERENCE, PODTASK_VERSION_STAGE,
+// PODTASK_VERSION_ID, PODTASK_TASK_ID, PODTASK_TASK_FAMILY, PODTASK_TASK_ROLE_ARN and PODTASK_EXECUTION_ROLE_ARN, which
+// are empty where there is no such thing.
 type Asked struct {
 	// Reference is the ARN or the name of a parameter.
 	Reference               string

@@ -14,7 +14,7 @@ import (
 	"github.com/podtask/podtask/pkg/transient"
 )
 
-// Kind is where a secret is kept.
+// Kind is a kind of place for secrets.
 type Kind string
 
 // The kinds, by the word that a Source is written with.
@@ -28,8 +28,7 @@ const (
 	Amazon     Kind = "aws"        // aws:NAME, an ARN or the name of a parameter, on AWS itself
 )
 
-// Source says where a secret is kept. The zero Source is not valid; use Parse. It
-// contains no secret.
+// Source is the place of a secret. The zero Source is not valid; use Parse. It contains no secret.
 type Source struct {
 	Kind Kind
 	// Name is the path, the variable's name, the program, the secret's name, or the clean
@@ -165,8 +164,7 @@ func (s Source) String() string {
 	return string(s.Kind) + ":" + s.Name
 }
 
-// Error says why a source is invalid or why a secret cannot be read. It never contains
-// the secret.
+// Error reports an invalid source, or a secret that cannot be read. It never contains the secret.
 type Error struct {
 	Source  string
 	Message string

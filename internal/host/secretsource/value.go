@@ -10,7 +10,7 @@ import (
 // Text and File return the secret.
 type Value struct {
 	b []byte
-	// end is how many bytes at the end only File returns: the newline that an editor adds.
+	// end counts the bytes at the end that only File returns: the newline that an editor adds.
 	end int
 }
 

@@ -13,7 +13,7 @@ import (
 type Router struct {
 	// Fluentd: it is a fluentd, else a fluent-bit.
 	Fluentd bool
-	// Bind is where it listens for the forward protocol; empty: on its socket only.
+	// Bind is the address for the forward protocol; empty: on its socket only.
 	Bind string
 	// Memory in MiB bounds the buffer of a fluent-bit; 0: not known.
 	Memory int64
@@ -21,14 +21,14 @@ type Router struct {
 	Metadata map[string]string
 	// Include is a file of more configuration, in the router; empty: none.
 	Include string
-	// Outputs are those of the containers, in the order of the definition.
+	// Outputs lists the outputs of the containers, in the order of the definition.
 	Outputs []Output
 }
 
-// Output is where the router sends the lines of a container.
+// Output is the destination of a container's lines.
 type Output struct {
 	Container string
-	// Options are those of the log driver, with references in place of secrets.
+	// Options are options of the log driver, with references in place of secrets.
 	Options map[string]string
 }
 

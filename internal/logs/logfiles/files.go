@@ -309,7 +309,7 @@ func (r *lineReader) next() ([]byte, error) {
 	}
 }
 
-// rest is how many bytes of an unfinished line there are.
+// rest returns the length of an unfinished line, in bytes.
 func (r *lineReader) rest() int {
 	if r.long {
 		return longest

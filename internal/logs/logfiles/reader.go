@@ -11,7 +11,7 @@ import (
 
 // Reader reads the lines of a container from all its files.
 type Reader struct {
-	// Damaged is how many lines of the files could not be read.
+	// Damaged counts the lines that could not be read.
 	Damaged int64
 
 	files  Files
@@ -55,7 +55,7 @@ func (r *Reader) Next() (logroute.Entry, error) {
 // Rest returns the lines that have no end. The container has ended.
 func (r *Reader) Rest() []logroute.Entry { return r.joiner.Flush() }
 
-// Open is where the oldest unfinished line begins, or how far the files were read.
+// Open returns the beginning of the oldest unfinished line, or else the position up to which the files were read.
 func (r *Reader) Open() logroute.Mark { return r.joiner.Open() }
 
 // read takes in one line of a file.
@@ -174,7 +174,7 @@ func End(f Files) (logroute.Position, error) {
 	return logroute.Position{end, end}, nil
 }
 
-// Waiting is how many bytes of the files come from a position on.
+// Waiting returns the number of bytes in the files from a position on.
 func (f Files) Waiting(from logroute.Position) (bytes int64, err error) {
 	all, err := f.Segments()
 	if errors.Is(err, fs.ErrNotExist) {

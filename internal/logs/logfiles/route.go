@@ -14,16 +14,16 @@ import (
 	"github.com/podtask/podtask/internal/logs/logroute"
 )
 
-// Route is how far the output of a container was delivered.
+// Route is the progress of the delivery of a container's output.
 type Route struct {
-	// Position is where delivery continues.
+	// Position is the position at which delivery continues.
 	Position logroute.Position `json:"position"`
 	// Until is the time of the last line that was delivered; zero: none was.
 	Until time.Time `json:"until,omitzero"`
 	// LostBytes of the files, and LostLines, were given up.
 	LostBytes int64 `json:"lostBytes,omitempty"`
 	LostLines int64 `json:"lostLines,omitempty"`
-	// Error is why delivery does not get on, since Since; empty: it does.
+	// Error is the reason for which delivery does not proceed, since Since; empty: it does.
 	Error string    `json:"error,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 }

@@ -9,7 +9,7 @@ import (
 	"syscall"
 )
 
-// Router is where the log router of a task finds its configuration and makes its socket.
+// Router is the directory in which the log router of a task finds its configuration and makes its socket.
 type Router struct{ dir string }
 
 // Router returns the files of the log router of a task. They go with the task's.

@@ -8,10 +8,10 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// Changes tells that files of a task may have changed.
+// Changes reports possible changes of the files of a task.
 type Changes struct{ watcher *fsnotify.Watcher }
 
-// blind is how often files are looked at where the kernel has no watches left.
+// blind is the interval in which files are read where the kernel has no watches left.
 const blind = time.Second
 
 // Watch begins to watch the files of a task. Close it.

@@ -11,7 +11,7 @@ type Mark struct {
 	// Segment is the number of the file, from 1; Offset is in bytes.
 	Segment int64 `json:"segment"`
 	Offset  int64 `json:"offset"`
-	// Skip is how many bytes of the text of the piece were passed on already.
+	// Skip counts the bytes of the piece's text that were passed on already.
 	Skip int `json:"skip,omitempty"`
 }
 
@@ -24,7 +24,7 @@ func (m Mark) Compare(other Mark) int {
 // while a line of one is open: its pieces stand between those of the other.
 type Position [streams]Mark
 
-// First is where a reader has to begin.
+// First returns the mark at which a reader has to begin.
 func (p Position) First() Mark {
 	if p[Stderr].Compare(p[Stdout]) < 0 {
 		return p[Stderr]
@@ -34,7 +34,7 @@ func (p Position) First() Mark {
 
 // Entry is a line of a container, or a part of a long one.
 type Entry struct {
-	// Time is that of the first piece.
+	// Time is the time of the first piece.
 	Time   time.Time
 	Stream Stream
 	// Text has no newline.
@@ -43,7 +43,7 @@ type Entry struct {
 	Unended bool
 	// More: the next entry of the stream has more of the line.
 	More bool
-	// Next is where to continue once this entry and all before it have been passed on.
+	// Next is the position to continue at once this entry and all before it have been passed on.
 	Next Position
 }
 
@@ -172,7 +172,7 @@ func later(a, b Mark) Mark {
 	return a
 }
 
-// wholeRunes is how many bytes of a text come before a character that is cut at its end.
+// wholeRunes returns the length of a text without a character that is cut at its end, in bytes.
 func wholeRunes(text []byte) int {
 	for back := 1; back < utf8.UTFMax && back <= len(text); back++ {
 		i := len(text) - back

@@ -2,7 +2,7 @@ package logroute
 
 import "time"
 
-// Sent is what a sender has delivered with one call.
+// Sent is the result of one call of a sender.
 type Sent struct {
 	// Next is the position behind it. It is set only if Moved.
 	Next  Position
@@ -16,19 +16,19 @@ type Sent struct {
 	Why  string
 }
 
-// Limits are what a sender wants of the lines that it is given.
+// Limits bound the lines that a sender is given.
 type Limits struct {
 	// LineBytes is the most bytes of a line; a longer one comes in parts.
 	LineBytes int
-	// Wait is how long lines wait for others.
+	// Wait is the longest time that lines wait for others.
 	Wait time.Duration
 }
 
-// SendError is why lines were not acknowledged. They are still to be sent.
+// SendError is the error for lines that were not acknowledged. They are still to be sent.
 type SendError struct {
 	// Text has no secrets.
 	Text string
-	// Pause is how long to wait before the next attempt; 0: a growing time.
+	// Pause is the wait before the next attempt; 0: a growing time.
 	Pause time.Duration
 }
 

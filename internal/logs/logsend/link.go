@@ -15,7 +15,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
-// callLimit is how long a server may take for one batch.
+// callLimit bounds the delivery of one batch.
 const callLimit = 30 * time.Second
 
 // Link is a connection to a server, made when it is needed. One goroutine at a time may use it.
@@ -24,7 +24,7 @@ type Link struct {
 	Dial func(context.Context) (net.Conn, error)
 	// Silent: the server says nothing. Then its end of the connection is noticed.
 	Silent bool
-	// Limit is how long one use may take; 0: 30 seconds.
+	// Limit bounds one use; 0: 30 seconds.
 	Limit time.Duration
 
 	conn net.Conn
@@ -97,7 +97,7 @@ func (l *Link) closed() bool {
 	}
 }
 
-// farewell is how long a silent server may take to read to the end.
+// farewell bounds the time in which a silent server reads to the end.
 const farewell = 3 * time.Second
 
 // Close closes the connection. A silent server with TLS is told before, and closes it first: what it

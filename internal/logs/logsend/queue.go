@@ -13,7 +13,7 @@ const (
 	BatchLines = 1000
 )
 
-// LineBytes is where Docker cuts lines for all drivers but awslogs.
+// LineBytes is the length at which Docker cuts lines for all drivers but awslogs.
 const LineBytes = 16 << 10
 
 // Queue holds the lines that wait to be sent, T is what they become. The zero value is empty.

@@ -66,7 +66,7 @@ func (g *generator) main(args []string) int {
 	return 0
 }
 
-// maxLogged is how many problems are logged: the kernel's log is small and shared.
+// maxLogged bounds the logged problems: the kernel's log is small and shared.
 const maxLogged = 100
 
 // logf logs one line, in one write: each write is a record of the kernel's log.

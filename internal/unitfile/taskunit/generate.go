@@ -107,7 +107,7 @@ func (g *generator) claim(sources []Source) {
 	}
 }
 
-// conversion is that of one unit.
+// conversion is the conversion of one unit.
 type conversion struct {
 	*generator
 	source   Source
@@ -237,7 +237,7 @@ func groupOfQuadlet(section string) bool {
 	return false
 }
 
-// otherSections are those that go through as they are.
+// otherSections returns the sections that go through as they are.
 func (s Source) otherSections() []string {
 	var out []string
 	for _, f := range s.files() {
@@ -345,8 +345,8 @@ func (c *conversion) copySection(from, to string) {
 	}
 }
 
-// links are what `systemctl enable` would make; it cannot, because the service
-// is generated. A template without DefaultInstance has only its aliases.
+// links returns the links that `systemctl enable` would make; it cannot, because the service is generated. A template
+// without DefaultInstance has only its aliases.
 func (c *conversion) links(service string) []Link {
 	entries := c.source.entries(installSection)
 	var out []Link
@@ -402,7 +402,7 @@ func OfSystemOnly(name string) bool {
 	return ok && slices.Contains(systemTargets, target)
 }
 
-// warnOfTargets says that nothing starts a unit whose targets are all those of the system.
+// warnOfTargets warns of a unit whose targets are all those of the system, because nothing starts it.
 func (c *conversion) warnOfTargets(entries []entry) {
 	for _, key := range []string{"WantedBy", "RequiredBy", "UpheldBy"} {
 		for _, e := range all(entries, key) {

@@ -32,8 +32,8 @@ type key struct {
 	read func(e entry) ([]string, error)
 }
 
-// keys are those of [Task] in the order of the command line. Spellings are those
-// of Quadlet, and for limits those of systemd.resource-control(5).
+// keys lists the keys of [Task] in the order of the command line. Spellings are those of Quadlet, and for limits those
+// of systemd.resource-control(5).
 var keys = []key{
 	{name: "Definition"},
 	{name: "DefinitionText"},

@@ -15,7 +15,7 @@ import (
 
 // File is one parsed unit file or drop-in.
 type File struct {
-	// Path is where it lies; relative paths in it are relative to its directory.
+	// Path is the path of the file; relative paths in it are relative to its directory.
 	Path     string
 	entries  []entry
 	sections []place // where each section header stands
@@ -29,7 +29,7 @@ type entry struct {
 	place
 }
 
-// place is where something is written. Line counts from 1; 0 is the whole file.
+// place is a position in a file. Line counts from 1; 0 is the whole file.
 type place struct {
 	section string // of a header
 	path    string
@@ -106,7 +106,7 @@ func Read(path, text string) File {
 	return f
 }
 
-// templateTag says that a line that cannot be read has a tag of a template, if it has.
+// templateTag warns of a tag of a template in a line that cannot be read.
 func templateTag(line string) string {
 	if tag := unrendered.Tag(line); tag != "" {
 		return fmt.Sprintf("; %q is a tag of a template that was not rendered: %s", tag, unrendered.Fix)
@@ -273,11 +273,11 @@ func DropInDirs(name string) []string {
 	return f.GetUnitDropinPaths()
 }
 
-// Extension is what the names of our unit files end in.
+// Extension is the extension of our unit files.
 const Extension = ".task"
 
-// suffixes are what Podman's Quadlet (5.5; 5.7 for .artifact) and podtask append to the name of a
-// unit of a kind to make the name of its service.
+// suffixes lists the suffixes that Podman's Quadlet (5.5; 5.7 for .artifact) and podtask append to the name of a unit of
+// a kind to make the name of its service.
 var suffixes = map[string]string{
 	Extension:    "-task",
 	".container": "", ".kube": "", ".pod": "-pod", ".volume": "-volume",
@@ -376,7 +376,7 @@ type Assignment struct {
 	Line int
 }
 
-// Assignments are those of the file in their order.
+// Assignments returns the assignments of the file in their order.
 func (f File) Assignments() []Assignment {
 	out := make([]Assignment, len(f.entries))
 	for i, e := range f.entries {

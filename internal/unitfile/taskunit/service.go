@@ -176,7 +176,7 @@ func validTaskName(name, plain string) bool {
 	return name != "" && len(name) <= 255
 }
 
-// flags are those of podtask, and those of its verb run.
+// flags returns the flags of podtask, and those of its verb run.
 func (c *serviceWriter) flags(task []entry) (global, run []string) {
 	for _, k := range keys {
 		entries := all(task, k.name)

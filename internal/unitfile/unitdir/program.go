@@ -27,8 +27,7 @@ func Program(getenv func(string) string, executable func() (string, error)) stri
 	return name
 }
 
-// generatorDirs are where systemd looks for generators of user managers
-// (systemd.generator(7)). None is in a user's home.
+// generatorDirs are the directories of generators of user managers (systemd.generator(7)). None is in a user's home.
 var generatorDirs = []string{
 	"/run/systemd/user-generators", "/etc/systemd/user-generators",
 	"/usr/local/lib/systemd/user-generators", "/usr/lib/systemd/user-generators",
@@ -49,8 +48,8 @@ func HasGenerator(getenv func(string) string) bool {
 	return false
 }
 
-// Services is where a user's own systemd units are: $XDG_CONFIG_HOME/systemd/user.
-// It is empty where Home is.
+// Services returns the directory of a user's own systemd units: $XDG_CONFIG_HOME/systemd/user. It is empty where Home
+// is.
 func Services(getenv func(string) string) string {
 	home := Home(getenv)
 	if home == "" {

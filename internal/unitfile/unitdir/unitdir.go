@@ -41,8 +41,8 @@ func Search(getenv func(string) string, uid int) ([]string, error) {
 	return searchBelow(Home(getenv), getenv("XDG_RUNTIME_DIR"), sharedDirs, uid), nil
 }
 
-// Home is where a user's own units are: $XDG_CONFIG_HOME/containers/systemd. It
-// is empty where the environment has neither that nor HOME.
+// Home returns the directory of a user's own units: $XDG_CONFIG_HOME/containers/systemd. It is empty where the
+// environment has neither that nor HOME.
 func Home(getenv func(string) string) string {
 	if dir := getenv("XDG_CONFIG_HOME"); filepath.IsAbs(dir) {
 		return filepath.Join(dir, "containers/systemd")

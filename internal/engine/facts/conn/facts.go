@@ -14,10 +14,10 @@ import (
 	"github.com/podtask/podtask/internal/host/libpod"
 )
 
-// Facts is what Podman says about the machine, remembered for a minute.
+// Facts caches Podman's report about the machine for a minute.
 type Facts struct {
 	Podman func(context.Context) (HostReader, error)
-	// File is where the user's processes share the facts; "" means that they do not.
+	// File is the file in which the user's processes share the facts; "" means that they do not.
 	File string
 
 	mu   sync.Mutex // guards told; one caller asks at a time
@@ -27,11 +27,11 @@ type Facts struct {
 	storage atomic.Pointer[sharedFacts] // of which only the service and its GraphRoot count, however old they are
 }
 
-// factsAge is how long what Podman said about the machine is taken for true.
+// factsAge bounds the age of cached facts.
 const factsAge = time.Minute
 
-// Get is what Podman says about the machine. It is asked at most once a minute,
-// because the answer takes it as long as a pod, and by one caller at a time.
+// Get returns Podman's report about the machine. Podman is asked at most once a minute, because the answer takes it as
+// long as a pod, and by one caller at a time.
 func (f *Facts) Get(ctx context.Context) (libpod.Host, error) {
 	podman, err := f.Podman(ctx)
 	if err != nil {
@@ -88,7 +88,7 @@ func (f *Facts) Storage(ctx context.Context) (string, error) {
 	}
 }
 
-// storageLimit is how long Podman may take to answer.
+// storageLimit bounds the answer of Podman.
 const storageLimit = 30 * time.Second
 
 // identity tells the services of Podman apart; empty where that is not known.

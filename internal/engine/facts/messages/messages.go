@@ -14,8 +14,7 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// Limit is how many bytes of a message count, its last ones (kubelet:
-// MaxContainerTerminationMessageLength).
+// Limit bounds the bytes of a message, of which the last ones are kept (kubelet: MaxContainerTerminationMessageLength).
 const Limit = 4096
 
 // Dir is the directory of all messages.
@@ -86,8 +85,7 @@ func (d Dir) Begin(s lifecycle.State, i, n int) error {
 	return create(file)
 }
 
-// run is where the message of a run is kept when it is no longer the latest. No container
-// has a dot in its name.
+// run returns the file for the message of a run that is no longer the latest. No container has a dot in its name.
 func run(file string, n int) string { return file + "." + strconv.Itoa(n) }
 
 // Read returns the message of the latest run of container i, and that of the run before.

@@ -28,8 +28,8 @@ type Credentials struct {
 // String keeps secrets out of logs and error texts.
 func (Credentials) String() string { return "credentials (hidden)" }
 
-// refreshBefore is how long before they expire credentials are fetched again. SDKs ask
-// again about five minutes before.
+// refreshBefore is the time before their end at which credentials are fetched again. SDKs ask again about five minutes
+// before.
 const refreshBefore = 10 * time.Minute
 
 // lasting is the lifetime of credentials without an expiration, because SDKs require one.

@@ -26,11 +26,11 @@ type Task struct {
 	ExecutionStoppedAt *time.Time  `json:",omitempty"`
 	LaunchType         string
 	ServiceName        string `json:",omitempty"`
-	// FaultInjectionEnabled says that containers may inject faults.
+	// FaultInjectionEnabled lets containers inject faults.
 	FaultInjectionEnabled bool
 	Containers            []Container
 	Errors                []Error `json:",omitempty"`
-	// TaskTags are those of the definition, in the document with tags only.
+	// TaskTags holds the tags of the definition, in the document with tags only.
 	TaskTags map[string]string `json:",omitempty"`
 }
 
@@ -90,7 +90,7 @@ type Port struct {
 	HostIP        string `json:"HostIp,omitempty"`
 }
 
-// Network is how a container is connected.
+// Network is a network of a container.
 type Network struct {
 	NetworkMode   string
 	IPv4Addresses []string `json:",omitempty"`
@@ -115,7 +115,7 @@ type Error struct {
 // Names returns the names of the parts of a task outside of its state.
 type Names struct {
 	Cluster, TaskARN string
-	// Revision is that of the definition; empty for the task's own.
+	// Revision is the revision of the definition; empty for the task's own.
 	Revision string
 	// Container is the name of a container in Podman and its labels.
 	Container func(i int) (name string, labels map[string]string)
@@ -216,7 +216,7 @@ func latest(s lifecycle.State, container, status string) *time.Time {
 	return nil
 }
 
-// volumesOf are what is mounted in container i.
+// volumesOf returns the mounts of container i.
 func volumesOf(t taskdef.Task, i int, n Names) (out []Volume) {
 	for _, m := range t.Mounts(i) {
 		at := slices.IndexFunc(t.Volumes, func(v taskdef.Volume) bool { return v.Name == m.Volume })

@@ -25,7 +25,7 @@ type FaultInjector interface {
 	Stop(ctx context.Context, like fault.Fault) error
 }
 
-// faultPath is where a container injects faults, below ECS_AGENT_URI.
+// faultPath is the path under ECS_AGENT_URI at which a container injects faults.
 const faultPath = "/api/{id}/fault/v1/"
 
 // The limits of the ECS agent: a container may make one request of each kind in five seconds.
@@ -34,7 +34,7 @@ const faultEvery = 5 * time.Second
 const (
 	// maxFaultBody limits the body of a request.
 	maxFaultBody = 64 << 10
-	// faultTime is how long an answer may take; a request that has begun is finished without its client.
+	// faultTime bounds an answer; a request that has begun is finished without its client.
 	faultTime = 40 * time.Second
 )
 

@@ -8,7 +8,7 @@ import (
 	"fmt"
 )
 
-// Address is where ECS serves the endpoint; AWS SDKs have it built in.
+// Address is the address of the endpoint on ECS; AWS SDKs have it built in.
 const Address = "169.254.170.2:80"
 
 // containerID is the path element of a container. It cannot be guessed without the key of

@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// protectionPath is where a container protects its task, below ECS_AGENT_URI.
+// protectionPath is the path under ECS_AGENT_URI at which a container protects its task.
 const protectionPath = "/api/{id}/task-protection/v1/state"
 
 // How long a protection may last, in minutes (ECS: UpdateTaskProtection).
@@ -26,7 +26,7 @@ type protectionRequest struct {
 	ExpiresInMinutes  *int64
 }
 
-// protection is what the ECS agent says of a task.
+// protection is the answer of the ECS agent about a task.
 type protection struct {
 	ExpirationDate    *time.Time `json:",omitempty"`
 	ProtectionEnabled bool
@@ -89,7 +89,7 @@ func (s Source) now() time.Time {
 	return time.Now()
 }
 
-// until is when the requested protection ends; zero for none.
+// until returns the end of the requested protection; zero for none.
 func (p protectionRequest) until(now time.Time) time.Time {
 	if !*p.ProtectionEnabled {
 		return time.Time{}

@@ -13,7 +13,7 @@ type rates struct {
 	last map[int]sample // by container
 }
 
-// sample is what a container's network had transferred at one moment, in bytes.
+// sample is the traffic of a container's network up to one moment, in bytes.
 type sample struct {
 	at               time.Time
 	received, sent   uint64

@@ -46,7 +46,7 @@ type Source struct {
 	// false or ctx ends.
 	Watch func(ctx context.Context, fn func(lifecycle.State) bool) error
 	Names Names
-	// Addresses are those of the task's network namespace; none of a bridged task.
+	// Addresses lists the addresses of the task's network namespace; none of a bridged task.
 	Addresses []netip.Addr
 	// Stats returns the statistics of a container that runs, in Docker's form; nil
 	// if there are none.

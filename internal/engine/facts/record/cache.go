@@ -31,7 +31,7 @@ type cacheEntry struct {
 	state    lifecycle.State
 }
 
-// cacheIdle is how long a cache keeps states that are not asked for.
+// cacheIdle bounds the time that a cache keeps states that are not asked for.
 const cacheIdle = 10 * time.Minute
 
 // NewCache returns a cache of the states of tasks.

@@ -17,8 +17,8 @@ type Events struct {
 	index publishedIndex
 }
 
-// publishedIndex knows what the event log contains of each task. Only what was added since
-// is read, not the log for each of the many tasks that an agent takes over or starts.
+// publishedIndex indexes the event log by task. Only the events added since are read, not the log for each of the many
+// tasks that an agent takes over or starts.
 type publishedIndex struct {
 	mu    sync.Mutex // guards the fields below
 	asked int
@@ -28,8 +28,8 @@ type publishedIndex struct {
 	last  map[string]uint64
 }
 
-// aloneAsked is how many tasks of a process are searched for in the log before it builds
-// an index. Most processes ask for one.
+// aloneAsked is the number of tasks that a process searches for in the log before it builds an index. Most processes ask
+// for one.
 const aloneAsked = 2
 
 // LastPublished is the Seq of the last transition of a task that is, or was, in the

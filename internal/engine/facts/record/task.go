@@ -57,8 +57,8 @@ func (t *Tasks) Agent() (h state.Holder, alive bool) {
 	return h, alive && err == nil
 }
 
-// deadHolderLimit is how long a lock may outlive a process that was killed while it started another
-// one, which has a copy of the lock's file until it runs its program.
+// deadHolderLimit bounds the time that a lock may outlive a process that was killed while it started another one, which
+// has a copy of the lock's file until it runs its program.
 const deadHolderLimit = 5 * time.Second
 
 // ErrSeen ends a watch that has seen what it waits for.
@@ -90,7 +90,7 @@ func (t *Tasks) States() ([]lifecycle.State, []error) {
 	return out, errs
 }
 
-// NotFoundError says that no task fits what the user typed.
+// NotFoundError means that no task matches the user's reference.
 type NotFoundError struct {
 	Ref string
 	// Family has the beginnings of the ids of tasks without a name whose family is Ref.
@@ -104,7 +104,7 @@ func (e *NotFoundError) Error() string {
 	return fmt.Sprintf("no task %q: `podtask ps -a` lists them", e.Ref)
 }
 
-// AmbiguousError says that several tasks fit.
+// AmbiguousError means that several tasks match.
 type AmbiguousError struct {
 	Ref string
 	IDs []string
@@ -245,7 +245,7 @@ func stopped(s lifecycle.State) int {
 	return 0
 }
 
-// ErrNameTaken says that a task of that name has not stopped yet.
+// ErrNameTaken means that a task of that name has not stopped yet.
 var ErrNameTaken = errors.New("name is taken")
 
 // Errors about the ID of a task that is to be created.

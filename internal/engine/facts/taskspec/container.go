@@ -194,7 +194,7 @@ func Rlimit(n int64) uint64 {
 	return uint64(n)
 }
 
-// join says which namespaces the container shares with whom.
+// join sets the namespaces that the container shares.
 func join(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 	t, c := s.Task, s.Task.Containers[i]
 	spec.PIDHost = t.PIDMode == taskdef.PIDHost
@@ -230,7 +230,7 @@ func join(spec *libpod.ContainerSpec, s lifecycle.State, i int) {
 // infra container would have held. Each of its runs has a new one.
 func Alone(s lifecycle.State) bool { return s.Sandbox.NoInfra && !s.Task.Bridged() }
 
-// OwnNetwork is how container i is connected, if it has a network namespace of its own.
+// OwnNetwork returns the network of container i, if it has a network namespace of its own.
 func OwnNetwork(s lifecycle.State, i int) (own libpod.OwnNetwork, separate bool) {
 	c := s.Task.Containers[i]
 	switch {

@@ -47,7 +47,7 @@ func Cluster(s lifecycle.State) string {
 	return cmp.Or(s.Options.Cluster, arn.DefaultCluster)
 }
 
-// TaskARN is what the task is called for AWS. A task that ECS placed here has that of ECS.
+// TaskARN returns the ARN of the task. A task that ECS placed here has that of ECS.
 func TaskARN(s lifecycle.State) string {
 	if task, _, ok := arn.OfECS(s.Task.Identity.Tags); ok {
 		return task
@@ -55,7 +55,7 @@ func TaskARN(s lifecycle.State) string {
 	return arn.Task(Cluster(s), s.ID)
 }
 
-// Revision is that of the task's definition, ECS's if ECS placed the task here.
+// Revision returns the revision of the task's definition, ECS's if ECS placed the task here.
 func Revision(s lifecycle.State) string {
 	if _, _, ok := arn.OfECS(s.Task.Identity.Tags); ok && s.Task.Identity.Tags[arn.TagRevision] != "" {
 		return s.Task.Identity.Tags[arn.TagRevision]
@@ -106,7 +106,7 @@ func Labels(s lifecycle.State, i int) map[string]string {
 	return m
 }
 
-// TaskRef is what a user types for the task.
+// TaskRef returns the reference that a user types for the task.
 func TaskRef(s lifecycle.State) string {
 	if s.Name != "" {
 		return s.Name

@@ -7,7 +7,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// BoundPorts are what Podman has published.
+// BoundPorts returns the ports that Podman has published.
 func BoundPorts(ports []libpod.Port) (out []taskdef.Port) {
 	for _, p := range ports {
 		out = append(out, taskdef.Port{HostIP: p.HostIP, HostPort: p.HostPort, ContainerPort: p.ContainerPort, Protocol: p.Protocol})

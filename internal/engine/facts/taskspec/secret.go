@@ -26,7 +26,7 @@ type Secret struct {
 	Parts []taskdef.SecretPart
 	// env is the variable, file the index in SecretFiles if env is empty.
 	Env string
-	// Option is that of a log driver, if env and file are not set.
+	// Option is the option of a log driver, if env and file are not set.
 	Option string
 	file   int
 	Who    string // for messages
@@ -36,7 +36,7 @@ type Secret struct {
 // characters in Podman 4.3.1.
 func SecretPrefix(task string) string { return "podtask-" + task + "-" }
 
-// ContainerSecrets are those of container i.
+// ContainerSecrets returns the secrets of container i.
 func ContainerSecrets(s lifecycle.State, i int) []Secret {
 	c := s.Task.Containers[i]
 	var out []Secret
@@ -118,7 +118,7 @@ func (w Secret) ProcessLocal() bool {
 	})
 }
 
-// Values are where the parts of the secret come from.
+// Values returns the sources of the parts of the secret.
 func (w Secret) Values() []taskdef.SecretValue {
 	return taskdef.Secret{SecretValue: w.From, Parts: w.Parts}.Values()
 }

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// Config says where AWS is, and who asks.
+// Config holds the endpoint of AWS and the credentials.
 type Config struct {
 	// Endpoint is a URL for all services; empty: Amazon's of the region.
 	Endpoint string
@@ -18,13 +18,13 @@ type Config struct {
 	Credentials func(context.Context) (Credentials, error)
 }
 
-// Credentials are those of AWS.
+// Credentials are credentials of AWS.
 type Credentials struct{ AccessKeyID, SecretAccessKey, Token string }
 
 // String keeps secrets out of logs and error texts.
 func (Credentials) String() string { return "credentials (hidden)" }
 
-// Wanted is what to read.
+// Wanted identifies a value.
 type Wanted struct {
 	// Name is an ARN, or the name of a parameter of SSM.
 	Name string
@@ -35,13 +35,12 @@ type Wanted struct {
 // ErrNotBuilt is the error of a program without the AWS SDK.
 var ErrNotBuilt = errors.New("this podtask is built without the source aws:; build it with `go build -tags aws`, or use a command with the AWS CLI")
 
-// Error is why AWS gave no value. It is marked with transient.Mark if the same call may
-// succeed later.
+// Error is an error of AWS. It is marked with transient.Mark if the same call may succeed later.
 type Error struct{ Message string }
 
 func (e *Error) Error() string { return e.Message }
 
-// target is what an ARN names.
+// target holds the parts of an ARN.
 type target struct {
 	service, region string
 	// name is the ARN for Secrets Manager and SSM, or the bucket of S3, then with a key.

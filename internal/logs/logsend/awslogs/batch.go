@@ -112,7 +112,7 @@ func (b *batch) append(e event) {
 // full: there is enough for a request.
 func (b *batch) full() bool { return b.bytes >= maxBytes || len(b.events) >= maxEvents }
 
-// fits is how many of the first events fit into a request, but not more than most.
+// fits returns the number of the first events that fit into a request, but not more than most.
 func (b *batch) fits(most int) int {
 	bytes := 0
 	var first, last time.Time

@@ -20,7 +20,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
-// Config says where lines go.
+// Config configures a sender.
 type Config struct {
 	Options logdriver.AWSLogsOptions
 	// Stream is the name of the stream.
@@ -33,7 +33,7 @@ type Config struct {
 	HTTP *http.Client
 }
 
-// Credentials are those of AWS.
+// Credentials are credentials of AWS.
 type Credentials struct {
 	AccessKeyID, SecretAccessKey, Token string
 	Expires                             time.Time

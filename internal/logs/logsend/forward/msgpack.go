@@ -64,7 +64,7 @@ var errValue = errors.New("the value is not MessagePack as forward has it")
 
 const deepest = 16
 
-// Acknowledgement is what a server answers to a chunk.
+// Acknowledgement returns the answer of a server to a chunk.
 func Acknowledgement(chunk string) []byte {
 	return appendString(appendString(appendMap(nil, 1), "ack"), chunk)
 }

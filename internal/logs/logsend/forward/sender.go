@@ -17,7 +17,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
-// Config says where lines go and as whose.
+// Config configures a sender.
 type Config struct {
 	// Dial connects to the server.
 	Dial func(context.Context) (net.Conn, error)
@@ -28,7 +28,7 @@ type Config struct {
 	Ack bool
 	// SubSecond sends the nanoseconds of a time.
 	SubSecond bool
-	// Timeout is how long the server may take; 0: 30 seconds.
+	// Timeout bounds a call of the server; 0: 30 seconds.
 	Timeout time.Duration
 }
 

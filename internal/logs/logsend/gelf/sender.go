@@ -17,7 +17,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
-// Config says where lines go and as whose.
+// Config configures a sender.
 type Config struct {
 	Options logdriver.GELFOptions
 	Origin  logdriver.Origin

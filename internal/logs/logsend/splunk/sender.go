@@ -20,7 +20,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
-// Config says where lines go and as whose.
+// Config configures a sender.
 type Config struct {
 	Options logdriver.SplunkOptions
 	Origin  logdriver.Origin
@@ -153,7 +153,7 @@ func (s *Sender) Send(ctx context.Context) (logroute.Sent, error) {
 	}
 }
 
-// refusal says that a request itself is at fault.
+// refusal is the error for a request that is itself at fault.
 type refusal struct{ text string }
 
 func (r *refusal) Error() string { return r.text }
@@ -196,7 +196,7 @@ const (
 // The codes of an answer that say that an event is at fault (Splunk: HEC status codes).
 var eventCodes = []int{5, 6, 12, 13, 15}
 
-// judge says what an answer means.
+// judge turns an answer into an error; nil if the lines were accepted.
 func judge(status int, answer []byte) error {
 	var said struct {
 		Text string `json:"text"`

@@ -15,7 +15,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
-// Config says where lines go and as whose.
+// Config configures a sender.
 type Config struct {
 	Options logdriver.SyslogOptions
 	Origin  logdriver.Origin
