@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/opencontainers/go-digest"
 	"go.podman.io/image/v5/image"
 	"go.podman.io/image/v5/manifest"
 	"go.podman.io/image/v5/types"
-	"github.com/opencontainers/go-digest"
 )
 
 // Platform is the platform of an image, with the names used in image indexes.

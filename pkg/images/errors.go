@@ -15,11 +15,11 @@ import (
 	"time"
 	"unicode"
 
-	"go.podman.io/common/pkg/retry"
-	"go.podman.io/image/v5/docker"
 	"github.com/docker/distribution/registry/api/errcode"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/podtask/podtask/pkg/transient"
+	"go.podman.io/common/pkg/retry"
+	"go.podman.io/image/v5/docker"
 )
 
 // Class is why a digest could not be found. It decides whether a retry makes sense and

@@ -15,12 +15,12 @@ import (
 	"sync"
 	"time"
 
-	"go.podman.io/image/v5/manifest"
-	"go.podman.io/image/v5/pkg/tlsclientconfig"
-	"go.podman.io/image/v5/types"
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/opencontainers/go-digest"
+	"go.podman.io/image/v5/manifest"
+	"go.podman.io/image/v5/pkg/tlsclientconfig"
+	"go.podman.io/image/v5/types"
 )
 
 // head requests the digest of ref's tag without the manifest. containers/image can do

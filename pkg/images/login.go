@@ -9,10 +9,10 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/google/go-containerregistry/pkg/authn"
 	"go.podman.io/image/v5/docker/reference"
 	"go.podman.io/image/v5/pkg/docker/config"
 	"go.podman.io/image/v5/types"
-	"github.com/google/go-containerregistry/pkg/authn"
 )
 
 // Login holds the credentials for one registry. The zero Login means no credentials.

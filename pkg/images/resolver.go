@@ -10,10 +10,10 @@ import (
 	"slices"
 	"time"
 
+	"github.com/opencontainers/go-digest"
 	"go.podman.io/image/v5/docker"
 	"go.podman.io/image/v5/manifest"
 	"go.podman.io/image/v5/types"
-	"github.com/opencontainers/go-digest"
 
 	"github.com/podtask/podtask/pkg/images/flight"
 )

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"syscall"
 
-	"go.podman.io/common/pkg/detach"
 	mobyterm "github.com/moby/term"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/engine/act/observe"
@@ -21,6 +20,7 @@ import (
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
+	"go.podman.io/common/pkg/detach"
 	xterm "golang.org/x/term"
 )
 

@@ -48,7 +48,7 @@ var quadletReasons = map[string]map[string]string{
 		"HealthOnFailure":  "`healthCheck.x-podtask.action` of a definition restarts a container that is UNHEALTHY",
 		"HealthStartupCmd": startPeriod, "HealthStartupInterval": startPeriod, "HealthStartupRetries": startPeriod, "HealthStartupSuccess": startPeriod, "HealthStartupTimeout": startPeriod,
 		"HttpProxy": "a container gets no variables of the host, so none of a proxy: write Environment= for those that it needs",
-		"IP": byOrder, "IP6": byOrder, "Mask": "a container sees of /proc and /sys what Podman shows by default", "Mount": "write Volume= or Tmpfs=",
+		"IP":        byOrder, "IP6": byOrder, "Mask": "a container sees of /proc and /sys what Podman shows by default", "Mount": "write Volume= or Tmpfs=",
 		"NetworkAlias": "the other containers know it by its name", "PodmanArgs": noPodman + ": write the keys that say the same, where there are some",
 		"ReadOnlyTmpfs": "write Tmpfs= for the directories that a read-only container writes to", "ReloadCmd": "a task has no reload: `podtask exec` runs the command", "ReloadSignal": "a task has no reload: `podtask kill --signal` sends it",
 		"RemapGid": userNamespace, "RemapUid": userNamespace, "RemapUidSize": userNamespace, "RemapUsers": userNamespace, "Retry": ownPull, "RetryDelay": ownPull,

@@ -9,9 +9,9 @@ import (
 	"regexp"
 	"strings"
 
-	"go.podman.io/common/libnetwork/types"
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/network"
+	"go.podman.io/common/libnetwork/types"
 )
 
 // If Podman's service is killed while it sets up the network of a container, the container's

@@ -9,11 +9,11 @@ import (
 	"strings"
 	"time"
 
-	"go.podman.io/image/v5/docker/reference"
-	"go.podman.io/image/v5/manifest"
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/images"
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
+	"go.podman.io/image/v5/docker/reference"
+	"go.podman.io/image/v5/manifest"
 )
 
 // Image is an image in the local store.

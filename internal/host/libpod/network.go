@@ -9,10 +9,10 @@ import (
 	"net/netip"
 	"strings"
 
-	"go.podman.io/common/libnetwork/types"
 	"github.com/containers/podman/v5/pkg/bindings/network"
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
 	"github.com/containers/podman/v5/pkg/specgen"
+	"go.podman.io/common/libnetwork/types"
 )
 
 // NetworkSpec describes a task's own network: a bridge with name resolution and a subnet

@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
-	"go.podman.io/common/libnetwork/types"
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 	"github.com/containers/podman/v5/pkg/bindings/pods"
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
 	"github.com/containers/podman/v5/pkg/specgen"
+	"go.podman.io/common/libnetwork/types"
 )
 
 // Pod is a pod whose infra container runs.

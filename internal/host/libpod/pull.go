@@ -22,10 +22,10 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
-	"go.podman.io/image/v5/types"
 	"github.com/containers/podman/v5/pkg/auth"
 	"github.com/containers/podman/v5/pkg/bindings"
 	"github.com/containers/podman/v5/pkg/errorhandling"
+	"go.podman.io/image/v5/types"
 )
 
 // bytesReported is the first Podman version that reports the progress of a pull in bytes

@@ -14,12 +14,12 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
-	"go.podman.io/common/libnetwork/types"
-	"go.podman.io/common/pkg/signal"
-	"go.podman.io/image/v5/manifest"
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/specgen"
 	"github.com/opencontainers/runtime-spec/specs-go"
+	"go.podman.io/common/libnetwork/types"
+	"go.podman.io/common/pkg/signal"
+	"go.podman.io/image/v5/manifest"
 )
 
 // ContainerSpec describes one container of a task.
