@@ -1,6 +1,7 @@
 package forward
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -40,7 +41,7 @@ type Config struct {
 	MaxConnections int
 	// Quiet is how long a connection that makes room has carried nothing (30 s).
 	Quiet time.Duration
-	// Patience is how long a connection waits while no target can be dialed (10 s).
+	// Patience is how long a connection waits while no target can be dialed (10 s); SetPatience changes it.
 	Patience time.Duration
 	// DialTimeout limits an attempt to connect to a target (2 s).
 	DialTimeout time.Duration
@@ -81,6 +82,9 @@ type Forwarder struct {
 	refused uint64
 	cut     uint64
 	proxied bool // connections begin with the client's address
+	// patience is that of connections to come.
+	patience time.Duration
+	use      *Use // notes connections to come; nil: nobody asks
 }
 
 // door is a listener whose connections are forwarded.
@@ -161,7 +165,7 @@ func New(cfg Config) *Forwarder {
 	if cfg.DialTimeout == 0 {
 		cfg.DialTimeout = dialTimeout
 	}
-	f := &Forwarder{cfg: cfg, doors: make(map[*door]bool), open: make(map[string]map[*connection]bool), changed: make(chan struct{})}
+	f := &Forwarder{cfg: cfg, doors: make(map[*door]bool), open: make(map[string]map[*connection]bool), changed: make(chan struct{}), patience: cfg.Patience}
 	f.ctx, f.cancel = context.WithCancel(context.Background())
 	return f
 }
@@ -218,6 +222,26 @@ func (f *Forwarder) sendsAddress() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return f.proxied
+}
+
+// SetPatience changes how long connections to come wait while no target can be dialed; 0 stands for that of Config.
+func (f *Forwarder) SetPatience(d time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.patience = cmp.Or(d, f.cfg.Patience)
+}
+
+// SetUse has a use note connections to come; nil: none is noted.
+func (f *Forwarder) SetUse(u *Use) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.use = u
+}
+
+func (f *Forwarder) sleeper() (*Use, time.Duration) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	return f.use, f.patience
 }
 
 // Drain returns when a target that was taken away has no connection any more, or with the
@@ -391,9 +415,11 @@ func (f *Forwarder) pause(d time.Duration) {
 // forward forwards one connection, which it closes.
 func (f *Forwarder) forward(d *door, client net.Conn) {
 	defer client.Close()
+	use, patience := f.sleeper()
+	defer use.Begin()()
 	defer d.budget.clients.add(client)()
 	c := &connection{client: client}
-	id := f.connect(c)
+	id := f.connect(c, use, patience)
 	if id == "" {
 		return
 	}
@@ -415,15 +441,27 @@ func (f *Forwarder) forward(d *door, client net.Conn) {
 
 // connect connects to a target and returns its id. It tries one after the other, and again
 // until patience ends. Without a connection it returns "".
-func (f *Forwarder) connect(c *connection) (id string) {
-	ctx, cancel := context.WithTimeout(f.ctx, f.cfg.Patience)
+func (f *Forwarder) connect(c *connection, use *Use, patience time.Duration) (id string) {
+	ctx, cancel := context.WithTimeout(f.ctx, patience)
 	defer cancel()
 	var failed []string
+	var waited func()
+	defer func() {
+		if waited != nil {
+			waited()
+		}
+	}()
 	for ctx.Err() == nil {
 		target, found, changed := f.pick(c, failed)
 		if !found {
 			// Each was tried, or there is none.
-			wait := time.NewTimer(redial)
+			again := redial
+			if len(failed) == 0 {
+				if again = patience; waited == nil {
+					waited = use.Wait()
+				}
+			}
+			wait := time.NewTimer(again)
 			select {
 			case <-changed:
 			case <-wait.C:

@@ -55,6 +55,18 @@ type Status struct {
 	Ending bool `json:"ending,omitempty"`
 	// Listeners are the addresses of TCP connections of services.
 	Listeners []Listener `json:"listeners"`
+	// Uses are of the services that may sleep.
+	Uses []Use `json:"uses,omitempty"`
+}
+
+// Use says what use there is of the addresses of a service.
+type Use struct {
+	Service string `json:"service"`
+	// Busy: there is a request or a connection; otherwise there was none since IdleSince.
+	Busy      bool      `json:"busy"`
+	IdleSince time.Time `json:"idleSince"`
+	// Waiting: one of them waits, because there is no copy.
+	Waiting bool `json:"waiting,omitempty"`
 }
 
 // Listener is an address whose TCP connections go to copies of a service.

@@ -70,7 +70,7 @@ func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (ap
 	if err := n.DeploymentConfiguration.Check(""); err != nil {
 		return api.Service{}, err
 	}
-	config := configured(svc.Config{Breaker: svc.Breaker{Enable: true, Rollback: true}}, n.ServiceSettings)
+	config := configured(svc.Config{Breaker: svc.Breaker{Enable: true, Rollback: true}}, spec, n.ServiceSettings)
 	return wireService(k.Controller.Create(ctx, n.ServiceName, spec, n.DesiredCount, config))
 }
 
@@ -87,10 +87,10 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 		kept := api.TaskChanges{TaskSettings: u.TaskSettings, TaskOptions: u.TaskOptions}.Over(*before)
 		u.TaskSettings, u.TaskOptions = kept.TaskSettings, kept.TaskOptions
 	}
+	spec := now.Primary().Spec
 	c := services.Change{DesiredCount: u.DesiredCount, Force: u.ForceNewDeployment}
 	if u.TaskDefinition != "" {
-		spec, err := k.startable(ctx, u.TaskDefinition, u.ServiceSettings)
-		if err != nil {
+		if spec, err = k.startable(ctx, u.TaskDefinition, u.ServiceSettings); err != nil {
 			return api.Service{}, err
 		}
 		if u.ForceNewDeployment || !sameSpec(spec, now.Primary().Spec) {
@@ -100,8 +100,8 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 	if err := u.DeploymentConfiguration.Check(now.Config.Method.Strategy); err != nil {
 		return api.Service{}, err
 	}
-	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.TestListeners != nil || u.Ingress != nil || u.DrainSeconds != nil || u.Namespace != "" || u.Names != nil {
-		c.Config = func(present svc.Config) svc.Config { return configured(present, u.ServiceSettings) }
+	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.TestListeners != nil || u.Ingress != nil || u.DrainSeconds != nil || u.SleepAfterSeconds != nil || u.HoldSeconds != nil || u.Namespace != "" || u.Names != nil {
+		c.Config = func(present svc.Config) svc.Config { return configured(present, spec, u.ServiceSettings) }
 	}
 	return wireService(k.Controller.Update(ctx, name, c))
 }
@@ -193,8 +193,8 @@ func (k ServiceBackend) Spec(ctx context.Context, definition string, s api.Servi
 	return svc.Spec{TaskDefinition: d.Document.Name, Task: task, Options: changes.Options, Files: files, Changes: given}, nil
 }
 
-// configured returns a configuration with the changes of a request.
-func configured(c svc.Config, s api.ServiceSettings) svc.Config {
+// configured returns a configuration with the changes of a request. Spec is that of the copies.
+func configured(c svc.Config, spec svc.Spec, s api.ServiceSettings) svc.Config {
 	d := s.DeploymentConfiguration
 	c.Bounds = c.Bounds.Override(d.MinimumHealthyPercent, d.MaximumPercent)
 	if b := d.DeploymentCircuitBreaker; b != nil {
@@ -217,6 +217,16 @@ func configured(c svc.Config, s api.ServiceSettings) svc.Config {
 			all = append(all, i.Ingress())
 		}
 		c.Ingress = &all
+	}
+	if s.SleepAfterSeconds != nil || s.HoldSeconds != nil {
+		sleep := c.SleepOf(spec.Task)
+		if n := s.SleepAfterSeconds; n != nil {
+			sleep.After = time.Duration(*n) * time.Second
+		}
+		if n := s.HoldSeconds; n != nil {
+			sleep.Hold = time.Duration(*n) * time.Second
+		}
+		c.Sleep = &sleep
 	}
 	if n := s.DrainSeconds; n != nil {
 		c.DrainTimeout = time.Duration(*n) * time.Second

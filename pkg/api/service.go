@@ -49,6 +49,15 @@ type Service struct {
 	Ingress []Ingress `json:"ingress"`
 	// DrainSeconds is how long a copy that is to stop may finish its connections.
 	DrainSeconds int `json:"drainSeconds"`
+	// SleepAfterSeconds is how long the service is without a connection before its copies stop; absent for never. HoldSeconds
+	// is how long a connection is held until a copy is healthy again.
+	SleepAfterSeconds int `json:"sleepAfterSeconds,omitempty"`
+	HoldSeconds       int `json:"holdSeconds,omitempty"`
+	// Sleep is awake, asleep, or waking while the first copy is not healthy yet; absent if the service never sleeps.
+	Sleep string `json:"sleep,omitempty"`
+	// SleepSince is when it fell asleep, or was woken; absent before the first time. Wakes counts how often it was woken.
+	SleepSince time.Time `json:"sleepSince,omitzero"`
+	Wakes      int       `json:"wakes,omitempty"`
 	// Deployments are the PRIMARY one, then those that still have tasks.
 	Deployments []Deployment `json:"deployments"`
 	// History are the latest ten deployments, oldest first. The last one may not have ended.
@@ -292,6 +301,11 @@ type ServiceSettings struct {
 	Ingress *[]Ingress `json:"ingress,omitempty"`
 	// DrainSeconds is 1 to 3600; 30 if absent in a new service.
 	DrainSeconds *int `json:"drainSeconds,omitempty"`
+	// SleepAfterSeconds has the copies stop when there was no connection for that long, 1 to 2592000, until the next one comes;
+	// 0 for never. Absent in a new service, it is as the task definition says.
+	SleepAfterSeconds *int `json:"sleepAfterSeconds,omitempty"`
+	// HoldSeconds is how long a connection is held while the service wakes, 1 to 3600; 60 if absent in a new service.
+	HoldSeconds *int `json:"holdSeconds,omitempty"`
 	TaskSettings
 	TaskOptions
 }
@@ -342,6 +356,7 @@ func FromService(s service.State, at time.Time) Service {
 			w.Changes = nil
 		}
 	}
+	fromSleep(&w, s)
 	if b := s.Config.Bounds; b != nil {
 		w.DeploymentConfiguration.MinimumHealthyPercent, w.DeploymentConfiguration.MaximumPercent = &b.MinimumHealthyPercent, &b.MaximumPercent
 	}
@@ -375,6 +390,28 @@ func FromService(s service.State, at time.Time) Service {
 		w.Why = append(w.Why, Reason{Code: r.Code, Text: r.Text, Until: r.Until, Then: r.Then})
 	}
 	return w
+}
+
+// The words of Service.Sleep.
+const (
+	SleepAwake  = "awake"
+	SleepAsleep = "asleep"
+	SleepWaking = "waking"
+)
+
+func fromSleep(w *Service, s service.State) {
+	sleep := s.Sleep()
+	if !sleep.Sleeps() {
+		return
+	}
+	w.SleepAfterSeconds, w.HoldSeconds = int(sleep.After.Seconds()), int(sleep.Held().Seconds())
+	w.Sleep, w.SleepSince, w.Wakes = SleepAwake, s.Rest.Since, s.Rest.Wakes
+	switch {
+	case s.Rest.Asleep:
+		w.Sleep = SleepAsleep
+	case s.Rest.Waking:
+		w.Sleep = SleepWaking
+	}
 }
 
 func fromListener(s service.State, l service.Listener) Listener {

@@ -33,6 +33,7 @@ func Validate(name string, spec Spec, count int, c Config) error {
 	errs = append(errs, checkNames(spec.Task, c.Names)...)
 	errs = append(errs, checkIngress(spec.Task, c)...)
 	errs = append(errs, checkMethod(c)...)
+	errs = append(errs, checkSleep(spec.Task, c)...)
 	fixed := admission.NeedOf(spec.Task, false)
 	if !c.Method.rolls() && fixed.Collides(fixed) {
 		refuse("with the strategy %s two sets of copies run side by side, and they cannot both have port %s of this host: leave out hostPort (podtask chooses one), and give the service an address with a listener", c.Method.Strategy, fixed.Ports[0])

@@ -34,6 +34,8 @@ const (
 	WhyPause     = "pause"
 	WhyStage     = "stage"
 	WhyBake      = "bake"
+	WhyAsleep    = "asleep"
+	WhyWaking    = "waking"
 )
 
 // Explain says what the service waits for, the root cause first. There is always a reason.
@@ -60,7 +62,7 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 			add(Reason{Code: WhyPlacement, Text: fmt.Sprintf("%s cannot be created: %s", s.TaskName(t), t.Refused), Until: t.notUntil, Then: "podtask tries again"})
 		case t.Phase == Live && t.Seen.Queue != "":
 			add(Reason{Code: WhyQueued, Text: fmt.Sprintf("%s waits for %s", s.TaskName(t), t.Seen.Queue)})
-		case t.Phase == Live && t.spared(at) && (t.Deployment != p.ID || c.Present > s.DesiredCount):
+		case t.Phase == Live && t.spared(at) && (t.Deployment != p.ID || c.Present > s.target()):
 			add(Reason{Code: WhyProtected, Text: fmt.Sprintf("%s is protected and keeps running", s.TaskName(t)), Until: t.Seen.Protected, Then: "the protection ends"})
 		}
 	}
@@ -68,7 +70,7 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 		add(Reason{Code: WhyBackOff, Text: fmt.Sprintf("copies of %s keep failing, %d in a row; the last one: %s", p.TaskDefinition, s.BackOff.Streak, p.LastFailure), Until: s.BackOff.NotUntil, Then: "podtask starts the next one"})
 	}
 	if mine := s.Count(p.ID); s.staged() == nil && p.Rollout == InProgress && mine.Present < c.Present {
-		text := fmt.Sprintf("deployment %s (%s) is in progress: %d of %s healthy", p.ID, p.TaskDefinition, mine.Healthy, count(s.DesiredCount, "copy is", "copies are"))
+		text := fmt.Sprintf("deployment %s (%s) is in progress: %d of %s healthy", p.ID, p.TaskDefinition, mine.Healthy, count(s.target(), "copy is", "copies are"))
 		if p.FailedTasks > 0 {
 			text += fmt.Sprintf(", %d failed", p.FailedTasks)
 		}
@@ -80,12 +82,13 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 	for _, l := range s.Unheard {
 		add(l.explain())
 	}
+	reasons = append(reasons, s.explainRest()...)
 	switch {
 	case len(reasons) > 0:
 	case s.Steady:
-		add(Reason{Code: WhySteady, Text: steadyText(s.DesiredCount, p.TaskDefinition)})
+		add(Reason{Code: WhySteady, Text: steadyText(s.target(), p.TaskDefinition)})
 	default:
-		add(Reason{Code: WhyPending, Text: fmt.Sprintf("%d of %s of %s healthy", c.Healthy, count(s.DesiredCount, "copy", "copies"), p.TaskDefinition)})
+		add(Reason{Code: WhyPending, Text: fmt.Sprintf("%d of %s of %s healthy", c.Healthy, count(s.target(), "copy", "copies"), p.TaskDefinition)})
 	}
 	if p.Rollback && p.Reason != "" {
 		add(Reason{Code: WhyBreaker, Text: p.Reason})
@@ -136,7 +139,7 @@ func (s State) explainStage(at time.Time) (reasons []Reason) {
 	}
 	waits := rows[i].waits
 	if strings.Contains(waits, "%d") {
-		waits = fmt.Sprintf(waits, s.Count(s.Primary().ID).Healthy, s.DesiredCount)
+		waits = fmt.Sprintf(waits, s.Count(s.Primary().ID).Healthy, s.target())
 	}
 	r := Reason{Code: WhyStage, Text: where + " waits " + waits, Until: a.deadline()}
 	if _, back := s.RollbackTarget(); !r.Until.IsZero() && back {

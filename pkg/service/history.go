@@ -199,7 +199,7 @@ func (s State) Wanted(deployment string) int {
 	if a := s.staged(); a != nil && !a.rolls() {
 		return s.wants(a, deployment)
 	} else if deployment == s.Primary().ID {
-		return s.DesiredCount
+		return s.target()
 	}
 	return s.keptOf(deployment)
 }

@@ -28,6 +28,9 @@ func TestModel(t *testing.T) {
 		if rapid.Bool().Draw(t, "test listeners") {
 			c.TestListeners = []Listener{{Address: "127.0.0.1:9090", Container: "app", Port: 8000}}
 		}
+		if len(c.Listeners) > 0 && rapid.Bool().Draw(t, "sleeps") {
+			c.Sleep = &Sleep{After: 10 * time.Minute}
+		}
 		if rapid.Bool().Draw(t, "port") {
 			ports = []uint16{80}
 		}
@@ -56,7 +59,7 @@ func TestModel(t *testing.T) {
 func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
 	ids := slices.Sorted(maps.Keys(w.tasks))
 	one := func() string { return rapid.SampledFrom(ids).Draw(t, "task") }
-	switch move := rapid.IntRange(0, 22).Draw(t, "move"); {
+	switch move := rapid.IntRange(0, 24).Draw(t, "move"); {
 	case move <= 4 && len(w.asked) > 0:
 		w.do(rapid.IntRange(0, len(w.asked)-1).Draw(t, "effect"))
 	case move <= 8 && len(ids) > 0:
@@ -101,6 +104,10 @@ func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
 				w.look(id)
 			}
 		}
+	case move >= 23: // connections come and go
+		busy := rapid.Bool().Draw(t, "busy")
+		w.use = Used{Busy: busy, Waiting: busy && rapid.Bool().Draw(t, "waiting"), IdleSince: w.now}
+		w.tell(w.use)
 	case move >= 18:
 		w.moveStages(t, move)
 	case move == 15:
@@ -190,6 +197,8 @@ func checkNoneLost(w *world) {
 
 func checkConverges(w *world, t *rapid.T) {
 	w.lookAtAll()
+	w.use = Used{Busy: true}
+	w.tell(w.use)
 	if err := calm(w, 6*time.Hour); err != nil {
 		t.Fatalf("%v:\n%+v", err, w.state.Tasks)
 	}
@@ -203,6 +212,7 @@ func checkConverges(w *world, t *rapid.T) {
 	if w.running()[p.TaskDefinition] != w.state.DesiredCount || w.count() != w.state.DesiredCount || !w.state.Steady {
 		t.Fatalf("%v run, want %d of %s; %+v", w.running(), w.state.DesiredCount, p.TaskDefinition, w.state.Tasks)
 	}
+	checkSleeps(w, t)
 	w.tell(DeleteRequested{})
 	if err := calm(w, time.Hour); err != nil || !w.state.Gone() || len(w.tasks) != 0 && w.count() != 0 {
 		t.Fatalf("%v: %d tasks after the removal", err, len(w.tasks))

@@ -43,7 +43,7 @@ func (s State) guarded() bool {
 }
 
 // Threshold is how many tasks of a deployment may fail before it has failed.
-func (s State) Threshold() int { return s.Config.Breaker.Threshold.of(s.DesiredCount) }
+func (s State) Threshold() int { return s.Config.Breaker.Threshold.of(s.target()) }
 
 func (t Threshold) of(count int) int {
 	if t.Type == "" {
@@ -132,15 +132,23 @@ func (s *State) stopTasks(at time.Time, stop func(*Task, string)) {
 		case old:
 		case t.Failed:
 			// Its replacement comes first if there is room.
-			replaced := s.Count(primary.ID).Healthy >= s.DesiredCount || counts.Present >= most
+			replaced := s.Count(primary.ID).Healthy >= s.target() || counts.Present >= most
 			if spare && (replaced || t.Healthy()) {
 				stop(t, "it failed container health checks")
 			}
-		case kept > s.DesiredCount && spare:
+		case kept > s.target() && spare:
 			kept--
-			stop(t, "the desired count is lower")
+			stop(t, s.surplusCause())
 		}
 	}
+}
+
+// surplusCause is why a copy is too many.
+func (s *State) surplusCause() string {
+	if s.Rest.Asleep {
+		return sleepCause
+	}
+	return "the desired count is lower"
 }
 
 // mayStop: the task is not to stop yet, and no effect on it is under way.
@@ -241,16 +249,16 @@ func (s *State) settle(at time.Time) {
 // whole reports whether there are as many healthy copies of the primary deployment as desired, and no others.
 func (s *State) whole() bool {
 	mine, all := s.Count(s.Primary().ID), s.Count("")
-	return s.Status == Active && mine.Healthy == s.DesiredCount && all.Present == s.DesiredCount
+	return s.Status == Active && mine.Healthy == s.target() && all.Present == s.target()
 }
 
 // early reports whether so many copies are replaced that the deployment has succeeded.
 func (s *State) early(e EarlySuccess) bool {
-	if !e.Enable || s.Status != Active || s.DesiredCount == 0 {
+	if !e.Enable || s.Status != Active || s.target() == 0 {
 		return false
 	}
 	mine, all := s.Count(s.Primary().ID), s.Count("")
-	return mine.Healthy >= max(1, (s.DesiredCount*e.HealthyPercent+99)/100) && (e.Deferred || mine.Present == all.Present)
+	return mine.Healthy >= max(1, (s.target()*e.HealthyPercent+99)/100) && (e.Deferred || mine.Present == all.Present)
 }
 
 // complete ends the rollout of the primary deployment: it has succeeded.
@@ -312,6 +320,7 @@ func (s State) Wake(at time.Time) (wake time.Time) {
 	}
 	sooner(s.BackOff.NotUntil)
 	s.wakeStage(sooner)
+	s.wakeRest(sooner)
 	if s.breakerDue() {
 		sooner(s.Primary().UpdatedAt.Add(leastRollout))
 	}

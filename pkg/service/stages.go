@@ -62,13 +62,13 @@ func onlyBlue(s *State, a *Attempt, at time.Time) bool {
 // gathers: copies of other revisions than blue and green have connections, until blue has all its copies.
 func (s *State) gathers(p *Progress) bool {
 	early := p.Stage == Reconcile || p.Back && p.Stage == ScaleUp
-	return early && s.Count(p.Blue).Healthy < s.DesiredCount && slices.ContainsFunc(s.Tasks, func(t Task) bool {
+	return early && s.Count(p.Blue).Healthy < s.target() && slices.ContainsFunc(s.Tasks, func(t Task) bool {
 		return t.Healthy() && t.Deployment != p.Blue && t.Deployment != p.Green
 	})
 }
 
 func greenHealthy(s *State, a *Attempt, _ time.Time) bool {
-	return s.Count(a.Progress.Green).Healthy >= s.DesiredCount
+	return s.Count(a.Progress.Green).Healthy >= s.target()
 }
 
 func shiftTest(_ *State, a *Attempt) { a.Progress.TestWeight = Whole }
@@ -108,7 +108,7 @@ func onlyGreen(s *State, a *Attempt, at time.Time) bool {
 
 // blueReady: there are copies that the connections can go back to. All of them, if some had been stopped.
 func blueReady(s *State, a *Attempt, _ time.Time) bool {
-	need := s.DesiredCount
+	need := s.target()
 	if !a.Progress.Regrow {
 		need = min(need, 1)
 	}
@@ -119,7 +119,7 @@ func shiftBack(_ *State, a *Attempt) { a.Progress.Weight, a.Progress.TestWeight 
 
 func blueAlone(s *State, a *Attempt, _ time.Time) bool {
 	mine := s.Count(a.Progress.Blue)
-	return s.Count("").Present == mine.Present && mine.Healthy >= s.DesiredCount
+	return s.Count("").Present == mine.Present && mine.Healthy >= s.target()
 }
 
 func rolled(s *State, a *Attempt, _ time.Time) bool {
@@ -357,15 +357,15 @@ func (s *State) wants(a *Attempt, id string) int {
 	last := p.Stage == CleanUp
 	switch {
 	case id == p.Blue && (p.Back || !last):
-		return s.DesiredCount
+		return s.target()
 	case id == p.Blue:
 		return 0
 	case p.Back && !last:
-		return min(s.DesiredCount, s.keptOf(id)) // they stay, and are not replaced
+		return min(s.target(), s.keptOf(id)) // they stay, and are not replaced
 	case id == p.Green && !p.Back && p.Stage != Reconcile && p.Stage != PreScaleUp:
-		return s.DesiredCount
+		return s.target()
 	case id != p.Green && s.gathers(p):
-		return min(s.DesiredCount, s.keptOf(id))
+		return min(s.target(), s.keptOf(id))
 	}
 	return 0
 }
@@ -389,7 +389,7 @@ func (s *State) stopSets(at time.Time, a *Attempt, stop func(*Task, string)) {
 	for _, t := range s.expendable() {
 		n, mine := s.wants(a, t.Deployment), s.Count(t.Deployment).Healthy
 		// The last healthy copies stay until there are others.
-		needed := t.Healthy() && mine <= n || t.Healthy() && s.DesiredCount > 0 && s.Count("").Healthy <= 1
+		needed := t.Healthy() && mine <= n || t.Healthy() && s.target() > 0 && s.Count("").Healthy <= 1
 		switch {
 		case t.spared(at) || needed:
 		case t.Failed && (n == 0 || s.Count(t.Deployment).Present > n):
@@ -400,7 +400,7 @@ func (s *State) stopSets(at time.Time, a *Attempt, stop func(*Task, string)) {
 			if n == 0 {
 				stop(t, "replaced by deployment "+s.Primary().ID)
 			} else {
-				stop(t, "the desired count is lower")
+				stop(t, s.surplusCause())
 			}
 		}
 	}
@@ -419,7 +419,7 @@ func (s *State) lacking() map[string]int {
 	p := s.Primary()
 	_, most := s.Limits()
 	if a := s.staged(); a == nil || a.Progress.Stage != PreScaleUp {
-		n[p.ID] = min(s.DesiredCount-s.keptOf(p.ID), most-s.Count("").Present)
+		n[p.ID] = min(s.target()-s.keptOf(p.ID), most-s.Count("").Present)
 	}
 	return n
 }
@@ -451,6 +451,7 @@ func (s State) wakeStage(sooner func(time.Time)) {
 
 // moveTimes moves the times that an attempt waits for, because the clock was set.
 func (s *State) moveTimes(by time.Duration) {
+	s.moveRest(by)
 	a := s.staged()
 	if a == nil {
 		return

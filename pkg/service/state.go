@@ -45,8 +45,12 @@ type State struct {
 	Unheard []Unheard `json:"notListening,omitempty"`
 	// Rollbacks counts automatic returns to an earlier deployment.
 	Rollbacks int `json:"rollbacks,omitempty"`
+	// Rest is whether the service sleeps.
+	Rest Rest `json:"rest,omitzero"`
 	// Events are the latest keptEvents, the oldest first.
 	Events []Event `json:"events,omitempty"`
+
+	use use
 }
 
 // Status is that of a service.
@@ -78,6 +82,8 @@ type Config struct {
 	// Ingress are the public addresses of the service, instead of those of its task definition; nil stands for
 	// those, and an empty list for none.
 	Ingress *[]taskdef.Ingress `json:"ingress,omitempty"`
+	// Sleep is when the service sleeps, instead of what its task definition says; nil stands for that.
+	Sleep *Sleep `json:"sleep,omitempty"`
 	// Method is what a deployment that begins is done with.
 	Method Method `json:"method,omitzero"`
 	ClientConfig
@@ -390,9 +396,13 @@ func (s State) Count(deployment string) (c Counts) {
 // Limits are the least number of healthy copies and the greatest of all copies to which the
 // service keeps while it replaces tasks one after the other.
 func (s State) Limits() (least, most int) {
+	n := s.target()
 	least, most = s.Config.limits(s.DesiredCount)
+	if n < s.DesiredCount { // it sleeps, or wakes
+		least, _ = s.Config.limits(n)
+	}
 	if collides(s) {
-		return min(least, max(0, s.DesiredCount-1)), s.DesiredCount
+		return min(least, max(0, n-1)), s.DesiredCount
 	}
 	return least, most
 }

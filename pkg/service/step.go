@@ -133,9 +133,13 @@ func Step(s State, at time.Time, in Input) (State, []Effect) {
 	s.reportUnplaced(at)
 	s.judge(at)
 	s.remember(at)
+	s.rest(at)
 	s.advance(at)
 	s.schedule(at)
 	s.settle(at)
+	if s.rest(at); s.Rest.Asleep { // its deployment may have been completed, or tried, just now
+		s.schedule(at)
+	}
 	s.tally(at)
 	s.pruneRevisions()
 	return s, s.effects(at)
@@ -186,6 +190,8 @@ func (s *State) fold(at time.Time, in Input) {
 		s.resolve(at, in)
 	case AlarmsChecked:
 		s.checked(at, in)
+	case Used:
+		s.use = use{Used: in, known: true}
 	case ClockChanged:
 		s.moveTimes(in.By)
 	case TimerFired:
@@ -323,7 +329,7 @@ func (s *State) observe(at time.Time, t *Task, seen Observation) {
 		t.QueuedAt = at
 	}
 	if asked && s.Status == Active && t.spared(at) { // before it was asked to stop
-		t.Phase, t.Cause, asked = Live, "", false
+		t.Phase, t.Cause, t.Drained, asked = Live, "", false, false
 		t.notUntil = time.Time{}
 	}
 	if seen.Stopped {

@@ -54,6 +54,8 @@ type world struct {
 	passes bool
 	// raised are the alarms that are.
 	raised []string
+	// use is what there is of the addresses; another process than that of the service may know it.
+	use Used
 	// proven are the deployments of which all copies were healthy, the last one at the end.
 	proven []string
 }
@@ -102,6 +104,7 @@ func (w *world) tell(in Input) {
 	checkStages(w, before, in)
 	checkStops(w, before, effects)
 	checkDrains(w, effects)
+	checkRest(w, before)
 	w.asked = append(w.asked, effects...)
 	if a := next.staged(); a != nil && !a.rolls() {
 		return // see checkStages
@@ -255,6 +258,7 @@ func (w *world) crash(done func(Effect) bool) {
 	}
 	w.state = s
 	w.tell(TimerFired{})
+	w.tell(w.use)
 	w.lookAtAll()
 }
 

@@ -48,12 +48,17 @@ type TaskExtensions struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Ingress are the public addresses of a service with this task.
 	Ingress []Ingress `json:"ingress,omitempty"`
+	// SleepAfter is how long a service with this task is without a connection before its copies stop; 0 for never.
+	SleepAfter time.Duration `json:"sleepAfter,omitempty"`
 	// Requests is what the task reserves of the host, where that is not its limits.
 	Requests *Requests `json:"requests,omitempty"`
 }
 
 // MaxDeadline is the longest time limit of a task that a definition or an adjustment may set.
 const MaxDeadline = 365 * 24 * time.Hour
+
+// MaxSleepAfter is the longest time without a connection after which a service may sleep.
+const MaxSleepAfter = 30 * 24 * time.Hour
 
 // Requests are amounts that a task reserves: cpu in units of the ECS model, and bytes.
 type Requests struct {
@@ -112,6 +117,7 @@ func decodeTaskExtensions(c cursor) TaskExtensions {
 		Deadline:          decodeSeconds(c.at("timeout"), 0),
 		Namespace:         c.at("namespace").str(),
 		Ingress:           decodeIngress(c.at("ingress")),
+		SleepAfter:        decodeSeconds(c.at("sleepAfter"), 0),
 	}
 }
 
@@ -146,6 +152,8 @@ func checkTaskExtensions(r rules, t Task) {
 		r.in(extensionMember).in("timeout").require(0 <= t.Extensions.Deadline && t.Extensions.Deadline <= MaxDeadline, "leave it out for no limit",
 			"timeout is out of range: it must be 1 to %d seconds", int64(MaxDeadline/time.Second))
 	}
+	r.in(extensionMember).in("sleepAfter").require(0 <= t.Extensions.SleepAfter && t.Extensions.SleepAfter <= MaxSleepAfter, "leave it out for a service that never sleeps",
+		"sleepAfter is out of range: it must be 1 to %d seconds", int64(MaxSleepAfter/time.Second))
 	if n := t.Extensions.Namespace; n != "" {
 		in := r.in(extensionMember).in("namespace")
 		in.require(NamespaceName(n), "use letters, digits, dots, dashes and underscores, and begin and end with a letter or a digit", "%s is not the name of a namespace", quote(n))

@@ -102,6 +102,7 @@ var shapes = map[string]shape{
 	extensionMember + ".stopWhenUnhealthy": {kind: aFlag},
 	extensionMember + ".watchDependencies": {kind: aFlag},
 	extensionMember + ".timeout":           whole(0, 31536000),
+	extensionMember + ".sleepAfter":        whole(0, 2592000),
 
 	extensionMember + ".ingress":                 must("url", "containerName", "containerPort"),
 	extensionMember + ".ingress[].url":           matching("^https?://[^/]"),

@@ -80,6 +80,7 @@ var pages = map[string]page{
 	"aws.md":     {special: elsewhere("aws.md")},     // TestAWSCLIReadsTheLinesOfATask
 	"names.md":   {special: elsewhere("names.md")},   // TestServiceIsReachedByName, TestServiceConnect
 	"online.md":  {special: elsewhere("online.md")},  // TestIngressServesAService
+	"sleep.md":   {special: elsewhere("sleep.md")},   // TestSleepAndWakeByListener, TestSleepAndWakeByIngressAndName
 	"browser.md": {special: elsewhere("browser.md")}, // TestUIShowsAndStopsATask, TestHostBySSHSeveralHostsInOneView
 	"ci.md":      {given: (*tutorial).pipeline},
 	"coming-from.md": {

@@ -112,6 +112,8 @@ func SettingsFlags() []cli.Flag {
 		&cli.StringFlag{Name: "namespace", Usage: "let the copies reach the names of services in the namespace `NAME`, or none", DefaultText: "default with --name-as"},
 		&cli.StringSliceFlag{Name: "ingress", Usage: "serve a public address: `URL=CONTAINER:PORT[,OPTION=VALUE...]`, or none"},
 		&cli.DurationFlag{Name: "drain", Usage: "let a copy finish its connections for `TIME` before it is stopped", DefaultText: "30s"},
+		&cli.StringFlag{Name: "sleep-after", Usage: "stop the copies after `TIME` without a connection, until the next one comes; 0 for never", DefaultText: "as the definition says"},
+		&cli.DurationFlag{Name: "hold", Usage: "hold a connection for `TIME` while the service wakes", DefaultText: "1m"},
 		&cli.StringSliceFlag{Name: "env", Aliases: []string{"e"}, Usage: "set `NAME=VALUE` in every container"},
 		&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, one per line"},
 		&cli.StringSliceFlag{Name: "var", Usage: "set a placeholder: `NAME=VALUE`"},
@@ -243,6 +245,9 @@ func (k serviceCall) settings(present api.DeploymentConfiguration) (api.ServiceS
 			return s, command.Usagef(command.Path(k.c), "--drain is 1s to 1h, not %s", k.c.Duration("drain"))
 		}
 		s.DrainSeconds = &seconds
+	}
+	if err := sleepFlags(k.c, &s); err != nil {
+		return s, err
 	}
 	if s.Listeners, err = listenersFlag(k.c, "listen"); err != nil {
 		return s, err
@@ -585,7 +590,7 @@ func (k serviceCall) list(ctx context.Context, _ []string) error {
 	name := func(s api.Service) string { return s.ServiceName }
 	return command.Listing[api.Service]{Items: all, ID: name, Hints: k.errOut, None: "There are no services. Create one with `podtask service create NAME FILE`.", Columns: []command.Column[api.Service]{
 		{Head: "NAME", Cell: name},
-		{Head: "STATUS", Cell: func(s api.Service) string { return s.Status }},
+		{Head: "STATUS", Cell: statusCell},
 		{Head: "DEFINITION", Key: "task-definition", Cell: func(s api.Service) string { return s.TaskDefinition }},
 		count("DESIRED", func(s api.Service) int { return s.DesiredCount }),
 		count("RUNNING", func(s api.Service) int { return s.RunningCount }),
@@ -604,7 +609,7 @@ func (k serviceCall) ps(ctx context.Context, names []string) error {
 		return !k.all && (t.Phase == "STOPPED" || t.Phase == "REMOVING")
 	})
 	type task = api.ServiceTask
-	return command.Listing[task]{Items: tasks, ID: func(t task) string { return t.ID }, Columns: []command.Column[task]{
+	return command.Listing[task]{Items: tasks, ID: func(t task) string { return t.ID }, Hints: k.errOut, None: noCopies(s), Columns: []command.Column[task]{
 		{Head: "NAME", Cell: func(t task) string { return t.Name }},
 		{Head: "STATUS", Cell: console.CopyState},
 		{Head: "HEALTH", Cell: console.CopyHealth},

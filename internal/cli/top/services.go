@@ -111,7 +111,7 @@ func (v services) draw(c canvas, footer string) string {
 
 func serviceRow(c canvas, table columns, s api.Service, selected bool) string {
 	state := serviceState(s)
-	mark, ink := rowStyle(selected, state == "failed" || s.Status == "ACTIVE" && s.HealthyCount < min(1, s.DesiredCount))
+	mark, ink := rowStyle(selected, state == "failed" || s.Status == "ACTIVE" && s.HealthyCount < min(1, s.DesiredCount) && s.Sleep != api.SleepAsleep)
 	return c.paint(ink, table.row(c, mark, s.ServiceName, state, fmt.Sprintf("%d/%d", s.HealthyCount, s.DesiredCount),
 		s.TaskDefinition, strings.Join(addresses(s), ", "), console.ShortSpan(c.now.Sub(s.CreatedAt))))
 }
@@ -152,6 +152,8 @@ func serviceState(s api.Service) string {
 		return console.StageWords(p.Stage)
 	case len(s.Deployments) > 0 && s.Deployments[0].RolloutState == "FAILED":
 		return "failed"
+	case s.Sleep == api.SleepAsleep || s.Sleep == api.SleepWaking:
+		return s.Sleep
 	case s.Steady:
 		return "steady"
 	}

@@ -131,6 +131,10 @@ func serviceChip(s api.Service) chip {
 		return chip{"busy", "updating"}
 	case len(s.Deployments) > 0 && s.Deployments[0].RolloutState == "FAILED":
 		return chip{"bad", "failed"}
+	case s.Sleep == api.SleepAsleep:
+		return chip{"idle", "asleep"}
+	case s.Sleep == api.SleepWaking:
+		return chip{"busy", "waking"}
 	case s.DesiredCount > 0 && s.HealthyCount == 0 && s.Steady:
 		return chip{"bad", "down"}
 	case s.Steady && s.DesiredCount == 0:

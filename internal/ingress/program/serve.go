@@ -68,6 +68,7 @@ type server struct {
 	limit   *connlimit.Limit
 	clients *clients
 	streams *streams
+	uses    uses
 	routes  string // path of the file
 
 	leaving atomic.Bool  // another process took over: each answer is the last one of its connection
@@ -94,6 +95,8 @@ func serve(ctx context.Context, o *options, log *slog.Logger, signals <-chan os.
 		return err
 	}
 	s := &server{o: o, log: log, since: time.Now(), routes: routefile.Path(o.stateDir), limit: connlimit.New(o.maxConnections, nil), clients: newClients(max(1, o.maxConnections/clientPart)), changed: make(chan struct{})}
+	s.uses.changed = s.change
+	defer s.uses.close()
 	if s.sockets, err = open(o); err != nil {
 		return err
 	}
@@ -105,7 +108,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger, signals <-chan os.
 	defer access.Close()
 	running, stop := context.WithCancel(ctx)
 	defer stop()
-	s.proxy = proxy.New(proxy.Config{Log: log, Access: func(r proxy.Record) { access.Write(r) }, SecurePort: portOf(s.sockets.secure, 443)})
+	s.proxy = proxy.New(proxy.Config{Log: log, Access: func(r proxy.Record) { access.Write(r) }, SecurePort: portOf(s.sockets.secure, 443), Use: s.uses.of})
 	if s.certs, err = certs.New(running, certs.Config{
 		Log: log, Dir: dir, Directory: o.directory, Roots: roots, Email: o.email, DNSProgram: strings.Fields(o.dnsProgram),
 		PlainPort: portOf(s.sockets.plain, 80), SecurePort: portOf(s.sockets.secure, 443), Changed: s.change,
@@ -125,7 +128,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger, signals <-chan os.
 	for _, problem := range s.sockets.problems {
 		log.Error("no requests are served at an address", "error", problem)
 	}
-	s.streams = newStreams(log, s.sockets.streams, s.change)
+	s.streams = newStreams(log, s.sockets.streams, s.change, s.uses.of)
 	s.streams.kept = kept.New(log, nil)
 	defer s.streams.close()
 	s.reload()
@@ -377,6 +380,7 @@ func (s *server) reload() {
 			return
 		}
 		s.last = data
+		s.uses.follow(t)
 		s.certs.Follow(t)
 		s.proxy.Load(t)
 		s.streams.route(t.Listeners)
@@ -417,7 +421,7 @@ func (s *server) status() (ingress.Status, <-chan struct{}) {
 	open := s.proxy.Open()
 	st := ingress.Status{
 		PID: os.Getpid(), Version: s.o.version, Since: s.since.UTC(), Plain: addresses(s.sockets.plain), Secure: addresses(s.sockets.secure), Problem: problem,
-		Routes: []ingress.Route{}, Certificates: s.certs.Statuses(), Connections: s.limit.Open(), MaxConnections: s.o.maxConnections, Requests: s.proxy.Counts(), Listeners: s.streams.status(), Ending: s.ending.Load(),
+		Routes: []ingress.Route{}, Certificates: s.certs.Statuses(), Connections: s.limit.Open(), MaxConnections: s.o.maxConnections, Requests: s.proxy.Counts(), Listeners: s.streams.status(), Uses: s.uses.status(), Ending: s.ending.Load(),
 	}
 	for _, r := range s.proxy.Table().Routes {
 		route := ingress.Route{URL: r.Key(), Service: r.Service, Deployments: []ingress.Deployment{}}

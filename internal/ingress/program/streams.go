@@ -28,6 +28,7 @@ type streams struct {
 	log     *slog.Logger
 	changed func()
 	kept    *kept.Store // nil: no listener outlives the process
+	use     func(service string) *forward.Use
 
 	mu        sync.Mutex
 	inherited map[string][]net.Listener // by address, of a predecessor, until they are used
@@ -61,8 +62,8 @@ func (s *stream) serve(l net.Listener) {
 	s.doors = append(s.doors, streamDoor{l, s.forwarder.Serve(l)})
 }
 
-func newStreams(log *slog.Logger, inherited map[string][]net.Listener, changed func()) *streams {
-	return &streams{log: log, changed: changed, inherited: inherited, open: make(map[string]*stream)}
+func newStreams(log *slog.Logger, inherited map[string][]net.Listener, changed func(), use func(string) *forward.Use) *streams {
+	return &streams{log: log, changed: changed, use: use, inherited: inherited, open: make(map[string]*stream)}
 }
 
 // route opens and closes listeners and has their connections go to groups of copies. Connections of a listener that
@@ -89,6 +90,8 @@ func (s *streams) route(all []routefile.Listener) {
 		}
 		one.service = l.Service
 		one.forwarder.SendAddress(l.ProxyProtocol)
+		one.forwarder.SetUse(s.use(l.Service))
+		one.forwarder.SetPatience(l.Sleep.Hold)
 		var sets []forward.Set
 		for _, g := range l.Groups {
 			set := forward.Set{ID: g.Deployment, Weight: g.Weight}

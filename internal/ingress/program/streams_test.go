@@ -81,7 +81,7 @@ func TestStreamsAreHandedOver(t *testing.T) {
 	one, two := lineServer(t, "one"), lineServer(t, "two")
 	address := fmt.Sprintf("127.0.0.1:%d", freeport.For(t))
 	log, changed := slog.New(slog.DiscardHandler), func() {}
-	before := newStreams(log, nil, changed)
+	before := newStreams(log, nil, changed, noUse)
 	defer before.close()
 	before.route([]routefile.Listener{listenerTo(address, one)})
 	kept := connect(t, address)
@@ -114,7 +114,7 @@ func TestStreamsAreHandedOver(t *testing.T) {
 	if len(s.streams) != 1 || len(s.streams[address]) != 1 {
 		t.Fatalf("listeners %v", s.streams)
 	}
-	after := newStreams(log, s.streams, changed)
+	after := newStreams(log, s.streams, changed, noUse)
 	defer after.close()
 	after.route([]routefile.Listener{listenerTo(address, two)})
 	after.unused()
@@ -154,7 +154,7 @@ func TestStreamsOfTakenPorts(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := taken.Addr().String()
-	s := newStreams(slog.New(slog.DiscardHandler), nil, func() {})
+	s := newStreams(slog.New(slog.DiscardHandler), nil, func() {}, noUse)
 	defer s.close()
 	s.route([]routefile.Listener{listenerTo(address, one)})
 	for range 3 {
@@ -189,7 +189,7 @@ func TestStreamsShareTheAddressOfTheAgent(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := agent.Addr().String()
-	s := newStreams(slog.New(slog.DiscardHandler), nil, func() {})
+	s := newStreams(slog.New(slog.DiscardHandler), nil, func() {}, noUse)
 	defer s.close()
 	s.route([]routefile.Listener{listenerTo(address, lineServer(t, "one"))})
 	if status := s.status(); !status[0].Awaited {
@@ -202,3 +202,5 @@ func TestStreamsShareTheAddressOfTheAgent(t *testing.T) {
 	agent.Close()
 	connect(t, address).ask(t, "a", "one a")
 }
+
+func noUse(string) *forward.Use { return nil }

@@ -34,6 +34,8 @@ type Config struct {
 	// Patience is how long a request waits while no copy can be dialed (10 s), DialTimeout limits an
 	// attempt (2 s).
 	Patience, DialTimeout time.Duration
+	// Use returns what notes the requests to a service; nil: they are not noted.
+	Use func(service string) *forward.Use
 	// CloseTime is how long a client may keep a WebSocket open that the copy has ended (5 s).
 	CloseTime time.Duration
 }
@@ -86,6 +88,9 @@ func New(cfg Config) *Proxy {
 	}
 	if cfg.Access == nil {
 		cfg.Access = func(Record) {}
+	}
+	if cfg.Use == nil {
+		cfg.Use = func(string) *forward.Use { return nil }
 	}
 	cfg.SecurePort = cmp.Or(cfg.SecurePort, 443)
 	cfg.CloseTime = cmp.Or(cfg.CloseTime, defaultCloseTime)
@@ -306,6 +311,7 @@ func (p *Proxy) serve(w *recorder, r *http.Request, x *exchange) {
 		refuse(w, x, http.StatusRequestEntityTooLarge, "the body is larger than "+strconv.FormatInt(most, 10)+" bytes")
 		return
 	}
+	defer p.cfg.Use(route.Service).Begin()()
 	w.pause = route.BodyPause()
 	limitBody(w, r, x)
 	p.reverse.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), exchangeKey{}, x)))
@@ -362,6 +368,8 @@ func (p *Proxy) failed(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case errors.As(err, &large):
 		refuse(w, x, http.StatusRequestEntityTooLarge, "the body is larger than "+strconv.FormatInt(large.Limit, 10)+" bytes")
+	case errors.Is(err, errNoCopy) && x.route.Sleep.After > 0:
+		waking(w, r, x)
 	case errors.Is(err, errNoCopy):
 		w.Header().Set("Retry-After", retryAfter)
 		refuse(w, x, http.StatusServiceUnavailable, "no copy of the service can be reached")
@@ -387,14 +395,30 @@ type roundTripper struct{ p *Proxy }
 // RoundTrip implements http.RoundTripper.
 func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 	x := exchangeOf(r.Context())
-	patience := time.NewTimer(t.p.cfg.Patience)
+	longest := t.p.cfg.Patience
+	if x.route.Sleep.After > 0 {
+		longest = x.route.Sleep.Hold
+	}
+	patience := time.NewTimer(longest)
 	defer patience.Stop()
+	var waited func()
+	defer func() {
+		if waited != nil {
+			waited()
+		}
+	}()
 	var failed []string
 	for {
 		target, transport, changed := t.p.pick(x, failed)
 		if transport == nil {
 			// Each was tried, or there is none.
-			wait := time.NewTimer(redial)
+			again := redial
+			if len(failed) == 0 {
+				if again = longest; waited == nil {
+					waited = t.p.cfg.Use(x.route.Service).Wait()
+				}
+			}
+			wait := time.NewTimer(again)
 			select {
 			case <-changed:
 			case <-wait.C:

@@ -184,6 +184,8 @@ var (
 )
 
 var (
+	asleepDesc = prometheus.NewDesc("podtask_service_asleep", "Whether a service sleeps until the next connection comes: 1 or 0; only for services that may sleep.", []string{"service"}, nil)
+	wakesDesc  = prometheus.NewDesc("podtask_service_wakes_total", "How often a service was woken since it was created; only for services that may sleep.", []string{"service"}, nil)
 	stageDesc  = prometheus.NewDesc("podtask_service_stage_seconds", "How long the deployment of a service has been in its stage; only for deployments with stages that are under way.", []string{"service", "stage"}, nil)
 	weightDesc = prometheus.NewDesc("podtask_service_shifted_percent", "Part of the connections that the new revision of a deployment with stages has, while it is under way.", []string{"service"}, nil)
 	waitsDesc  = prometheus.NewDesc("podtask_service_hooks_open", "Hooks for whose answer the deployment of a service waits, by kind: call or pause.", []string{"service", "kind"}, nil)
@@ -214,7 +216,7 @@ func stages(out chan<- prometheus.Metric, s service.State, at time.Time) {
 
 // Describe implements prometheus.Collector.
 func (serviceCopies) Describe(out chan<- *prometheus.Desc) {
-	for _, d := range []*prometheus.Desc{desiredDesc, serviceRunDesc, serviceWellDesc, deploymentsDesc, rollbacksDesc, stageDesc, weightDesc, waitsDesc} {
+	for _, d := range []*prometheus.Desc{desiredDesc, serviceRunDesc, serviceWellDesc, deploymentsDesc, rollbacksDesc, asleepDesc, wakesDesc, stageDesc, weightDesc, waitsDesc} {
 		out <- d
 	}
 }
@@ -229,8 +231,22 @@ func (c serviceCopies) Collect(out chan<- prometheus.Metric) {
 			out <- prometheus.MustNewConstMetric(d, prometheus.GaugeValue, float64(value), s.Name)
 		}
 		out <- prometheus.MustNewConstMetric(rollbacksDesc, prometheus.CounterValue, float64(s.Rollbacks), s.Name)
+		rest(out, s)
 		stages(out, s, time.Now())
 	}
+}
+
+// rest is whether a service sleeps.
+func rest(out chan<- prometheus.Metric, s service.State) {
+	if !s.Sleep().Sleeps() {
+		return
+	}
+	asleep := 0.0
+	if s.Rest.Asleep {
+		asleep = 1
+	}
+	out <- prometheus.MustNewConstMetric(asleepDesc, prometheus.GaugeValue, asleep, s.Name)
+	out <- prometheus.MustNewConstMetric(wakesDesc, prometheus.CounterValue, float64(s.Rest.Wakes), s.Name)
 }
 
 // traffic counts the connections to listeners of services at the time of the request. A series

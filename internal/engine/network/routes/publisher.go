@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/podtask/podtask/internal/forward"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/pkg/api"
@@ -194,7 +195,7 @@ func exists(path string) bool { _, err := os.Stat(path); return err == nil }
 
 func sameRoutes(a, b []routefile.Route) bool {
 	return slices.EqualFunc(a, b, func(x, y routefile.Route) bool {
-		return x.Service == y.Service && x.Ingress == y.Ingress && x.CertificateSource == y.CertificateSource && reflect.DeepEqual(x.Users, y.Users) && reflect.DeepEqual(x.Groups, y.Groups)
+		return x.Service == y.Service && x.Ingress == y.Ingress && x.CertificateSource == y.CertificateSource && x.Sleep == y.Sleep && reflect.DeepEqual(x.Users, y.Users) && reflect.DeepEqual(x.Groups, y.Groups)
 	})
 }
 
@@ -283,8 +284,9 @@ func (p *Publisher) Problems(addresses []taskdef.Ingress) (all []service.Unheard
 // askPause is between two questions to a proxy that ends its answers.
 const askPause = 100 * time.Millisecond
 
-// Run follows what the proxy says until ctx ends, and calls changed after each change.
-func (p *Publisher) Run(ctx context.Context, changed func()) error {
+// Run follows what the proxy says until ctx ends, and calls changed after each change, and used with the services whose use
+// alone has changed.
+func (p *Publisher) Run(ctx context.Context, changed func(), used func(services []string)) error {
 	dir := filepath.Dir(p.socket)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -298,7 +300,7 @@ func (p *Publisher) Run(ctx context.Context, changed func()) error {
 		return err
 	}
 	for ctx.Err() == nil {
-		if err := p.listen(ctx, changed); err != nil && ctx.Err() == nil {
+		if err := p.listen(ctx, changed, used); err != nil && ctx.Err() == nil {
 			p.log.Debug("the ingress proxy does not answer", "error", err)
 		}
 		if p.answers(ctx) { // after a handover another process does
@@ -354,11 +356,47 @@ func (p *Publisher) await(ctx context.Context, w *fsnotify.Watcher) bool {
 	}
 }
 
+// Use returns what use the proxy says there is of the addresses of a service, and of those that processes serve which have left
+// theirs to it, which are not followed: if one of them has use, again says that it is worth another look later. Without a proxy
+// there is none. What a proxy does not say, because it is an earlier version, may be use.
+func (p *Publisher) Use(ctx context.Context, name string) (use forward.Usage, again bool) {
+	use, known := useOf(p.Status(), name)
+	use.Busy = use.Busy || !known
+	for _, old := range ingress.OldSockets(p.socket) {
+		status, err := ingress.Ask(ctx, old)
+		if err != nil || status == nil {
+			continue
+		}
+		before, known := useOf(status, name)
+		use.Waiting = use.Waiting || before.Waiting
+		if before.Busy || !known {
+			use.Busy, again = true, true
+		}
+		if before.IdleSince.After(use.IdleSince) {
+			use.IdleSince = before.IdleSince
+		}
+	}
+	return use, again
+}
+
+// useOf is what a status says of the use of a service; nil stands for a proxy that does not run.
+func useOf(status *ingress.Status, name string) (use forward.Usage, known bool) {
+	if status == nil {
+		return use, true
+	}
+	for _, u := range status.Uses {
+		if u.Service == name {
+			return forward.Usage{Busy: u.Busy, IdleSince: u.IdleSince, Waiting: u.Waiting}, true
+		}
+	}
+	return use, false
+}
+
 // maxStatus is the longest status that is read.
 const maxStatus = 16 << 20
 
 // listen reads what the proxy says until it ends.
-func (p *Publisher) listen(ctx context.Context, changed func()) error {
+func (p *Publisher) listen(ctx context.Context, changed func(), used func([]string)) error {
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://ingress/v1/watch", nil)
 	if err != nil {
 		return err
@@ -381,10 +419,29 @@ func (p *Publisher) listen(ctx context.Context, changed func()) error {
 		p.status = &s
 		p.removeCertificates()
 		p.mu.Unlock()
-		if before == nil || said(*before) != said(s) {
+		switch {
+		case before == nil || said(*before) != said(s):
 			changed()
+		default:
+			if services := usedOtherwise(*before, s); len(services) > 0 {
+				used(services)
+			}
 		}
 	}
+}
+
+// usedOtherwise are the services whose use differs between two statuses.
+func usedOtherwise(before, now ingress.Status) (services []string) {
+	was := make(map[string]ingress.Use, len(before.Uses))
+	for _, u := range before.Uses {
+		was[u.Service] = u
+	}
+	for _, u := range now.Uses {
+		if was[u.Service] != u {
+			services = append(services, u.Service)
+		}
+	}
+	return services
 }
 
 // said is the part of a status that services see.

@@ -119,7 +119,7 @@ func TestFollowsTheProxy(t *testing.T) {
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	changed, ended := make(chan struct{}, 10), make(chan error)
-	go func() { ended <- p.Run(ctx, func() { changed <- struct{}{} }) }()
+	go func() { ended <- p.Run(ctx, func() { changed <- struct{}{} }, func([]string) {}) }()
 	if got := problems(); strings.Count(got, "is not running") != 2 {
 		t.Errorf("without a proxy: %s", got)
 	}

@@ -29,7 +29,7 @@ func (l *runner) publish(s service.State) (not []service.Unheard) {
 	l.certificates.forget(s.Primary().ID)
 	list := make([]routefile.Route, 0, len(addresses))
 	for _, i := range addresses {
-		r := routefile.Route{Service: s.Name, Ingress: i}
+		r := routefile.Route{Service: s.Name, Ingress: i, Sleep: sleepOf(s)}
 		if i.CertificateFromSecret() {
 			l.certify(&r)
 		}
@@ -49,7 +49,7 @@ func (l *runner) publish(s service.State) (not []service.Unheard) {
 	}
 	var listeners []routefile.Listener
 	if !s.Gone() {
-		listeners = append(l.listenersFor(s.Config.Listeners, s.Groups(false)), l.listenersFor(s.Config.TestListeners, s.Groups(true))...)
+		listeners = append(l.listenersFor(s, s.Config.Listeners, s.Groups(false)), l.listenersFor(s, s.Config.TestListeners, s.Groups(true))...)
 	}
 	refused, err := l.all.Routes.Set(s.Name, list, listeners...)
 	if err != nil {
@@ -76,9 +76,9 @@ func (l *runner) publish(s service.State) (not []service.Unheard) {
 }
 
 // listenersFor are listeners with groups of copies, as the ingress proxy reads them.
-func (l *runner) listenersFor(all []service.Listener, groups []service.Group) (list []routefile.Listener) {
+func (l *runner) listenersFor(s service.State, all []service.Listener, groups []service.Group) (list []routefile.Listener) {
 	for _, c := range all {
-		one := routefile.Listener{Service: l.name, Address: c.Address, ProxyProtocol: c.ProxyProtocol}
+		one := routefile.Listener{Service: l.name, Address: c.Address, ProxyProtocol: c.ProxyProtocol, Sleep: sleepOf(s)}
 		for _, g := range groups {
 			group := routefile.Group{Deployment: g.Deployment, Weight: int(g.Weight)}
 			for _, t := range l.hearing.where(g.Copies, c.Container, c.Port) {
@@ -89,6 +89,14 @@ func (l *runner) listenersFor(all []service.Listener, groups []service.Group) (l
 		list = append(list, one)
 	}
 	return list
+}
+
+// sleepOf is how a service sleeps, as the ingress proxy reads it.
+func sleepOf(s service.State) (sleep routefile.Sleep) {
+	if c := s.Sleep(); c.Sleeps() {
+		sleep = routefile.Sleep{After: c.After, Hold: c.Held()}
+	}
+	return sleep
 }
 
 // onceRead has what was made of the secrets that a service's addresses name. They are read once for a deployment.
@@ -212,7 +220,7 @@ func (l *runner) storeCertificate(ctx context.Context, file, host string, i task
 
 // drainIngress waits until the ingress proxy has no request to a copy any more.
 func (l *runner) drainIngress(ctx context.Context, s service.State, id string) {
-	if l.all.Routes != nil && len(s.Ingress())+len(listenersOf(s.Config)) > 0 && !l.all.Routes.Drain(ctx, id) {
+	if l.all.Routes != nil && len(s.Ingress())+len(listenersOf(s.Config)) > 0 && !l.all.Routes.Drain(ctx, id) && !errors.Is(ctx.Err(), context.Canceled) {
 		l.all.Log.Warn("requests and connections are cut: a copy that is to stop still had them when its time to drain was over", "service", s.Name, "task", id)
 	}
 }
@@ -223,6 +231,7 @@ func (a *Services) lookAtIngress() {
 	loops := slices.Collect(maps.Values(a.loops))
 	a.mu.Unlock()
 	for _, l := range loops {
+		l.sleeper.again()
 		if s := l.loop.State(); len(s.Ingress())+len(listenersOf(s.Config)) > 0 {
 			l.send(a.ctx, service.TimerFired{})
 		}

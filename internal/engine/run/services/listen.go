@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync"
 	"syscall"
+	"time"
 
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/network/names"
@@ -31,6 +32,7 @@ type listeners struct {
 	tasks   *record.Tasks
 	service string
 	names   Names
+	use     *forward.Use
 
 	mu sync.Mutex
 	// named has the forwarders of names.
@@ -96,10 +98,13 @@ func (l *listeners) Follow(s service.State) (not []service.Unheard) {
 			l.kept.Forget(address)
 		}
 	}
-	not = append(l.route(s.Config.Listeners, s.Groups(false)), l.route(s.Config.TestListeners, s.Groups(true))...)
+	hold := sleepOf(s).Hold
+	not = append(l.route(s.Config.Listeners, s.Groups(false), hold), l.route(s.Config.TestListeners, s.Groups(true), hold)...)
 	l.publish(s.Config.Names)
 	for _, n := range s.Config.Names.Offered {
-		l.named[nameOf(s.Config.Names, n)].Route(l.setsOf(s.Groups(false), target{n.Container, n.ContainerPort, n.PortName})...)
+		named := l.named[nameOf(s.Config.Names, n)]
+		named.SetPatience(hold)
+		named.Route(l.setsOf(s.Groups(false), target{n.Container, n.ContainerPort, n.PortName})...)
 	}
 	rotation := s.Rotation()
 	// The addresses of copies that have left the rotation are forgotten.
@@ -114,11 +119,12 @@ func listenersOf(c service.Config) []service.Listener {
 
 // route opens listeners and has their connections go to groups of copies. It returns the
 // listeners that cannot be opened.
-func (l *listeners) route(all []service.Listener, groups []service.Group) (not []service.Unheard) {
+func (l *listeners) route(all []service.Listener, groups []service.Group, hold time.Duration) (not []service.Unheard) {
 	for _, c := range all {
 		f := l.open[c.Address]
 		if f == nil {
 			f = &listener{Forwarder: forward.New(forward.Config{Log: l.log})}
+			f.SetUse(l.use)
 			if l.open == nil {
 				l.open = make(map[string]*listener)
 			}
@@ -142,6 +148,7 @@ func (l *listeners) route(all []service.Listener, groups []service.Group) (not [
 			}
 		}
 		f.SendAddress(c.ProxyProtocol)
+		f.SetPatience(hold)
 		f.Route(l.setsOf(groups, target{container: c.Container, port: c.Port})...)
 	}
 	return not
@@ -216,6 +223,7 @@ func (l *listeners) publish(all service.Names) {
 		name := nameOf(all, n)
 		if now[name] = l.named[name]; now[name] == nil {
 			now[name] = forward.New(forward.Config{Log: l.log})
+			now[name].SetUse(l.use)
 		}
 	}
 	before := l.named

@@ -207,7 +207,7 @@ func TestConnectionsAreSharedByWeight(t *testing.T) {
 	defer l.Close()
 	l.targets = map[place]string{{"good", target{container: "app", port: 80}}: echo(t, "good"), {"sick", target{container: "app", port: 80}}: echo(t, "sick")}
 	at := service.Listener{Address: freeAddress(t), Container: "app", Port: 80}
-	if not := l.route([]service.Listener{at}, []service.Group{{Deployment: "web/1", Weight: 900, Copies: []string{"good"}}, {Deployment: "web/2", Weight: 100, Copies: []string{"sick"}}}); len(not) > 0 {
+	if not := l.route([]service.Listener{at}, []service.Group{{Deployment: "web/1", Weight: 900, Copies: []string{"good"}}, {Deployment: "web/2", Weight: 100, Copies: []string{"sick"}}}, 0); len(not) > 0 {
 		t.Fatalf("%+v", not)
 	}
 	got := map[string]int{}

@@ -34,6 +34,7 @@ type runner struct {
 	calls   calls
 	watches loop.Jobs[string] // by id of the task
 	hearing *listeners
+	sleeper *sleeper
 	tells   loop.Jobs[string] // what is told and tried again about listeners
 	users   onceRead[[]routefile.User]
 	// certificates: whether those of secrets are in their files.
@@ -43,9 +44,11 @@ type runner struct {
 }
 
 func newRunner(a *Services, s service.State) *runner {
+	sleeps := newSleeper()
 	l := &runner{
 		all: a, id: s.ID, name: s.Name, over: make(chan struct{}), driver: driver.NewService(s),
-		hearing: &listeners{log: a.Log.With("service", s.Name), tasks: a.Tasks, service: s.Name, names: a.Names, kept: a.kept},
+		hearing: &listeners{log: a.Log.With("service", s.Name), tasks: a.Tasks, service: s.Name, names: a.Names, kept: a.kept, use: sleeps.use},
+		sleeper: sleeps,
 		loop:    loop.New[service.State, driver.Message, driver.ServiceDecision](s),
 	}
 	if a.Routes != nil {
@@ -128,14 +131,20 @@ func reportOf(a service.Attempt) report { return report{a.Number, a.Status} }
 
 // Act implements loop.Actor.
 func (l *runner) Act(ctx context.Context, d driver.ServiceDecision) {
+	l.followUse(ctx, d.State)
 	l.hear(ctx, d.State) // a copy that is to stop is out of rotation before it is told
 	l.calls.cancelEnded(d.State)
+	for _, t := range d.State.Tasks { // its connections go on: it is not to stop any more
+		if t.Phase == service.Live {
+			l.effects.Cancel(service.DrainTask{ID: t.ID})
+		}
+	}
 	for _, e := range d.Start {
 		switch call := e.(type) {
 		case service.CallHook:
 			l.callHook(ctx, d.State, call)
 		default:
-			l.effects.Start(ctx, e, func(ctx context.Context) { l.send(ctx, l.do(ctx, d.State, e)) })
+			l.effects.Start(ctx, e, func(own context.Context) { l.send(ctx, l.do(own, d.State, e)) })
 		}
 	}
 	for _, id := range d.Unwatch {

@@ -142,7 +142,7 @@ func (a *Services) Run() {
 	a.waiting = nil
 	if a.Routes != nil {
 		a.wg.Go(func() {
-			if err := a.Routes.Run(a.ctx, a.lookAtIngress); err != nil && a.ctx.Err() == nil {
+			if err := a.Routes.Run(a.ctx, a.lookAtIngress, a.lookAtUse); err != nil && a.ctx.Err() == nil {
 				a.Log.Error("the ingress proxy is not followed", "error", err)
 			}
 		})
