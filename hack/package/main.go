@@ -8,6 +8,19 @@
 //
 // The same input makes the same bytes: no file has the time, the user or the paths of the
 // build. It is a module of its own, because its libraries are not podtask's.
+//
+// # Decisions
+//
+// A package is a part of one tree (hack/package, parts): podtask, and the two programs that few hosts need. They
+// need podtask in exactly their version, because they speak its API and read its records. The ingress proxy is in
+// podtask: a flag of a common command starts it.
+//
+// Scripts of packages read /proc and print. They start and stop nothing of a user: only he knows when a restart
+// suits, and the next process of any version takes over his tasks.
+//
+// A release is a directory that is complete without a server: packages, a repository for apt, recipes, checksums.
+// The same commit makes the same bytes, so everybody can compare; signatures come last, by gpg, so that the key may
+// be on a card.
 package main
 
 import (

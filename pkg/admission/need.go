@@ -13,6 +13,21 @@
 //
 // All of it is pure: a Queue is a value, the caller keeps it and knows which tasks
 // are still there.
+//
+// # Decisions
+//
+//   - A reservation belongs to a task, not to a process. It is granted before a pull or a pod, and released when the
+//     task is STOPPED. If the owner dies, the task keeps it while any of its containers run.
+//   - A later task takes nothing that an earlier one lacks. A task for which there is room is admitted if each
+//     earlier task that waits still has enough of everything that the new one takes. Hence what a task lacks is
+//     never with one that came later: it waits for those before it only, and they end. Tasks that need nothing
+//     scarce do not wait for it.
+//   - A GPU belongs to a task for the task's life. The queue chooses the devices with the reservation, and the
+//     record names them, so that a container that is created again has the same ones.
+//   - A quota of the host is a budget. What others use of it is the use that the kernel reports, less what the
+//     admitted tasks take; while tasks start, the estimate does not fall.
+//   - In bridge mode each container has its own network namespace, on a network that belongs to the task. Addresses
+//     follow from the order in the definition, so every hosts file is complete before the first start.
 package admission
 
 import (

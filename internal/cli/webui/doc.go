@@ -7,4 +7,10 @@
 // below localhost, because browsers share cookies between the ports of a name. Requests for another name are
 // refused, so that no page of the Internet reaches the server through DNS. Changes need a session, a token
 // in the form that the cookie does not contain, and a server with actions.
+//
+// # Decisions
+//
+//   - The page of podtask ui is HTML from templates. Pictures are SVG in it. Its script, without a build, asks for
+//     the same page again and changes what differs. So the page works without a script, and there is no second form
+//     of the data to keep in step.
 package webui

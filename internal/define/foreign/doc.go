@@ -9,4 +9,13 @@
 //
 // The files are hostile: their size and depth, the number of files that they name, and what functions make of
 // them are bounded, and files that they name stay below the directory of the first one.
+//
+// # Decisions
+//
+//   - Files of other tools become documents, not tasks. internal/define/foreign finds the workloads of a file,
+//     evaluates what the chosen one needs and nothing else, and returns a task definition whose values remember
+//     their places. It is checked like any other, and its problems are reported at the places in the file. What has
+//     no value is asked for, all at once; a name that only leads to something on AWS gets a stand-in, because
+//     references answer names. A live service is read by the user's aws command, so podtask has no client of ECS and
+//     no credentials.
 package foreign

@@ -31,4 +31,26 @@
 //
 // It supports Podman 4.3.1 (Debian 12) and later. Comments name the version where
 // versions differ.
+//
+// # Socket and limits
+//
+// The socket is CONTAINER_HOST, else the user's podman.sock if a service answers there (systemd may accept
+// connections and start none: while it shuts down, or before a unit has stopped that is ordered after
+// podman.service), else podtask starts podman system service in a separate session with an idle timeout of one
+// minute. All podtask processes of the user share that service and keep it running with an open connection. Ctrl-C
+// does not reach it. If the service exits, the next call finds or starts one. A process makes at most four calls at
+// once that create or start objects, infra containers first, because the containers of a pod wait for its own, and
+// four that remove some. A call that takes longer than 15 seconds no longer counts, so that the calls of one task
+// that hang do not delay those of another.
+//
+// The end of a container is learned from conmon, the process of Podman that holds it: from the exit file that it
+// writes (inotify), or from its own end (a pidfd) if it was killed. So waiting costs nothing. Podman's clean-up,
+// which conmon runs after that, is waited for only if the container was stopped with Podman: a user may be
+// restarting it. The same holds for a Podman that does not say so, or whose clean-up could hit a container that was
+// started again (before --stopped-only). If conmon is not a process of this host, Podman is asked to wait, which it
+// does by polling. All are hints.
+//
+// A task is one pod. Its infra container, if it has one, holds network and ports. If the user has a systemd manager,
+// the pod is in podtask<task id>.slice. The slice is created first, with all limits, which are then read back from
+// the cgroup files.
 package libpod

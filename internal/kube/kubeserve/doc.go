@@ -8,4 +8,9 @@
 // It never lets a caller in because of a certificate authority alone: the API server decides about
 // each user (SubjectAccessReview on the resource nodes), as it does for a kubelet. It never caches
 // a denial for longer than 30 seconds or a permission for longer than five minutes.
+//
+// # Decisions
+//
+//   - The API server decides who may call a node. A client certificate or a token says who calls; a
+//     SubjectAccessReview says whether that user may.
 package kubeserve

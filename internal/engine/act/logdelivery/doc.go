@@ -8,4 +8,15 @@
 // task, and no container waits for it. The end of a task waits a while for what is not sent
 // (Drain). An agent continues with it (Later). Any process may ask how far it is (Routes).
 // internal/logs/logfiles has the files.
+//
+// # Decisions
+//
+//   - podtask, not conmon, rotates the log files that it places. At its limit, conmon forgets the old file with
+//     whatever was not read. podtask gives the file a second name and tells conmon to open its file again. Each
+//     stream has its own position, because conmon cuts lines and mixes their pieces.
+//   - A position moves only on an acknowledgement. Lines wait in the file, not in memory, and no container waits for
+//     a server. Docker's log drivers are not used: they do not tell their caller what was acknowledged. Sending
+//     outlives a task: its owner waits a while, an agent continues.
+//   - A log router stops after it has the last lines. FlushLogs is an operation between the end of the containers
+//     that log to the router and its stop.
 package logdelivery
