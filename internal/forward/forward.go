@@ -41,7 +41,7 @@ type Config struct {
 	MaxConnections int
 	// Quiet is how long a connection that makes room has carried nothing (30 s).
 	Quiet time.Duration
-	// Patience is how long a connection waits while no target can be dialed (10 s); SetPatience changes it.
+	// Patience bounds the wait of a connection while no target can be dialed (10 s); SetPatience changes it.
 	Patience time.Duration
 	// DialTimeout limits an attempt to connect to a target (2 s).
 	DialTimeout time.Duration
@@ -82,7 +82,7 @@ type Forwarder struct {
 	refused uint64
 	cut     uint64
 	proxied bool // connections begin with the client's address
-	// patience is that of connections to come.
+	// patience applies to connections to come.
 	patience time.Duration
 	use      *Use // notes connections to come; nil: nobody asks
 }

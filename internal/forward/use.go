@@ -19,7 +19,7 @@ type Use struct {
 	seen          bool // who asked was told that there is no connection
 }
 
-// Usage is what use there is.
+// Usage is the use of a service at one moment.
 type Usage struct {
 	// Busy: a connection is open. Otherwise there was none since IdleSince.
 	Busy      bool
@@ -97,7 +97,7 @@ func (u *Use) Wait() (end func()) {
 	})
 }
 
-// tell has who asks look again, if he was told of no connection. The caller holds mu.
+// tell calls changed if the latest Usage had no connection. The caller holds mu.
 func (u *Use) tell() {
 	if u.seen {
 		u.seen = false

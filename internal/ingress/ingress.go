@@ -55,11 +55,11 @@ type Status struct {
 	Ending bool `json:"ending,omitempty"`
 	// Listeners are the addresses of TCP connections of services.
 	Listeners []Listener `json:"listeners"`
-	// Uses are of the services that may sleep.
+	// Uses has the use of each service that may sleep.
 	Uses []Use `json:"uses,omitempty"`
 }
 
-// Use says what use there is of the addresses of a service.
+// Use is the use of the addresses of a service.
 type Use struct {
 	Service string `json:"service"`
 	// Busy: there is a request or a connection; otherwise there was none since IdleSince.

@@ -96,6 +96,9 @@ func (s *schemas) whole(typ reflect.Type) object {
 			continue // its fields are seen by themselves
 		}
 		name, options, _ := strings.Cut(f.Tag.Get("json"), ",")
+		if name == "-" {
+			continue // it is not in the body: a parameter of the query
+		}
 		schema := s.of(f.Type)
 		declared := typ
 		for _, i := range f.Index[:len(f.Index)-1] {

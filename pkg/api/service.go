@@ -49,13 +49,14 @@ type Service struct {
 	Ingress []Ingress `json:"ingress"`
 	// DrainSeconds is how long a copy that is to stop may finish its connections.
 	DrainSeconds int `json:"drainSeconds"`
-	// SleepAfterSeconds is how long the service is without a connection before its copies stop; absent for never. HoldSeconds
-	// is how long a connection is held until a copy is healthy again.
+	// SleepAfterSeconds is the time without a connection after which the copies of the service stop; absent for never.
+	// HoldSeconds bounds the time that a connection is held until a copy is healthy again.
 	SleepAfterSeconds int `json:"sleepAfterSeconds,omitempty"`
 	HoldSeconds       int `json:"holdSeconds,omitempty"`
 	// Sleep is awake, asleep, or waking while the first copy is not healthy yet; absent if the service never sleeps.
 	Sleep string `json:"sleep,omitempty"`
-	// SleepSince is when it fell asleep, or was woken; absent before the first time. Wakes counts how often it was woken.
+	// SleepSince is the time at which it fell asleep, or was woken; absent before the first time. Wakes counts the times
+	// that it was woken.
 	SleepSince time.Time `json:"sleepSince,omitzero"`
 	Wakes      int       `json:"wakes,omitempty"`
 	// Deployments are the PRIMARY one, then those that still have tasks.
@@ -304,7 +305,8 @@ type ServiceSettings struct {
 	// SleepAfterSeconds has the copies stop when there was no connection for that long, 1 to 2592000, until the next one comes;
 	// 0 for never. Absent in a new service, it is as the task definition says.
 	SleepAfterSeconds *int `json:"sleepAfterSeconds,omitempty"`
-	// HoldSeconds is how long a connection is held while the service wakes, 1 to 3600; 60 if absent in a new service.
+	// HoldSeconds bounds the time that a connection is held while the service wakes, 1 to 3600; 60 if absent in a new
+	// service.
 	HoldSeconds *int `json:"holdSeconds,omitempty"`
 	TaskSettings
 	TaskOptions

@@ -143,7 +143,7 @@ func (s *State) stopTasks(at time.Time, stop func(*Task, string)) {
 	}
 }
 
-// surplusCause is why a copy is too many.
+// surplusCause is the reason for which a surplus copy is stopped.
 func (s *State) surplusCause() string {
 	if s.Rest.Asleep {
 		return sleepCause

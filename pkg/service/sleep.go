@@ -8,15 +8,16 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Sleep is when the copies of a service stop because nobody uses it, and how long the first connection after that waits.
+// Sleep configures when the copies of a service stop because nobody uses it, and the wait of the first connection after
+// that.
 type Sleep struct {
-	// After is how long the service is without use before it sleeps; 0 for never.
+	// After is the time without use after which the service sleeps; 0 for never.
 	After time.Duration `json:"after,omitempty"`
-	// Hold is how long a connection is held until a copy is healthy; 0 stands for DefaultHold.
+	// Hold bounds the time that a connection is held until a copy is healthy; 0 stands for DefaultHold.
 	Hold time.Duration `json:"hold,omitempty"`
 }
 
-// DefaultHold is how long a connection is held while a service wakes.
+// DefaultHold bounds the time that a connection is held while a service wakes.
 const DefaultHold = time.Minute
 
 // MaxHold is the longest time that a connection may be held.
@@ -25,7 +26,7 @@ const MaxHold = time.Hour
 // Sleeps reports whether the service ever sleeps.
 func (c Sleep) Sleeps() bool { return c.After > 0 }
 
-// Held is how long a connection is held while the service wakes.
+// Held returns the bound on the time that a connection is held while the service wakes.
 func (c Sleep) Held() time.Duration {
 	if c.Hold == 0 {
 		return DefaultHold
@@ -39,13 +40,13 @@ type Rest struct {
 	Asleep bool `json:"asleep,omitempty"`
 	// Waking: it was woken, and no copy has been healthy since. One copy is started before the others.
 	Waking bool `json:"waking,omitempty"`
-	// Since is when it fell asleep, or was woken; zero before the first time.
+	// Since is the time at which it fell asleep, or was woken; zero before the first time.
 	Since time.Time `json:"since,omitzero"`
 	// Wakes counts how often it was woken.
 	Wakes int `json:"wakes,omitempty"`
 }
 
-// Used says what use there is of the addresses and names of a service.
+// Used is the use of the addresses and names of a service.
 type Used struct {
 	// Busy: a connection is open or waits, or that is not known. Otherwise there was none since IdleSince.
 	Busy      bool
@@ -56,19 +57,19 @@ type Used struct {
 
 func (Used) input() {}
 
-// use is what is known of the use of a service since the state was loaded.
+// use is the known use of a service since the state was loaded.
 type use struct {
 	Used
 	known bool
 }
 
-// sleepCause is why the copies of a service that sleeps are stopped.
+// sleepCause is the reason for which the copies of a sleeping service are stopped.
 const sleepCause = "the service sleeps"
 
-// Sleep is when the service sleeps: as its configuration says, else as its primary deployment does.
+// Sleep returns the sleep of the service: by its configuration, else by its primary deployment.
 func (s State) Sleep() Sleep { return s.Config.SleepOf(s.Primary().Task) }
 
-// SleepOf is when a service with copies of a task sleeps: as the configuration says, else as the task does.
+// SleepOf returns the sleep of a service with copies of a task: by the configuration, else by the task.
 func (c Config) SleepOf(t taskdef.Task) Sleep {
 	if c.Sleep != nil {
 		return *c.Sleep
@@ -76,8 +77,8 @@ func (c Config) SleepOf(t taskdef.Task) Sleep {
 	return Sleep{After: t.Extensions.SleepAfter}
 }
 
-// target is how many copies there are to be now: none while the service sleeps, unless a deployment is to be tried, one
-// until it is awake, and else as many as desired.
+// target returns the number of copies to have now: none while the service sleeps, unless a deployment is to be tried,
+// one until it is awake, and else as many as desired.
 func (s State) target() int {
 	switch {
 	case s.Rest.Asleep && s.Deployments[0].Rollout != InProgress && s.staged() == nil:
@@ -137,7 +138,7 @@ func (s *State) mayRest(at time.Time) bool {
 	return true
 }
 
-// restsAt is when a service falls asleep of which no use is made until then.
+// restsAt returns the time at which an unused service falls asleep.
 func (s *State) restsAt() time.Time {
 	since := s.use.IdleSince
 	if s.Rest.Since.After(since) {
@@ -162,7 +163,7 @@ func (s *State) moveRest(by time.Duration) {
 	}
 }
 
-// explainRest says that the service sleeps, or why it does not serve yet.
+// explainRest returns the reason for which the service does not serve: it sleeps, or wakes.
 func (s State) explainRest() (reasons []Reason) {
 	switch {
 	case s.Rest.Asleep && s.target() > 0:

@@ -82,7 +82,7 @@ type Config struct {
 	// Ingress are the public addresses of the service, instead of those of its task definition; nil stands for
 	// those, and an empty list for none.
 	Ingress *[]taskdef.Ingress `json:"ingress,omitempty"`
-	// Sleep is when the service sleeps, instead of what its task definition says; nil stands for that.
+	// Sleep configures the sleep of the service in place of its task definition; nil leaves that.
 	Sleep *Sleep `json:"sleep,omitempty"`
 	// Method is what a deployment that begins is done with.
 	Method Method `json:"method,omitzero"`

@@ -54,7 +54,7 @@ type world struct {
 	passes bool
 	// raised are the alarms that are.
 	raised []string
-	// use is what there is of the addresses; another process than that of the service may know it.
+	// use is the use of the addresses; another process than that of the service may know it.
 	use Used
 	// proven are the deployments of which all copies were healthy, the last one at the end.
 	proven []string

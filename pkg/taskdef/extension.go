@@ -48,7 +48,7 @@ type TaskExtensions struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Ingress are the public addresses of a service with this task.
 	Ingress []Ingress `json:"ingress,omitempty"`
-	// SleepAfter is how long a service with this task is without a connection before its copies stop; 0 for never.
+	// SleepAfter is the time without a connection after which the copies of a service with this task stop; 0 for never.
 	SleepAfter time.Duration `json:"sleepAfter,omitempty"`
 	// Requests is what the task reserves of the host, where that is not its limits.
 	Requests *Requests `json:"requests,omitempty"`

@@ -45,7 +45,7 @@ func statusCell(s api.Service) string {
 	return s.Status
 }
 
-// noCopies says why a list of copies is empty.
+// noCopies returns the reason for which a list of copies is empty.
 func noCopies(s api.Service) string {
 	if s.Sleep == api.SleepAsleep {
 		return fmt.Sprintf("Service %s is asleep: the next connection starts a copy.", s.ServiceName)

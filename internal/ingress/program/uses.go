@@ -63,7 +63,7 @@ func (u *uses) get(service string) *forward.Use {
 // close has no timer run any more.
 func (u *uses) close() { u.follow(routefile.Table{}) }
 
-// status is what use there is of the services that may sleep.
+// status returns the use of the services that may sleep.
 func (u *uses) status() (all []ingress.Use) {
 	u.mu.Lock()
 	defer u.mu.Unlock()

@@ -433,14 +433,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 			failed = nil
 			continue
 		}
-		u := *r.URL
-		u.Host = target.Address
-		out := r.WithContext(r.Context())
-		out.URL = &u
-		if r.Body != nil && r.Body != http.NoBody {
-			out.Body = io.NopCloser(r.Body) // a copy that cannot be dialed closes it; the server does so in the end
-		}
-		resp, err := transport.RoundTrip(out)
+		resp, err := transport.RoundTrip(requestTo(r, target.Address))
 		var dial *dialError
 		if err != nil && errors.As(err, &dial) && r.Context().Err() == nil && x.body.Load() == 0 {
 			t.p.cfg.Log.Debug("a copy cannot be dialed", "task", target.ID, "address", target.Address, "error", err)
@@ -456,6 +449,18 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 		}
 		return resp, err
 	}
+}
+
+// requestTo returns the request for one copy.
+func requestTo(r *http.Request, address string) *http.Request {
+	u := *r.URL
+	u.Host = address
+	out := r.WithContext(r.Context())
+	out.URL = &u
+	if r.Body != nil && r.Body != http.NoBody {
+		out.Body = io.NopCloser(r.Body) // a copy that cannot be dialed closes it; the server does so in the end
+	}
+	return out
 }
 
 // pick chooses a copy that is not among those that failed, and counts the request to it. Without one

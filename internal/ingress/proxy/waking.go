@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// wakingAfter is what a client is told to wait that comes to a service which is still waking, in seconds.
+// wakingAfter is the Retry-After of an answer for a service that is still waking, in seconds.
 const wakingAfter = "5"
 
 // wakingPage says to people that the service wakes, and loads again by itself. It has nothing of the request and of the service.

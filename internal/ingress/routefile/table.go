@@ -39,17 +39,17 @@ type Listener struct {
 	Address string `json:"address"`
 	// ProxyProtocol has connections begin with the client's address, in a header of the PROXY protocol.
 	ProxyProtocol bool `json:"proxyProtocol,omitempty"`
-	// Sleep is how the service sleeps.
+	// Sleep configures the sleep of the service.
 	Sleep Sleep `json:"sleep,omitzero"`
 	// Groups are the revisions that have healthy copies.
 	Groups []Group `json:"groups,omitempty"`
 }
 
-// Sleep is how the service of an address sleeps.
+// Sleep configures the sleep of the service of an address.
 type Sleep struct {
-	// After is how long it is without use before; 0 if it never sleeps.
+	// After is the time without use after which it sleeps; 0 if it never sleeps.
 	After time.Duration `json:"after"`
-	// Hold is how long a connection waits for a copy.
+	// Hold bounds the wait of a connection for a copy.
 	Hold time.Duration `json:"hold"`
 }
 
@@ -63,7 +63,7 @@ type Route struct {
 	// Users are the accounts of basic auth. Without any, all requests are served, unless the ingress has Auth: then
 	// none is.
 	Users []User `json:"users,omitempty"`
-	// Sleep is how the service sleeps.
+	// Sleep configures the sleep of the service.
 	Sleep Sleep `json:"sleep,omitzero"`
 	// Groups are the revisions that have healthy copies.
 	Groups []Group `json:"groups,omitempty"`

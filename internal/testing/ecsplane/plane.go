@@ -455,14 +455,18 @@ func (p *Plane) call(w http.ResponseWriter, r *http.Request, body []byte) {
 	case "GetSecretValue":
 		p.value(w, body)
 	case "GetAuthorizationToken":
-		p.mu.Lock()
-		token := cmp.Or(p.values["registry "+key], p.values["registry"], "AWS:token")
-		p.mu.Unlock()
-		answer(w, map[string]any{"authorizationData": []any{map[string]string{"authorizationToken": base64.StdEncoding.EncodeToString([]byte(token))}}})
+		p.token(w, key)
 	default:
 		p.problem("the call %q is not known", operation)
 		w.WriteHeader(http.StatusBadRequest)
 	}
+}
+
+func (p *Plane) token(w http.ResponseWriter, key string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	token := cmp.Or(p.values["registry "+key], p.values["registry"], "AWS:token")
+	answer(w, map[string]any{"authorizationData": []any{map[string]string{"authorizationToken": base64.StdEncoding.EncodeToString([]byte(token))}}})
 }
 
 func (p *Plane) value(w http.ResponseWriter, body []byte) {

@@ -115,22 +115,7 @@ func (c *checker) run(ctx context.Context, o *options) {
 	}
 	c.caller(ctx, calls)
 	cluster := first(o.cluster, id.Cluster, "default")
-	var clusters struct {
-		Clusters []struct {
-			Status string `json:"status"`
-		} `json:"clusters"`
-	}
-	err = calls.Call(ctx, awscall.ECS, "DescribeClusters", map[string]any{"clusters": []string{cluster}}, &clusters)
-	switch {
-	case err == nil && len(clusters.Clusters) == 0:
-		c.add("DescribeClusters", errors.New("there is no cluster "+cluster), "")
-	case awscall.CodeOf(err) == "AccessDeniedException":
-		c.skip("DescribeClusters", "not permitted, and not needed: "+err.Error())
-	case err != nil:
-		c.add("DescribeClusters", err, "")
-	default:
-		c.add("DescribeClusters", nil, "the cluster is "+clusters.Clusters[0].Status)
-	}
+	c.cluster(ctx, calls, cluster)
 	if id.ARN != "" {
 		c.instance(ctx, calls, id)
 	}
@@ -144,6 +129,26 @@ func (c *checker) run(ctx context.Context, o *options) {
 		} else {
 			c.skip(name, "a second connection would end that of `podtask ecs join`: `podtask ecs status` shows them")
 		}
+	}
+}
+
+// cluster checks that the cluster is there, where that may be asked.
+func (c *checker) cluster(ctx context.Context, calls *awscall.Client, cluster string) {
+	var clusters struct {
+		Clusters []struct {
+			Status string `json:"status"`
+		} `json:"clusters"`
+	}
+	err := calls.Call(ctx, awscall.ECS, "DescribeClusters", map[string]any{"clusters": []string{cluster}}, &clusters)
+	switch {
+	case err == nil && len(clusters.Clusters) == 0:
+		c.add("DescribeClusters", errors.New("there is no cluster "+cluster), "")
+	case awscall.CodeOf(err) == "AccessDeniedException":
+		c.skip("DescribeClusters", "not permitted, and not needed: "+err.Error())
+	case err != nil:
+		c.add("DescribeClusters", err, "")
+	default:
+		c.add("DescribeClusters", nil, "the cluster is "+clusters.Clusters[0].Status)
 	}
 }
 

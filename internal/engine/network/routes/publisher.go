@@ -379,7 +379,7 @@ func (p *Publisher) Use(ctx context.Context, name string) (use forward.Usage, ag
 	return use, again
 }
 
-// useOf is what a status says of the use of a service; nil stands for a proxy that does not run.
+// useOf returns the use of a service by a status of the proxy; nil stands for a proxy that does not run.
 func useOf(status *ingress.Status, name string) (use forward.Usage, known bool) {
 	if status == nil {
 		return use, true

@@ -91,7 +91,7 @@ func (l *runner) listenersFor(s service.State, all []service.Listener, groups []
 	return list
 }
 
-// sleepOf is how a service sleeps, as the ingress proxy reads it.
+// sleepOf returns the sleep of a service in the form that the ingress proxy reads.
 func sleepOf(s service.State) (sleep routefile.Sleep) {
 	if c := s.Sleep(); c.Sleeps() {
 		sleep = routefile.Sleep{After: c.After, Hold: c.Held()}

@@ -8,7 +8,7 @@ import (
 	"github.com/podtask/podtask/pkg/service"
 )
 
-// sleeper knows what use there is of a service that may sleep.
+// sleeper watches the use of a service that may sleep.
 type sleeper struct {
 	use *forward.Use // of the addresses and names that this process serves
 	// look has the use looked at once more.
@@ -55,8 +55,8 @@ func (l *runner) followUse(ctx context.Context, s service.State) {
 	})
 }
 
-// used is what use there is of the service, here and by the ingress proxy. A proxy that finishes its connections tells nothing: it
-// is asked again after a while.
+// used returns the use of the service, here and by the ingress proxy. A proxy that finishes its connections tells
+// nothing: it is asked again after a while.
 func (l *runner) used(ctx context.Context) (now service.Used, again <-chan time.Time) {
 	s, here := l.loop.State(), l.sleeper.use.Usage()
 	if l.all.Routes != nil && len(s.Ingress())+len(listenersOf(s.Config)) > 0 {
