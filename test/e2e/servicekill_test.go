@@ -46,20 +46,6 @@ func (c serviceKillCase) String() string {
 	return fmt.Sprintf("%s-%s-%d", by, c.network, c.containers)
 }
 
-// seedOf returns the seed of a random test and prints it.
-func seedOf(t *testing.T) (seed uint64) {
-	t.Helper()
-	seed = uint64(time.Now().UnixNano())
-	if text := os.Getenv("PODTASK_SEED"); text != "" {
-		var err error
-		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
-			t.Fatal(err)
-		}
-	}
-	t.Logf("PODTASK_SEED=%d", seed)
-	return seed
-}
-
 // Podman's service is killed at a random moment during each start. Each task runs
 // nevertheless unless Podman did not record a start, each program has been started once, and
 // nothing is left. The seed is

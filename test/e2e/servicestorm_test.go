@@ -1,5 +1,7 @@
 //go:build e2e
 
+//e2e:bed plain
+
 package e2e
 
 import (
@@ -46,6 +48,20 @@ func TestAPodmanThatDiesAgainAndAgainCostsNoTask(t *testing.T) {
 	for n := range numberOf(t, "PODTASK_STORMS", 1) {
 		t.Run(fmt.Sprint("storm ", n), func(t *testing.T) { storm(t, rand.New(rand.NewPCG(seed, uint64(n))), starts) })
 	}
+}
+
+// seedOf returns the seed of a random test and prints it.
+func seedOf(t *testing.T) (seed uint64) {
+	t.Helper()
+	seed = uint64(time.Now().UnixNano())
+	if text := os.Getenv("PODTASK_SEED"); text != "" {
+		var err error
+		if seed, err = strconv.ParseUint(text, 10, 64); err != nil {
+			t.Fatal(err)
+		}
+	}
+	t.Logf("PODTASK_SEED=%d", seed)
+	return seed
 }
 
 // killPodmanService kills the service that podtask has started.
