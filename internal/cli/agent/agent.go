@@ -6,10 +6,8 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
-	"maps"
 	"net"
 	"os"
-	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -25,7 +23,6 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/fleet"
 	"github.com/podtask/podtask/internal/engine/run/services"
-	"github.com/podtask/podtask/internal/forward/kept"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/serve/metrics"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
@@ -99,12 +96,12 @@ func (o agentOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	l, store, err := agentListener(o.socket, o.log)
+	l, err := agentListener(o.socket)
 	if err != nil {
 		return errors.Join(err, unlock())
 	}
 	o.logLevel.Set(agentLevel(o.settings))
-	a := &agentRun{agentOptions: o, kept: store, reload: func() (*config.Settings, error) { return o.configure(c) }}
+	a := &agentRun{agentOptions: o, reload: func() (*config.Settings, error) { return o.configure(c) }}
 	return errors.Join(a.run(ctx, l), unlock())
 }
 
@@ -116,31 +113,24 @@ func agentLevel(c *config.Settings) slog.Level {
 	return c.Logging.Level
 }
 
-// agentListener returns the socket that systemd passes, else a new one, and the store with the listeners of services
-// that systemd has kept.
-func agentListener(socket string, log *slog.Logger) (l net.Listener, store *kept.Store, err error) {
-	named, err := activation.ListenersWithNames()
+// agentListener returns the socket that systemd passes, else a new one.
+func agentListener(socket string) (net.Listener, error) {
+	passed, err := activation.Listeners()
 	if err != nil {
-		return nil, nil, fmt.Errorf("take the socket from systemd: %w", err)
+		return nil, fmt.Errorf("take the socket from systemd: %w", err)
 	}
-	store = kept.New(log, named)
-	passed := slices.Concat(slices.Collect(maps.Values(named))...)
 	switch len(passed) {
 	case 0:
-		l, err = api.Listen(socket)
+		return api.Listen(socket)
 	case 1:
-		l, err = api.Guard(passed[0])
-	default:
-		err = fmt.Errorf("systemd passes %d sockets: podtask.socket must have one ListenStream", len(passed))
+		return api.Guard(passed[0])
 	}
-	return l, store, err
+	return nil, fmt.Errorf("systemd passes %d sockets: podtask.socket must have one ListenStream", len(passed))
 }
 
 // agentRun is an agent that runs.
 type agentRun struct {
 	agentOptions
-	// kept has the listeners of services that outlive this process.
-	kept     *kept.Store
 	fleet    *fleet.Fleet
 	services *services.Services
 	// beside has the other loops of the agent: servers on TCP addresses, and what parts do.
@@ -234,14 +224,11 @@ func (a *agentRun) newMetrics() *metrics.Metrics {
 func (a *agentRun) openServices(ctx context.Context) (err error) {
 	options := lifecycle.Options{Limits: a.settings.Tasks.Limits, Pull: a.settings.Tasks.Pull}
 	a.services, err = engine.NewServices(ctx, a.engine, a.fleet, options)
-	if a.services == nil {
-		return err
-	}
-	a.services.Keep(a.kept)
-	if err != nil {
+	if a.services != nil && err != nil {
 		a.log.Error("a service is not kept", "error", err)
+		return nil
 	}
-	return nil
+	return err
 }
 
 // states returns the recorded tasks; those of this agent as their owners have them.
