@@ -2,12 +2,13 @@ package lifecycle
 
 import "time"
 
-// An outage of Podman is no failure of the task. What fails because Podman is away, or was cut off in
-// the middle, is tried again with a short pause and counts as no attempt, until Podman has not answered
-// anything for OutageLimit. Nor does what fails next count where a call was cut off: it may be about what
-// that call left, such as a name in Podman's storage.
+// An outage of Podman is not a failure of the task. A move that fails because Podman is away, or was cut off in
+// the middle, is tried again after a short pause and does not count as an attempt, until Podman has not answered
+// anything for OutageLimit. The failure after a call that was cut off does not count either: it may be about what
+// that call left, such as a name in Podman's storage. Each move has this for OutageLimit at most, so that a task
+// whose call makes Podman crash each time fails, although Podman answers in between.
 
-// OutageLimit is the longest outage of Podman in which failures do not count.
+// OutageLimit bounds an outage of Podman, and the failures of one move that do not count because of outages.
 const OutageLimit = 2 * time.Minute
 
 // outagePause is the longest pause between two attempts while Podman is away.
@@ -43,6 +44,12 @@ func (r *Retry) excuse(s *State, at time.Time, f Failure, index int) bool {
 	after := r.CutOff
 	r.CutOff = f.Class == Outage
 	if !r.CutOff && (!after || f.Class != Temporary) {
+		return false
+	}
+	if r.AwaySince.IsZero() || r.AwaySince.After(at) { // the clock was set back
+		r.AwaySince = at
+	}
+	if at.Sub(r.AwaySince) >= OutageLimit {
 		return false
 	}
 	pause := backoffBase

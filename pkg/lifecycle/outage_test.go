@@ -108,7 +108,7 @@ func TestAnAnswerEndsAnOutage(t *testing.T) {
 	d.upTo(Create)
 	for range 10 {
 		d.fail(Create, 0, Outage)
-		d.at = d.at.Add(OutageLimit - time.Second)
+		d.at = d.at.Add(OutageLimit / 20)
 		d.see(Inspect, 0, Absent)
 		if !d.s.OutageSince.IsZero() {
 			t.Fatal("it has answered")
@@ -117,6 +117,27 @@ func TestAnAnswerEndsAnOutage(t *testing.T) {
 	}
 	if n := d.s.Containers[0].Retry.Attempts; n != 0 || d.s.Goal != Up {
 		t.Errorf("%d attempts count, the goal is %s", n, d.s.Goal)
+	}
+}
+
+// A call that makes Podman crash each time is given up, although Podman answers in between.
+func TestACallThatAlwaysEndsPodmanIsGivenUp(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("web"))
+	d.upTo(Create)
+	began := d.at
+	for steps := 0; d.s.Goal == Up; steps++ {
+		d.fail(Create, 0, Outage)
+		d.see(Inspect, 0, Absent)
+		if d.s.Goal == Up {
+			d.wake()
+		}
+		if steps > 1000 {
+			t.Fatal("it is never given up")
+		}
+	}
+	if took := d.at.Sub(began); took < OutageLimit || took > OutageLimit+time.Minute {
+		t.Errorf("it is given up after %s", took)
 	}
 }
 

@@ -166,6 +166,8 @@ type Retry struct {
 	Since time.Time `json:"since,omitzero"`
 	// CutOff: the latest attempt failed because of an outage of Podman.
 	CutOff bool `json:"cutOff,omitempty"`
+	// AwaySince is the first failure of the present move that did not count because of an outage.
+	AwaySince time.Time `json:"awaySince,omitzero"`
 	// Last is what the latest attempt died of, for people who ask why it takes so long.
 	Last string `json:"last,omitempty"`
 }

@@ -423,8 +423,8 @@ func (u *tutorial) importing() map[string]func(line string) {
 	}
 }
 
-// typedElsewhere are pages whose commands another test runs.
-var typedElsewhere = map[string]string{"sleep.md": "TestSleepAndWakeByIngressAndName", "stacks.md": "TestStack", "notices.md": "TestNotices"}
+// pagesOfOtherTests names the test that runs the commands of a page instead.
+var pagesOfOtherTests = map[string]string{"sleep.md": "TestSleepAndWakeByIngressAndName", "stacks.md": "TestStack", "notices.md": "TestNotices"}
 
 // TestPages types the commands of the other pages.
 func TestPages(t *testing.T) {
@@ -434,7 +434,7 @@ func TestPages(t *testing.T) {
 	}
 	for _, file := range all {
 		name := filepath.Base(file)
-		if _, known := pages[name]; !known && name != "tutorial.md" && typedElsewhere[name] == "" && len(shown(t, name)) > 0 {
+		if _, known := pages[name]; !known && name != "tutorial.md" && pagesOfOtherTests[name] == "" && len(shown(t, name)) > 0 {
 			t.Errorf("no test types %q of %s", shown(t, name), name)
 		}
 	}

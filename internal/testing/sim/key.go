@@ -20,7 +20,7 @@ func (w *World) key(b []byte) []byte {
 	if s.Goal == lifecycle.Gone {
 		k.ints(s.Sandbox.Retry.Persist) // bounds the removal
 	}
-	k.bools(w.lasting, s.Sandbox.Retry.CutOff, s.OutageSince.IsZero(), w.now.Sub(s.OutageSince) >= lifecycle.OutageLimit)
+	k.bools(w.lasting, s.Sandbox.Retry.CutOff, pastOutage(w, s.Sandbox.Retry), s.OutageSince.IsZero(), w.now.Sub(s.OutageSince) >= lifecycle.OutageLimit)
 	if limit, began := s.Task.Extensions.Deadline, s.Began(); limit > 0 && !began.IsZero() {
 		k.time(began.Add(limit))
 	}
@@ -48,11 +48,16 @@ func (w *World) key(b []byte) []byte {
 	return k.finish()
 }
 
+// pastOutage reports whether failures of a move count again, because it has had its time without.
+func pastOutage(w *World, r lifecycle.Retry) bool {
+	return !r.AwaySince.IsZero() && w.now.Sub(r.AwaySince) >= lifecycle.OutageLimit
+}
+
 func containerKey(w *World, k *keyer, i int) {
 	c, def, t := &w.state.Containers[i], &w.state.Task.Containers[i], &w.truth[i]
 	k.bools(c.Resolved, c.Pulled, c.Stale, c.Ended, c.HasExit, c.StartedAt.IsZero(), t.healthy, t.vanished, t.unhealthy)
 	k.bools(c.Digest == "", lostImage(c), t.paused, c.Paused, c.Abandoned, epoch.Add(t.started).Equal(c.StartedAt))
-	k.bools(t.podRun == w.podRuns, c.StartedAt.Before(w.state.Sandbox.InfraStartedAt), c.Retry.CutOff)
+	k.bools(t.podRun == w.podRuns, c.StartedAt.Before(w.state.Sandbox.InfraStartedAt), c.Retry.CutOff, pastOutage(w, c.Retry))
 	k.ints(int(c.Presence), c.ExitCode, int(c.Unconfirmed.Kind), int(c.Unconfirmed.Failure.Class), c.Retry.Attempts)
 	k.ints(int(t.presence), t.code, t.runs)
 	k.op(&c.Op)
