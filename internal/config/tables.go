@@ -8,7 +8,7 @@ import (
 	"github.com/pelletier/go-toml/v2/unstable"
 )
 
-// NotifyTable is the name of the tables that say who is told of what: [[notify]].
+// NotifyTable is the name of the tables that select notices and their receivers: [[notify]].
 const NotifyTable = "notify"
 
 // partTables are tables that a part reads, once for each rule. The part checks their members.

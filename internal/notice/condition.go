@@ -34,7 +34,7 @@ type Fact struct {
 	Condition Condition
 	// Kinds are the kinds of its subjects.
 	Kinds []Kind
-	// Bad and Well say it in words, after the name of what it is about.
+	// Bad and Well are the words of a notice and of its resolution, after the name of the subject.
 	Bad, Well string
 	// Looked: it is no event but a state, which Observe is told of.
 	Looked bool

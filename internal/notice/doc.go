@@ -1,13 +1,12 @@
-// Package notice decides what people are told: which events of this host are a reason for a notice, who gets it, and
-// when. It calls nothing and reads no clock.
+// Package notice decides which events of this host send a notice, to whom and when. It calls nothing and reads no clock.
 //
 // Step takes the state, the time and what has happened since, and returns the next state. Its outbox has the messages
 // to deliver, each with an ID that stays the same however often it is sent. Whoever delivers saves the state first, and
 // then notes with Delivered or NotDelivered what became of a message. Next says when to call Step again without an event.
 //
-// A condition is told once: again only when it returns after it was well, or when it happens again hours later. It is
-// well when it has been for a while. A rule that gets many notices in a short time sends a few of them, and one message
-// with a count for the others.
+// A condition sends one notice: another only when it returns after it was resolved, or when it happens again hours
+// later. It is resolved when it has been absent for a while. A rule with many notices in a short time sends a few of
+// them, and one message with a count for the others.
 //
 // # Decisions
 //
@@ -19,6 +18,6 @@
 //     state, which has the place in the event log and the outbox, before internal/notice/deliver sends a message,
 //     and its end after that. The ID of a message follows from what it tells, so a kill anywhere sends it again
 //     under the same ID, and loses none.
-//   - One process of the user tells, the holder of a lock: the agent, or where there is none podtask notify send,
+//   - One process of the user sends notices, the holder of a lock: the agent, or where there is none podtask notify send,
 //     which services of .task units start when they have failed.
 package notice

@@ -18,8 +18,8 @@ const (
 	maxOutbox = 20
 	// maxSamples limits the names of notices that are held back.
 	maxSamples = 10
-	// retryMin, retryMax: the pause after a failure to deliver, which doubles.
-	retryMin, retryMax = 5 * time.Second, 15 * time.Minute
+	// firstPause, longestPause: the pause after a failure to deliver, which doubles.
+	firstPause, longestPause = 5 * time.Second, 15 * time.Minute
 	// keepTime limits the attempts to deliver a message, maxRefused those for one that is refused.
 	keepTime   = 3 * 24 * time.Hour
 	maxRefused = 5
@@ -136,7 +136,7 @@ func NotDelivered(s State, id string, now time.Time, f Failure, spread float64) 
 	}
 	pause := retryMax
 	if r.Attempts < 10 {
-		pause = min(retryMin<<(r.Attempts-1), retryMax)
+		pause = min(firstPause<<(r.Attempts-1), longestPause)
 	}
 	pause += time.Duration(spread * float64(pause) / 2)
 	r.Next, r.Error = now.Add(max(pause, min(f.After, time.Hour))), f.Text

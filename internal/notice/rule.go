@@ -13,7 +13,7 @@ type Rule struct {
 	// Tasks, Services and Schedules are patterns (path.Match) of names, Tags are KEY or KEY=VALUE. A rule without any of
 	// them is about everything; of each kind that it has, one must match.
 	Tasks, Services, Schedules, Stacks, Tags []string
-	// Quiet: nothing is told when it is well again.
+	// Quiet: no notice is sent when a condition is resolved.
 	Quiet bool
 }
 

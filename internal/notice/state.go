@@ -60,7 +60,7 @@ type Message struct {
 	// Count is the number of notices for which the message stands; the fields below belong to the first one.
 	Count     int       `json:"count"`
 	Condition Condition `json:"condition"`
-	// Well: it is well again. Since is since when it was not.
+	// Well: the condition is resolved. Since is the time at which it began.
 	Well    bool      `json:"well,omitempty"`
 	Since   time.Time `json:"since,omitzero"`
 	At      time.Time `json:"at"`

@@ -25,10 +25,15 @@ const (
 
 // Statuses of events of deployments and schedules.
 const (
-	DeploymentDone, DeploymentReturning, DeploymentReturned, DeploymentNotReturned = "SUCCESSFUL", "ROLLBACK_IN_PROGRESS", "ROLLBACK_SUCCESSFUL", "ROLLBACK_FAILED"
-	// DeploymentFailed: it was given up without a return.
-	DeploymentFailed                   = "FAILED"
-	RunMissed, RunFailed, RunSucceeded = "MISSED", "FAILED", "SUCCEEDED"
+	DeploymentDone        = "SUCCESSFUL"
+	DeploymentReturning   = "ROLLBACK_IN_PROGRESS"
+	DeploymentReturned    = "ROLLBACK_SUCCESSFUL"
+	DeploymentNotReturned = "ROLLBACK_FAILED"
+	// DeploymentFailed: it was given up without a rollback.
+	DeploymentFailed = "FAILED"
+	RunMissed        = "MISSED"
+	RunFailed        = "FAILED"
+	RunSucceeded     = "SUCCEEDED"
 )
 
 // loopTime and loopCount: that many failures within that time are a crash loop.

@@ -59,9 +59,7 @@ volumes: {data: {}}
 
 // with sets variables of the Compose file.
 func (b *box) with(vars ...string) *box {
-	other := *b
-	other.env = append(slices.Clone(b.env), vars...)
-	return &other
+	return &box{t: b.t, dir: b.dir, family: b.family, env: append(slices.Clone(b.env), vars...)}
 }
 
 // stackRow is a member in `podtask stack ps --format json`.

@@ -25,10 +25,10 @@ import (
 func Command(p *command.Program) *cli.Command {
 	group := &cli.Command{
 		Name:  "notify",
-		Usage: "tell people what needs them: webhooks, mail, programs",
-		Description: `The tables [[notify]] of the configuration say who is told of what: that a task has failed,
-is unhealthy or was rolled back, that a run of a schedule was missed, and more. The agent
-tells; on a host without one, so does the unit whose service has failed. See
+		Usage: "send notices when something fails: webhooks, mail, programs",
+		Description: `Each table [[notify]] of the configuration selects conditions, such as a failed task, an
+unhealthy container, a rollback or a missed run of a schedule, and names a receiver. The
+agent sends the notices; on a host without one, the unit whose service has failed does. See
 docs/notices.md.
 
 Examples:
@@ -52,7 +52,7 @@ Examples:
 			Description: "Examples:\n  podtask notify log", Action: command.WithMachine(p, newOptions(options.log)),
 		},
 		{
-			Name: "send", Usage: "tell what has happened, where no agent does", ArgsUsage: " ",
+			Name: "send", Usage: "send the notices that are due, on a host without an agent", ArgsUsage: " ",
 			Description: `Units call it when their service has failed (OnFailure=podtask-notify.service). It does
 nothing while an agent runs. It fails while a notice waits to be delivered or is held back;
 systemd then calls it again.
@@ -299,7 +299,7 @@ func printRules(out io.Writer) error {
 		Name  string      `yaml:"name"`
 		Rules []alertRule `yaml:"rules"`
 	}
-	if _, err := io.WriteString(out, "# Alert rules for what [[notify]] tells, by the metrics of `podtask agent`. List this file under rule_files in\n# prometheus.yml.\n"); err != nil {
+	if _, err := io.WriteString(out, "# Alert rules for the conditions of [[notify]], by the metrics of `podtask agent`. List this file under rule_files in\n# prometheus.yml.\n"); err != nil {
 		return err
 	}
 	e := yaml.NewEncoder(out)

@@ -44,7 +44,7 @@ func Part() part.Part {
 // verb is a command of `podtask stack`.
 type verb struct {
 	name, args, usage, description string
-	least, most                    int
+	most                           int
 	flags                          []cli.Flag
 	// reads: it reads the files of a stack; agent: it needs the agent.
 	reads, agent bool

@@ -79,7 +79,7 @@ func TestWebhookIsSigned(t *testing.T) {
 		t.Errorf("headers are %v", r.Header)
 	}
 	var d deliver.Document
-	if err := json.Unmarshal([]byte(body), &d); err != nil || d.ID != message().ID || d.State != "bad" || d.About.Service != "web" || *d.Exit != 3 {
+	if err := json.Unmarshal([]byte(body), &d); err != nil || d.ID != message().ID || d.State != "firing" || d.About.Service != "web" || *d.Exit != 3 {
 		t.Errorf("%v: %s", err, body)
 	}
 	if strings.Contains(body, secret) {
@@ -141,7 +141,7 @@ func TestDeploymentsAndWellInOtherFormats(t *testing.T) {
 	}{
 		{"eventbridge", m, `"eventName":"SERVICE_DEPLOYMENT_FAILED"`},
 		{"alertmanager", well, `"endsAt":"2026-03-01T03:00:00Z"`},
-		{"json", well, `"state":"well"`},
+		{"json", well, `"state":"resolved"`},
 	} {
 		if err := sender().Send(t.Context(), deliver.Target{URL: s.URL, Format: send.format}, send.m); err != nil {
 			t.Fatal(err)

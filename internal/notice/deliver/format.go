@@ -36,12 +36,12 @@ type Document struct {
 
 // DocumentOf returns a message as it is sent in JSON.
 func DocumentOf(m notice.Message, host string) Document {
-	state := "bad"
+	state := "firing"
 	switch {
 	case m.Test:
 		state = "test"
 	case m.Well:
-		state = "well"
+		state = "resolved"
 	}
 	return Document{
 		ID: m.ID, Rule: m.Rule, Host: host, Condition: m.Condition, State: state, Title: m.Title(), At: m.At, Since: m.Since, About: m.About,
@@ -97,7 +97,7 @@ func (s Sender) format(format string, m notice.Message) request {
 // alertTime is until when Alertmanager has an alert of which it hears nothing more.
 const alertTime = 7 * 24 * time.Hour
 
-// alert is a message for the API of Alertmanager, version 2. The labels are the same when it is well again.
+// alert is a message for the API of Alertmanager, version 2. The labels are the same when it is resolved.
 func (s Sender) alert(m notice.Message) any {
 	labels := map[string]string{"alertname": "podtask-" + string(m.Condition), "condition": string(m.Condition), "subject": m.Subject, "instance": s.Host, "rule": m.Rule}
 	for name, value := range map[string]string{"service": m.About.Service, "schedule": m.About.Schedule, "stack": m.About.Stack, "container": m.About.Container} {

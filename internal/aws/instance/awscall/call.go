@@ -207,7 +207,7 @@ func (c *Client) Reach(ctx context.Context, service string) (address string, ahe
 	}
 	defer resp.Body.Close()
 	if theirs, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
-		ahead = theirs.Sub(time.Now()).Round(time.Second)
+		ahead = time.Until(theirs).Round(time.Second)
 	}
 	return address, ahead, nil
 }

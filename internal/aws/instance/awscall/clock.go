@@ -40,7 +40,7 @@ func (k *Clock) learn(answer *http.Response) bool {
 	if err != nil {
 		return false
 	}
-	offset := theirs.Sub(time.Now()).Round(time.Second)
+	offset := time.Until(theirs).Round(time.Second)
 	if offset.Abs() < tolerated {
 		offset = 0
 	}

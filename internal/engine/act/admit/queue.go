@@ -251,10 +251,10 @@ func (q *Queue) mayAskIdle() bool {
 	return true
 }
 
-// heirLimit is how long a reservation is kept for a task that is about to be created.
+// heirLimit bounds the time that a reservation is kept for a task that is about to be created.
 const heirLimit = time.Minute
 
-// isKept reports whether a reservation is one that is kept for a task that is about to be created.
+// isKept reports whether a reservation waits for a task that is about to be created.
 func isKept(e admission.Entry) bool { return e.Inherited && time.Since(e.Since) < heirLimit }
 
 // Release releases a task's reservation, or removes the task from the queue. The reservation of a task that is
