@@ -134,7 +134,7 @@ func NotDelivered(s State, id string, now time.Time, f Failure, spread float64) 
 	if now.Sub(m.Created) > keepTime {
 		return s.done(id, now, "given up after three days: "+f.Text)
 	}
-	pause := retryMax
+	pause := longestPause
 	if r.Attempts < 10 {
 		pause = min(firstPause<<(r.Attempts-1), longestPause)
 	}
