@@ -161,7 +161,7 @@ func foldFinished(s *State, at time.Time, ev OpFinished) {
 	if s.Sandbox.Op.ID == ev.ID {
 		op := s.Sandbox.Op
 		s.Sandbox.Op = Op{}
-		ev.Failure = noteAnswer(s, at, op.Kind, ev.Failure)
+		noteAnswer(s, at, op.Kind, ev.Failure)
 		foldSandbox(s, at, op, ev)
 		return
 	}
@@ -169,7 +169,7 @@ func foldFinished(s *State, at time.Time, ev OpFinished) {
 		if s.Containers[i].Op.ID == ev.ID {
 			op := s.Containers[i].Op
 			s.Containers[i].Op = Op{}
-			ev.Failure = noteAnswer(s, at, op.Kind, ev.Failure)
+			noteAnswer(s, at, op.Kind, ev.Failure)
 			foldContainer(s, at, i, op, ev)
 			return
 		}

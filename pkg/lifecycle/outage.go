@@ -3,19 +3,19 @@ package lifecycle
 import "time"
 
 // An outage of Podman is not a failure of the task. A move that fails because Podman is away, or was cut off in
-// the middle, is tried again after a short pause and does not count as an attempt, until Podman has not answered
-// anything for OutageLimit. The failure after a call that was cut off does not count either: it may be about what
-// that call left, such as a name in Podman's storage. Each move has this for OutageLimit at most, so that a task
-// whose call makes Podman crash each time fails, although Podman answers in between.
+// the middle, is tried again after a short pause and does not count as an attempt. The failure after a call that was
+// cut off does not count either: it may be about what that call left, such as a name in Podman's storage. Each move
+// has this for OutageLimit at most, so that a task whose call makes Podman crash each time fails, although Podman
+// answers in between. After that its failures count as temporary ones do.
 
-// OutageLimit bounds an outage of Podman, and the failures of one move that do not count because of outages.
+// OutageLimit bounds the failures of one move that do not count because of outages.
 const OutageLimit = 2 * time.Minute
 
 // outagePause is the longest pause between two attempts while Podman is away.
 const outagePause = 4 * time.Second
 
-// noteAnswer notes whether Podman has answered, and returns the failure as it counts now.
-func noteAnswer(s *State, at time.Time, k Kind, f Failure) Failure {
+// noteAnswer notes whether Podman has answered an operation that failed so.
+func noteAnswer(s *State, at time.Time, k Kind, f Failure) {
 	switch {
 	case f.Class != Outage:
 		if k.asksPodman() && f.Class != Canceled && f.Class != Timeout {
@@ -23,10 +23,7 @@ func noteAnswer(s *State, at time.Time, k Kind, f Failure) Failure {
 		}
 	case s.OutageSince.IsZero() || s.OutageSince.After(at): // the clock was set back
 		s.OutageSince = at
-	case at.Sub(s.OutageSince) >= OutageLimit:
-		f.Class = Temporary
 	}
-	return f
 }
 
 // asksPodman reports whether the answer to an operation is one of Podman.

@@ -51,7 +51,7 @@ func (f Failure) named(k Kind) Failure {
 
 // mayPass reports whether trying again makes sense.
 func (f Failure) mayPass() bool {
-	return f.Class == Temporary || f.Class == Timeout || f.Class == QuotaUsedUp
+	return f.Class == Temporary || f.Class == Timeout || f.Class == QuotaUsedUp || f.Class == Outage
 }
 
 // attemptLimit is how often a move that failed is tried before it is given up. Manifest and

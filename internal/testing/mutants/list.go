@@ -235,7 +235,7 @@ var mutants = []mutant{
 	// A service that was killed.
 	{"no error is final once after a call that was cut off", "internal/engine/run/owner run.reconsider", value, "cut doubted", "false", engine("act/effects", "TestAContainerWhoseInitializationWasInterruptedIsMadeAgain")},
 	{"what fails in an outage is no attempt", "pkg/lifecycle Retry.excuse", always, "after CutOff", "", rules},
-	{"an outage that lasts is a failure", "pkg/lifecycle noteAnswer", never, "OutageLimit", "", rules},
+	{"an outage that lasts is a failure", "pkg/lifecycle Retry.excuse", never, "AwaySince OutageLimit", "", rules},
 	{"an answer ends an outage", "pkg/lifecycle noteAnswer", never, "asksPodman", "", rules},
 	{"files in the way of a removal are removed", "internal/host/libpod storage.clear", skip, "RemoveAll", "", podman("TestRemovalEmptiesTheMountPointInItsWay")},
 

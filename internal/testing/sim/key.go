@@ -20,7 +20,7 @@ func (w *World) key(b []byte) []byte {
 	if s.Goal == lifecycle.Gone {
 		k.ints(s.Sandbox.Retry.Persist) // bounds the removal
 	}
-	k.bools(w.lasting, s.Sandbox.Retry.CutOff, pastOutage(w, s.Sandbox.Retry), s.OutageSince.IsZero(), w.now.Sub(s.OutageSince) >= lifecycle.OutageLimit)
+	k.bools(w.lasting, s.Sandbox.Retry.CutOff, pastOutage(w, s.Sandbox.Retry), s.OutageSince.IsZero())
 	if limit, began := s.Task.Extensions.Deadline, s.Began(); limit > 0 && !began.IsZero() {
 		k.time(began.Add(limit))
 	}
