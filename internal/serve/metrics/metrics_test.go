@@ -110,7 +110,9 @@ func TestContribNamesMetricsThatExist(t *testing.T) {
 	one := 1
 	m.Event(record.Event{Transition: lifecycle.Transition{Container: "app", Status: "STOPPED", ExitCode: &one, Reason: "OutOfMemoryError: killed"}})
 	m.Operation(lifecycle.PullImage{}, time.Second, lifecycle.Failure{})
-	m.Services(func() []service.State { return []service.State{{Name: "web"}} })
+	m.Services(func() []service.State {
+		return []service.State{{Name: "web", Deployments: []service.Deployment{{}}, Config: service.Config{Sleep: &service.Sleep{After: time.Minute}}}}
+	})
 	m.Usage(func() []lifecycle.State { return []lifecycle.State{runningTask("a", "web")} },
 		func(lifecycle.State) (cgroups.Usage, bool) { return wholeUsage, true })
 	m.Logs(func() []logdelivery.Status { return []logdelivery.Status{{Driver: "gelf"}} })
@@ -168,7 +170,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 	})
 	m.Hooks(func() []hooks.Count {
 		return []hooks.Count{{Service: "web", Hook: "smoke", Status: service.HookFailed, Calls: 7}, {Service: "gone", Hook: "smoke", Calls: 1}}
-	}, func() []service.State { return []service.State{{Name: "web"}} })
+	}, func() []service.State { return []service.State{{Name: "web", Deployments: []service.Deployment{{}}}} })
 	got := scrape(t, m)
 	if strings.Contains(got, `service="gone"`) {
 		t.Error("a service that is gone has a series")
