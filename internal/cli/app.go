@@ -59,7 +59,8 @@ func newApp(p *command.Program, build part.Build) *cli.App {
 			c.Category = g.title
 			for _, x := range slices.Backward(added) {
 				if x.Under == c.Name {
-					c.Subcommands = slices.Insert(c.Subcommands, 0, x.Command)
+					after := slices.IndexFunc(c.Subcommands, func(s *cli.Command) bool { return s.Name == x.After })
+					c.Subcommands = slices.Insert(c.Subcommands, after+1, x.Command)
 				}
 			}
 			prepare(c, c.Name)

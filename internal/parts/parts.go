@@ -10,6 +10,7 @@ var table = []part.Absent{
 	{Name: "views", Commands: []string{"top", "ui", "timeline", "view"}},
 	{Name: "test", Commands: []string{"test"}},
 	{Name: "schedules", Commands: []string{"schedule"}},
+	{Name: "scaling", Commands: []string{"service scaling"}},
 	{Name: "stacks", Commands: []string{"stack"}},
 	{Name: "notices", Commands: []string{"notify"}, Settings: []string{"notify"}},
 	{Name: "import", Commands: []string{"import", "ecs import", "ecs diff"}},

@@ -10,6 +10,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/kubelet"
 	"github.com/podtask/podtask/internal/cli/notify"
 	"github.com/podtask/podtask/internal/cli/part"
+	"github.com/podtask/podtask/internal/cli/scaling"
 	"github.com/podtask/podtask/internal/cli/schedule"
 	"github.com/podtask/podtask/internal/cli/stack"
 	"github.com/podtask/podtask/internal/cli/tasktest"
@@ -23,6 +24,7 @@ func linked() []part.Part {
 		views.Part(),
 		tasktest.Part(),
 		schedule.Part(),
+		scaling.Part(),
 		stack.Part(),
 		notify.Part(),
 		importer.Part(),

@@ -77,12 +77,13 @@ var pages = map[string]page{
 			return special
 		},
 	},
-	"aws.md":     {special: elsewhere("aws.md")},     // TestAWSCLIReadsTheLinesOfATask
-	"names.md":   {special: elsewhere("names.md")},   // TestServiceIsReachedByName, TestServiceConnect
-	"online.md":  {special: elsewhere("online.md")},  // TestIngressServesAService
-	"sleep.md":   {special: elsewhere("sleep.md")},   // TestSleepAndWakeByListener, TestSleepAndWakeByIngressAndName
-	"browser.md": {special: elsewhere("browser.md")}, // TestUIShowsAndStopsATask, TestHostBySSHSeveralHostsInOneView
-	"ci.md":      {given: (*tutorial).pipeline},
+	"aws.md":         {special: elsewhere("aws.md")},         // TestAWSCLIReadsTheLinesOfATask
+	"names.md":       {special: elsewhere("names.md")},       // TestServiceIsReachedByName, TestServiceConnect
+	"online.md":      {special: elsewhere("online.md")},      // TestIngressServesAService
+	"autoscaling.md": {special: elsewhere("autoscaling.md")}, // TestServiceScales
+	"sleep.md":       {special: elsewhere("sleep.md")},       // TestSleepAndWakeByListener, TestSleepAndWakeByIngressAndName
+	"browser.md":     {special: elsewhere("browser.md")},     // TestUIShowsAndStopsATask, TestHostBySSHSeveralHostsInOneView
+	"ci.md":          {given: (*tutorial).pipeline},
 	"coming-from.md": {
 		given:   (*tutorial).fromElsewhere,
 		special: (*tutorial).importing,
@@ -424,7 +425,7 @@ func (u *tutorial) importing() map[string]func(line string) {
 }
 
 // pagesOfOtherTests names the test that runs the commands of a page instead.
-var pagesOfOtherTests = map[string]string{"sleep.md": "TestSleepAndWakeByIngressAndName", "stacks.md": "TestStack", "notices.md": "TestNotices"}
+var pagesOfOtherTests = map[string]string{"autoscaling.md": "TestServiceScales", "sleep.md": "TestSleepAndWakeByIngressAndName", "stacks.md": "TestStack", "notices.md": "TestNotices"}
 
 // TestPages types the commands of the other pages.
 func TestPages(t *testing.T) {

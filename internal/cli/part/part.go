@@ -51,7 +51,7 @@ type Command struct {
 	// Group is the title of a group in the help of the core; empty for a hidden command. The command follows the command
 	// After there; if that is not in the group, it is the last one.
 	Group, After string
-	// Under, if not empty, is the command that this one is a command of, before those that it has.
+	// Under, if not empty, is the command that this one is a command of: after the one that After names, else before all.
 	Under string
 }
 

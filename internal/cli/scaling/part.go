@@ -1,0 +1,140 @@
+package scaling
+
+import (
+	"context"
+	"encoding/json"
+	"net/http"
+	"time"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
+	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/act/observe"
+	"github.com/podtask/podtask/internal/engine/decide/scaling"
+	run "github.com/podtask/podtask/internal/engine/run/scaling"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/internal/engine/run/services"
+	"github.com/podtask/podtask/internal/serve/metrics/scalingmetrics"
+	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/lifecycle"
+	"golang.org/x/sys/unix"
+)
+
+// Part is the part scaling.
+func Part() part.Part {
+	return part.Part{
+		Name: "scaling",
+		Commands: func(p *command.Program) []part.Command {
+			return []part.Command{{Command: Command(p), Under: "service", After: "scale"}}
+		},
+		Routes: func() map[string]part.Route {
+			routes := map[string]part.Route{}
+			for _, v := range verbs() {
+				routes["service scaling "+v.name] = part.Route{}
+			}
+			return routes
+		},
+		Complete: complete,
+		Agent:    agent,
+	}
+}
+
+// complete returns the services that scale.
+func complete(q part.Completion) (names []string, ok bool) {
+	if len(q.Path) < 2 || q.Path[0] != "service" || q.Path[1] != "scaling" {
+		return nil, false
+	}
+	if verb := q.Path[len(q.Path)-1]; verb == "set" || verb == "ls" || len(q.Arguments) > 0 && verb != "rm" {
+		return nil, verb != "set" || len(q.Arguments) > 0
+	}
+	store, err := run.Open(q.StateDir, state.OS{})
+	if err != nil {
+		return nil, true
+	}
+	all, _ := store.All()
+	for _, s := range all {
+		names = append(names, s.Service)
+	}
+	return names, true
+}
+
+// valuesPath is where the agent says what it has measured.
+const valuesPath = "/v1/scaling/values"
+
+// agent makes an agent scale services.
+func agent(a *part.Agent) error {
+	store, err := run.Open(a.StateDir, state.OS{})
+	if err != nil {
+		return err
+	}
+	runner := &run.Runner{
+		Store: store, Services: a.Backend.Controller, Host: host{a.Engine, a.Backend.Controller}, Now: time.Now, Tick: time.After, Log: a.Log,
+		Calendar: schedule.SystemdCalendar{Path: a.Getenv("PATH")},
+	}
+	a.Collect(scalingmetrics.New(store.All, runner.Rows))
+	a.Handle("GET "+valuesPath, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		all, _ := store.All() // those that cannot be read have no values
+		values := map[string]scaling.Rows{}
+		for _, s := range all {
+			values[s.Service] = runner.Rows(s.Service)
+		}
+		w.Header().Set("Content-Type", "application/json")
+		if err := json.NewEncoder(w).Encode(values); err != nil {
+			a.Log.Debug("values of services that scale", "error", err)
+		}
+	}))
+	a.Run(func(ctx context.Context) error {
+		if err := runner.Run(ctx); err != nil {
+			a.Log.Error("no service scales until the agent starts again", "error", err)
+			<-ctx.Done() // tasks matter more
+		}
+		return nil
+	})
+	return nil
+}
+
+// host is this host.
+type host struct {
+	engine   *engine.Engine
+	services *services.Services
+}
+
+func (h host) Task(id string) (lifecycle.State, bool) { return h.engine.Tasks.Lookup(id) }
+
+func (h host) Usage(ctx context.Context, tasks []lifecycle.State) ([]*observe.Usage, error) {
+	return h.engine.Stats.ReadAll(ctx, tasks)
+}
+
+func (h host) Memory() uint64 {
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) != nil {
+		return 0
+	}
+	return info.Totalram * uint64(info.Unit)
+}
+
+func (h host) Requests(ctx context.Context) map[string]uint64 {
+	if h.services.Routes == nil {
+		return nil
+	}
+	status, err := h.services.Routes.Ask(ctx)
+	if err != nil || status == nil {
+		return nil
+	}
+	counts := make(map[string]uint64)
+	for _, c := range status.Requests {
+		counts[c.Service] += c.Count
+	}
+	return counts
+}
+
+func (h host) Connections() map[string]uint64 {
+	counts := make(map[string]uint64)
+	for _, t := range h.services.Traffic() {
+		for _, n := range t.Forwarded {
+			counts[t.Service] += n
+		}
+		counts[t.Service] += t.Refused
+	}
+	return counts
+}
