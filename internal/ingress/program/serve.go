@@ -146,10 +146,10 @@ func (s *server) run(ctx context.Context, signals <-chan os.Signal) error {
 		}()
 	}
 	for _, l := range s.sockets.plain {
-		start(func() error { return plainServer.Serve(s.limit.Listener(s.clients.listener(l))) })
+		start(func() error { return plainServer.Serve(s.limited(l)) })
 	}
 	for _, l := range s.sockets.secure {
-		start(func() error { return secureServer.ServeTLS(s.limit.Listener(s.clients.listener(l)), "", "") })
+		start(func() error { return secureServer.ServeTLS(s.limited(l), "", "") })
 	}
 	start(func() error { return control.Serve(s.sockets.control) })
 	s.log.Info("the ingress proxy serves", "http", addresses(s.sockets.plain), "https", addresses(s.sockets.secure), "version", s.o.version)
@@ -192,6 +192,11 @@ loop:
 	s.drain(drain, signals, plainServer, secureServer)
 	_ = control.Close()
 	return err
+}
+
+// limited returns a listener with the limits of all connections, of each client, and of what it sends beside requests.
+func (s *server) limited(l net.Listener) net.Listener {
+	return s.limit.Listener(allowances{s.clients.listener(l)})
 }
 
 // leaveControl leaves the socket to the successor. This process answers on one of its own from then on, so
@@ -330,12 +335,24 @@ func (s *server) newServer(h http.Handler) *http.Server {
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer connlimit.Serving(r.Context())()
+			if a, _ := r.Context().Value(allowanceKey{}).(*allowance); a != nil {
+				a.request(r)
+			}
 			if s.leaving.Load() && r.Header.Get("Upgrade") == "" {
 				w.Header().Set("Connection", "close") // with HTTP/2 it is GOAWAY
 			}
 			h.ServeHTTP(w, r)
 		}),
-		ConnContext: connlimit.ConnContext, ConnState: s.open.changed, ReadHeaderTimeout: headerTime, IdleTimeout: keepAlive, MaxHeaderBytes: maxHeader,
+		ConnContext: func(ctx context.Context, c net.Conn) context.Context {
+			return withAllowance(connlimit.ConnContext(ctx, c), c)
+		},
+		ConnState: func(c net.Conn, state http.ConnState) {
+			if a := allowanceOf(c); a != nil && state == http.StateHijacked {
+				a.release()
+			}
+			s.open.changed(c, state)
+		},
+		ReadHeaderTimeout: headerTime, IdleTimeout: keepAlive, MaxHeaderBytes: maxHeader,
 		HTTP2:    &http.HTTP2Config{MaxConcurrentStreams: maxStreams, MaxReadFrameSize: maxFrame, SendPingTimeout: keepAlive, PingTimeout: headerTime},
 		ErrorLog: slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),
 	}

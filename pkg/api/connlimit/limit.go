@@ -44,10 +44,10 @@ type connKey struct{}
 // until done is called. ctx is the request's.
 func Serving(ctx context.Context) (done func()) {
 	inner := ctx.Value(connKey{})
-	if secure, ok := inner.(interface{ NetConn() net.Conn }); ok { // a *tls.Conn
-		inner = secure.NetConn()
-	}
 	c, ok := inner.(*conn)
+	if secure, is := inner.(interface{ NetConn() net.Conn }); is && !ok { // a *tls.Conn
+		c, ok = secure.NetConn().(*conn)
+	}
 	if !ok {
 		return func() {}
 	}
@@ -93,6 +93,9 @@ type conn struct {
 	serving int
 	ended   bool // guarded by limit.mu
 }
+
+// NetConn returns the connection that counts, as that of tls.Conn does.
+func (c *conn) NetConn() net.Conn { return c.Conn }
 
 // Close closes the connection and makes room for another one.
 func (c *conn) Close() error {
