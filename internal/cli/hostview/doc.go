@@ -62,8 +62,11 @@ type answer struct {
 	More bool `json:"more,omitempty"`
 }
 
-// maxLine bounds a line in bytes, maxRequests the requests that a Server works at at once.
+// maxLine bounds a line in bytes, maxMore one of several results, waiting those that nobody has read yet, and maxRequests the
+// requests that a Server works at at once.
 const (
 	maxLine     = 64 << 20
+	maxMore     = 4 << 20
+	waiting     = 64
 	maxRequests = 64
 )

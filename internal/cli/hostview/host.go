@@ -115,11 +115,19 @@ func (h *Host) use(ctx context.Context, s Stream) (used bool, err error) {
 			delete(h.pending, a.ID)
 		}
 		h.mu.Unlock()
-		if to != nil {
-			to <- a // there is room, or a follower reads
-			if !a.More {
-				close(to)
-			}
+		if to == nil {
+			continue
+		}
+		if a.More && len(a.Result) > maxMore {
+			return used, fmt.Errorf("its podtask answers something else: one of several results has more than %d bytes", maxMore)
+		}
+		select {
+		case to <- a: // there is room, or a follower reads
+		case <-ctx.Done():
+			return used, context.Cause(ctx)
+		}
+		if !a.More {
+			close(to)
 		}
 	}
 	if err := lines.Err(); err != nil && !errors.Is(err, io.ErrUnexpectedEOF) {
@@ -139,7 +147,7 @@ func (h *Host) call(ctx context.Context, call, of string, result any) error {
 func follow[T any](ctx context.Context, h *Host, r request, more func(T) error) error {
 	return h.request(ctx, r, nil, func(text json.RawMessage) error {
 		var one T
-		if err := json.Unmarshal(text, &one); err != nil {
+		if err := decode(text, &one); err != nil {
 			return err
 		}
 		return more(one)
@@ -152,9 +160,16 @@ func (h *Host) request(ctx context.Context, r request, result any, more func(jso
 	if err != nil {
 		return err
 	}
+	last := false
+	defer func() {
+		if !last {
+			h.cancel(id, answers)
+		}
+	}()
 	for {
 		select {
 		case a, ok := <-answers:
+			last = !ok || !a.More
 			switch {
 			case !ok:
 				return h.down()
@@ -162,18 +177,18 @@ func (h *Host) request(ctx context.Context, r request, result any, more func(jso
 				return webui.ErrNotFound
 			case a.Error != "":
 				return errors.New(term.Line(a.Error))
-			case a.More && more != nil:
+			case a.More && more == nil:
+				return errors.New("its podtask gives several answers where there is one")
+			case a.More:
 				if err := more(a.Result); err != nil {
-					h.cancel(id, answers)
 					return err
 				}
 			case result != nil && len(a.Result) > 0:
-				return json.Unmarshal(a.Result, result)
+				return decode(a.Result, result)
 			default:
 				return nil
 			}
 		case <-ctx.Done():
-			h.cancel(id, answers)
 			return context.Cause(ctx)
 		}
 	}
@@ -201,7 +216,7 @@ func (h *Host) ask(r request) (id int, answers <-chan answer, err error) {
 	}
 	h.last++
 	id = h.last
-	to := make(chan answer, 256)
+	to := make(chan answer, waiting)
 	h.pending[id] = to
 	h.mu.Unlock()
 	r.ID = id
@@ -270,11 +285,8 @@ func (h *Host) refresh(ctx context.Context, now func() time.Time) <-chan struct{
 	h.busy = done
 	go func() {
 		var s sample
-		if s.err = h.call(ctx, callTasks, "", &s.tasks); s.err == nil {
-			s.err = h.call(ctx, callServices, "", &s.services)
-		}
-		if s.err == nil {
-			s.err = check(s.tasks)
+		if s.tasks, s.err = list(ctx, h, callTasks, checkTask); s.err == nil {
+			s.services, s.err = list(ctx, h, callServices, checkService)
 		}
 		s.at = now()
 		h.mu.Lock()

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -111,18 +110,22 @@ func (v *View) Services(context.Context) (services []api.Service, _ error) {
 	return services, nil
 }
 
-// hostOf returns the host of a task in the latest samples.
-func (v *View) hostOf(id string) *Host {
+// hostOf returns the host of a task in the latest samples; nil also for a task that two of them claim to have.
+func (v *View) hostOf(id string) (of *Host) {
 	if !v.several() {
 		return v.hosts[0]
 	}
 	for _, h := range v.hosts {
 		s, _ := h.state(v.now())
-		if slices.ContainsFunc(s.tasks, func(t top.Task) bool { return t.ID == id }) {
-			return h
+		if !slices.ContainsFunc(s.tasks, func(t top.Task) bool { return t.ID == id }) {
+			continue
 		}
+		if of != nil {
+			return nil
+		}
+		of = h
 	}
-	return nil
+	return of
 }
 
 // Find returns the ID of a task by its ID or name, which may be NAME@HOST.
@@ -159,8 +162,16 @@ func (v *View) Explain(ctx context.Context, id string) (d top.Detail, err error)
 	if err := v.ofTask(ctx, callExplain, id, &d); err != nil {
 		return d, err
 	}
-	return d, check([]top.Task{{Task: d.Task}})
+	if err := checkTask(top.Task{Task: d.Task}); err != nil {
+		return top.Detail{}, err
+	}
+	if v.several() && d.Task.ID != id { // what is done with it may go to another host
+		return top.Detail{}, errOther
+	}
+	return d, nil
 }
+
+var errOther = errors.New("the host told of another task than the one that it was asked for")
 
 // Lines implements webui.Source.
 func (v *View) Lines(ctx context.Context, id string, which webui.Lines, fn func(webui.Line) error) error {
@@ -233,26 +244,6 @@ func (v *View) Shell(ctx context.Context, id, container string) (*exec.Cmd, erro
 		return nil, webui.ErrNotFound
 	}
 	return v.shell(ctx, h.Name, id, container)
-}
-
-var (
-	taskID        = regexp.MustCompile(`^[0-9a-f]{32}$`)
-	containerName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
-)
-
-// check refuses IDs and names that are none: they become arguments of commands and parts of links.
-func check(tasks []top.Task) error {
-	for _, t := range tasks {
-		if !taskID.MatchString(t.ID) {
-			return fmt.Errorf("it told of a task with the ID %q", t.ID)
-		}
-		for _, c := range t.Containers {
-			if !containerName.MatchString(c.Name) {
-				return fmt.Errorf("it told of a container with the name %q", c.Name)
-			}
-		}
-	}
-	return nil
 }
 
 var (

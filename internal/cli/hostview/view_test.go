@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/flate"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -248,13 +249,120 @@ func TestAConnectionThatBreaksIsMadeAgain(t *testing.T) {
 func TestHostileHosts(t *testing.T) {
 	t.Parallel()
 	for _, id := range []string{"", "--host=x", "../x", strings.Repeat("A", 32), strings.Repeat("a", 31) + "\n"} {
-		if err := check([]top.Task{{Task: api.Task{ID: id}}}); err == nil {
+		if err := checkTask(top.Task{Task: api.Task{ID: id}}); err == nil {
 			t.Errorf("the ID %q was taken", id)
 		}
 	}
 	bad := api.Task{ID: strings.Repeat("a", 32), Containers: []api.Container{{Name: "-x"}}}
-	if err := check([]top.Task{{Task: bad}}); err == nil {
+	if err := checkTask(top.Task{Task: bad}); err == nil {
 		t.Error("a container -x was taken")
+	}
+	for _, name := range []string{"", "..", "a/b", "-x", "shop@two"} {
+		if err := checkService(api.Service{ServiceName: name}); err == nil {
+			t.Errorf("a service %q was taken", name)
+		}
+	}
+}
+
+// telling returns a connection to a host that gives the same answers, whatever it is asked for.
+func telling(answers func(id int, call string) string) func(context.Context) (Stream, error) {
+	return func(context.Context) (Stream, error) {
+		here, there := net.Pipe()
+		go func() {
+			out, _ := flate.NewWriter(there, flate.BestSpeed)
+			say := func(text string) bool {
+				_, err := io.WriteString(out, text)
+				return err == nil && out.Flush() == nil
+			}
+			say("{\"id\":0}\n")
+			requests := json.NewDecoder(there)
+			for {
+				var r request
+				if requests.Decode(&r) != nil || r.Call != callCancel && !say(answers(r.ID, r.Call)) {
+					_ = there.Close()
+					return
+				}
+			}
+		}()
+		return here, nil
+	}
+}
+
+// TestHostileAnswers: a host that tells more than fits, something else, or several answers where there is one, has a reason in
+// the view. It costs little, the other host is shown, and the view ends.
+func TestHostileAnswers(t *testing.T) {
+	t.Parallel()
+	good := `{"id":"` + strings.Repeat("c", 32) + `"}`
+	one := func(result string) func(int, string) string {
+		return func(id int, _ string) string { return fmt.Sprintf(`{"id":%d,"result":%s}`+"\n", id, result) }
+	}
+	for name, answers := range map[string]func(id int, call string) string{
+		"empty tasks":       one("[" + strings.Repeat("{},", 1<<20) + "{}]"),
+		"containers":        one(`[{"id":"` + strings.Repeat("c", 32) + `","containers":[` + strings.Repeat("{},", 1<<18) + "{}]}]"),
+		"tasks without end": one("[" + strings.Repeat(good+",", maxEntries+1) + good + "]"),
+		"one large text":    one(`[{"id":"` + strings.Repeat("c", 32) + `","name":"` + strings.Repeat("x", maxEntry) + `"}]`),
+		"no list":           one(`{"a":1}`),
+		"deep":              one(strings.Repeat("[", 1<<20)),
+		"another list":      one("[1]"),
+		"no JSON":           func(int, string) string { return "\x1b]0;x\a\n" },
+		"answers without end": func(id int, _ string) string {
+			return strings.Repeat(fmt.Sprintf(`{"id":%d,"more":true,"result":[]}`+"\n", id), 10*waiting)
+		},
+		"errors without end": func(id int, _ string) string {
+			return strings.Repeat(fmt.Sprintf(`{"id":%d,"more":true,"error":"x"}`+"\n", id), 10*waiting)
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			honest := newFake("a")
+			v := New(t.Context(), []*Host{{Name: "bad", Open: telling(answers)}, {Name: "good", Open: honest.connect}}, nil, time.Now)
+			for _, h := range v.hosts {
+				if err := h.connected(t.Context()); err != nil {
+					t.Fatal(err)
+				}
+				<-h.refresh(t.Context(), time.Now)
+			}
+			tasks, err := v.Tasks(t.Context())
+			if err != nil || len(tasks) != 1 || tasks[0].ID != honest.id {
+				t.Errorf("%d tasks, %v", len(tasks), err)
+			}
+			if why := v.Hosts()[0].Why; why == "" || len(why) > 1000 || strings.Contains(why, "\x1b") {
+				t.Errorf("the reason is %q", why)
+			}
+			v.Close()
+		})
+	}
+}
+
+// TestAHostSpeaksForItselfOnly: what a host tells of another task than the one that it is asked for, or of one that another
+// host has too, leads to no action on the other host.
+func TestAHostSpeaksForItselfOnly(t *testing.T) {
+	t.Parallel()
+	honest := newFake("a")
+	claims := fmt.Sprintf(`[{"id":%q},{"id":%q}]`, honest.id, strings.Repeat("c", 32))
+	bad := telling(func(id int, call string) string {
+		result := claims
+		switch call {
+		case callExplain:
+			result = fmt.Sprintf(`{"Task":{"id":%q,"name":"mine"}}`, honest.id)
+		case callServices:
+			result = "[]"
+		}
+		return fmt.Sprintf(`{"id":%d,"result":%s}`+"\n", id, result)
+	})
+	v := New(t.Context(), []*Host{{Name: "bad", Open: bad}, {Name: "good", Open: honest.connect}}, nil, time.Now)
+	defer v.Close()
+	for _, h := range v.hosts {
+		if err := h.connected(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		<-h.refresh(t.Context(), time.Now)
+	}
+	if d, err := v.Explain(t.Context(), strings.Repeat("c", 32)); !errors.Is(err, errOther) {
+		t.Errorf("the host told of the task %s, %v", d.Task.ID, err)
+	}
+	if err := v.Stop(t.Context(), honest.id); !errors.Is(err, webui.ErrNotFound) {
+		t.Errorf("a task of two hosts: %v", err)
 	}
 }
 

@@ -1,6 +1,7 @@
 package top
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -34,6 +35,33 @@ func TestHostileTextDoesNotReachTheTerminal(t *testing.T) {
 	for name, text := range screens {
 		if r := hostile.Steers(text); r != 0 {
 			t.Errorf("the %s has %U:\n%q", name, r, text)
+		}
+	}
+}
+
+// A host may tell any number: the screens are drawn all the same.
+func TestHostileNumbersAreDrawn(t *testing.T) {
+	t.Parallel()
+	for _, least := range []bool{false, true} {
+		tasks := []Task{{Use: &Use{}, Task: api.Task{Owner: api.Owner{Alive: true}, Why: []api.Reason{{}}, Ports: []api.Port{{}}, ExitCode: code(1), Containers: []api.Container{{Health: &api.Health{}}}, History: []api.Transition{{}}}}}
+		services := []api.Service{{
+			ServiceName: "shop", Deployments: []api.Deployment{{ID: "d"}}, Tasks: []api.ServiceTask{{}}, Events: []api.ServiceEvent{{}}, Why: []api.Reason{{}}, Listeners: []api.Listener{{}},
+			History: []api.PastDeployment{{Progress: &api.DeploymentProgress{Green: "d", Hooks: []api.HookCall{{Status: "IN_PROGRESS"}}}}},
+		}}
+		hostile.FillNumbers(&tasks, least)
+		hostile.FillNumbers(&services, least)
+		services[0].History[0].FinishedAt = time.Time{}
+		detail := Detail{Task: tasks[0].Task, Chart: timeline.Chart{Lanes: []timeline.Lane{{Spans: []timeline.Span{{}}}}}}
+		hostile.FillNumbers(&detail, least)
+		m := New(t.Context(), &host{}, &host{}, Options{Now: func() time.Time { return noon }, All: true})
+		m.list.setTasks(tasks)
+		texts := []string{m.text(), strings.Join(serviceOverview(canvas{width: 80, now: noon}, services[0]), "\n")}
+		m.page = &page{id: tasks[0].ID, detail: detail}
+		texts = append(texts, m.text())
+		for i, text := range texts {
+			if text == "" || len(text) > 1<<16 {
+				t.Errorf("least %t: the screen %d has %d bytes", least, i, len(text))
+			}
 		}
 	}
 }

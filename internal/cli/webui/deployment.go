@@ -175,15 +175,14 @@ func newRevision(s api.Service, d api.Deployment, p *api.DeploymentProgress) rev
 		r.Copies = append(r.Copies, square{c.Kind, term.Line(t.Name) + ": " + c.Text})
 	}
 	want := max(d.DesiredCount, d.RunningCount+d.PendingCount)
-	for i := len(r.Copies); i < d.DesiredCount; i++ {
-		counts["to come"]++
-		r.Copies = append(r.Copies, square{"missing", "to come"})
-	}
-	if len(r.Copies) > mostSquares {
+	counts["to come"] = max(0, d.DesiredCount-len(r.Copies))
+	if max(len(r.Copies), d.DesiredCount) > mostSquares { // the number may be any that a host has told
 		r.Copies = nil
+	} else {
+		r.Copies = append(r.Copies, slices.Repeat([]square{{"missing", "to come"}}, counts["to come"])...)
 	}
 	if want > 0 {
-		r.HealthyPercent = min(100, 100*d.HealthyCount/want)
+		r.HealthyPercent = int(100 * min(1, max(0, float64(d.HealthyCount)/float64(want))))
 	}
 	r.Text = fmt.Sprintf("%d of %d healthy", d.HealthyCount, max(want, d.HealthyCount))
 	for _, word := range []string{"starting", "unhealthy", "stopping", "to come"} {

@@ -66,3 +66,42 @@ func TestHostileTextIsTextInPages(t *testing.T) {
 		}
 	}
 }
+
+// numbers is a source whose numbers and times are the greatest or the least ones.
+type numbers struct {
+	hostileSource
+	least bool
+}
+
+func (n numbers) Tasks(ctx context.Context) ([]top.Task, error) {
+	tasks, err := n.hostileSource.Tasks(ctx)
+	hostile.FillNumbers(&tasks, n.least)
+	return tasks, err
+}
+
+func (n numbers) Explain(ctx context.Context, id string) (top.Detail, error) {
+	d, err := n.hostileSource.Explain(ctx, id)
+	hostile.FillNumbers(&d, n.least)
+	return d, err
+}
+
+func (n numbers) Services(ctx context.Context) ([]api.Service, error) {
+	services, err := n.hostileSource.Services(ctx)
+	services[0].History[0].Progress.Stage = "BAKE_TIME"
+	hostile.FillNumbers(&services, n.least)
+	return services, err
+}
+
+// A host may tell any number. The pages are made all the same, and no larger.
+func TestHostileNumbersMakePages(t *testing.T) {
+	t.Parallel()
+	for _, least := range []bool{false, true} {
+		b := &browser{t: t, server: New(8800, &numbers{least: least}, &fake{}, func() time.Time { return noon })}
+		b.cookie = b.send("GET", strings.TrimPrefix(b.server.Link(), "http://"+b.server.host), nil, nil).Result().Cookies()[0]
+		for _, path := range []string{"/", "/?show=all", "/task/" + web().ID, "/task/" + web().ID + "/timeline.svg", "/task/" + web().ID + "/timeline-narrow.svg", "/service/shop"} {
+			if w := b.send("GET", path, nil, nil); w.Code != 200 || w.Body.Len() > 1<<16 {
+				t.Errorf("least %t: %s answers %d with %d bytes", least, path, w.Code, w.Body.Len())
+			}
+		}
+	}
+}

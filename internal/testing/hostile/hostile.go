@@ -5,6 +5,7 @@ package hostile
 import (
 	"reflect"
 	"strings"
+	"time"
 	"unicode"
 )
 
@@ -35,6 +36,52 @@ func fill(v reflect.Value) {
 		if v.CanSet() && v.Len() == 0 {
 			v.SetString(Text)
 		}
+	}
+}
+
+// FillNumbers sets all numbers, times and durations of what v points to, and those of its parts, to the greatest ones; with
+// least, to the least ones.
+func FillNumbers(v any, least bool) { fillNumbers(reflect.ValueOf(v), least) }
+
+func fillNumbers(v reflect.Value, least bool) {
+	if v.Type() == reflect.TypeFor[time.Time]() {
+		year := map[bool]int{false: 9999, true: 1}[least]
+		v.Set(reflect.ValueOf(time.Date(year, 1, 2, 0, 0, 0, 0, time.UTC)))
+		return
+	}
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		if !v.IsNil() {
+			fillNumbers(v.Elem(), least)
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				fillNumbers(v.Field(i), least)
+			}
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			fillNumbers(v.Index(i), least)
+		}
+	default:
+		fillNumber(v, least)
+	}
+}
+
+// fillNumber sets one number: half of the greatest, so that a sum of two is one too.
+func fillNumber(v reflect.Value, least bool) {
+	switch {
+	case v.CanInt():
+		most := int64(1)<<(v.Type().Bits()-2) - 1
+		if least {
+			most = -most
+		}
+		v.SetInt(most)
+	case v.CanUint() && !least:
+		v.SetUint(1<<(v.Type().Bits()-1) - 1)
+	case v.CanFloat():
+		v.SetFloat(map[bool]float64{false: 1e300, true: -1e300}[least])
 	}
 }
 
