@@ -1,11 +1,13 @@
 package hooks_test
 
 import (
+	"bufio"
 	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -19,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podtask/podtask/internal/engine/run/hooks"
+	"github.com/podtask/podtask/internal/testing/hostile"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
@@ -273,6 +276,68 @@ func TestEndpointsAnswer(t *testing.T) {
 	server.Close()
 	if got := call(t, service.HookTarget{Kind: service.HookURL, Value: server.URL + "/ok"}); got.Status != service.HookFailed || !strings.Contains(got.Reason, "cannot be called") {
 		t.Errorf("an endpoint that is gone: %+v", got)
+	}
+}
+
+// raw is an endpoint that answers each request with a text, and nothing else.
+func raw(t *testing.T, text string) (address string) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer c.Close()
+				if _, err := http.ReadRequest(bufio.NewReader(c)); err == nil {
+					_, _ = io.WriteString(c, text)
+				}
+			}()
+		}
+	}()
+	return "http://" + l.Addr().String()
+}
+
+// What an endpoint answers in the line of the status and in headers is in no reason as it is, and no reason is long. An endpoint that
+// leads to another address, such as one with the credentials of a machine in a cloud, is not followed.
+func TestHostileEndpoints(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 10)
+	metadata := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { asked <- r.URL.Path }))
+	t.Cleanup(metadata.Close)
+	evil := "\x1b]0;evil\a\u202e\u009b2J"
+	for name, answer := range map[string]string{
+		"words of the status": "HTTP/1.1 500 " + evil + strings.Repeat("x", 30_000) + "\r\nContent-Length: 0\r\n\r\n",
+		"no HTTP":             evil + strings.Repeat("y", 30_000) + "\r\n\r\n",
+		"a broken header":     "HTTP/1.1 200 OK\r\n" + evil + strings.Repeat("z", 30_000) + "\r\n\r\n",
+		"endless headers":     "HTTP/1.1 200 OK\r\n" + strings.Repeat("A: b\r\n", 100_000),
+		"a broken chunk":      "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + evil + "\r\n",
+		"a redirect":          "HTTP/1.1 302 Found\r\nLocation: " + metadata.URL + "/latest/meta-data/\r\nContent-Length: 0\r\n\r\n",
+		"another one":         "HTTP/1.1 307 Temporary Redirect\r\nLocation: " + metadata.URL + "/latest/api/token\r\nContent-Length: 0\r\n\r\n",
+	} {
+		to := raw(t, answer)
+		got := call(t, service.HookTarget{Kind: service.HookURL, Value: to})
+		_, err := runner().CheckAlarm(t.Context(), service.Alarm{Name: "errors", Target: service.HookTarget{Kind: service.HookURL, Value: to}})
+		if got.Status != service.HookFailed || err == nil {
+			t.Errorf("%s: %+v, %v", name, got, err)
+			continue
+		}
+		for _, reason := range []string{got.Reason, err.Error()} {
+			if len(reason) > 1000 || hostile.Steers(reason) != 0 {
+				t.Errorf("%s: the reason has %d bytes: %.200q", name, len(reason), reason)
+			}
+		}
+	}
+	select {
+	case path := <-asked:
+		t.Errorf("the other address was asked for %s", path)
+	default:
 	}
 }
 

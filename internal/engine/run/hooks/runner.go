@@ -146,22 +146,27 @@ func (r *Runner) exchange(q *http.Request) ([]byte, error) {
 	case q.Context().Err() != nil:
 		return out, ended(q.Context())
 	case err != nil:
-		return out, fmt.Errorf("the answer of %s broke off: %w", q.URL.Redacted(), err)
+		return out, fmt.Errorf("the answer of %s broke off: %w", q.URL.Redacted(), plain(err))
 	case answer.StatusCode < 200 || answer.StatusCode > 299:
-		return out, fmt.Errorf("%s answered %s", q.URL.Redacted(), answer.Status)
+		// Its own words for the status may be anything.
+		return out, fmt.Errorf("%s answered %s", q.URL.Redacted(), strings.TrimSpace(fmt.Sprint(answer.StatusCode, " ", http.StatusText(answer.StatusCode))))
 	case len(out) > maxAnswer:
 		return out[:maxAnswer], errTooMuch
 	}
 	return out, nil
 }
 
-// plain is the cause of an error of net/http, whose text has the URL.
+// maxCause limits the bytes of an error of net/http in a reason: it may quote an answer.
+const maxCause = 300
+
+// plain is the cause of an error of net/http, whose text has the URL and may have a part of the answer.
 func plain(err error) error {
 	var at *url.Error
 	if errors.As(err, &at) {
-		return at.Err
+		err = at.Err
 	}
-	return err
+	text := term.Line(err.Error())
+	return errors.New(strings.ToValidUTF8(text[:min(len(text), maxCause)], ""))
 }
 
 // Count is how many calls of a hook were answered with a status since the agent began.
