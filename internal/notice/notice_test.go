@@ -395,9 +395,9 @@ func TestRulesMatch(t *testing.T) {
 
 func TestTextIsSafe(t *testing.T) {
 	t.Parallel()
-	m := notice.Message{Condition: notice.Failed, Count: 1, About: task("web", "1"), Reason: "a\r\nBcc: x\x1b[2J" + strings.Repeat("é", 400)}
+	m := notice.Message{Condition: notice.Failed, Count: 1, About: task("web", "1"), Reason: "a\r\nBcc: x\x1b[2J\u009b\u202e\u2028" + strings.Repeat("é", 400)}
 	text := m.Text("host")
-	if strings.ContainsAny(text, "\r\x1b") || len(text) > 800 || !strings.HasPrefix(text, "task web has failed\na Bcc: x [2J") {
+	if strings.ContainsAny(text, "\r\x1b\u009b\u202e\u2028") || len(text) > 800 || !strings.HasPrefix(text, "task web has failed\na Bcc: x [2J") {
 		t.Errorf("text is %q", text)
 	}
 }

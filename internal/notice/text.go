@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 	"time"
+	"unicode"
 )
 
 // Title is the message as one sentence.
@@ -76,7 +77,13 @@ func (m Message) Text(host string) string {
 
 // Short is a text from elsewhere as one line that is not too long.
 func Short(text string) string {
-	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == 0x2028 || r == 0x2029 }), " ")
+	text = strings.Join(strings.FieldsFunc(text, func(r rune) bool { return unicode.In(r, unicode.Cc, unicode.Zl, unicode.Zp) }), " ")
+	text = strings.Map(func(r rune) rune {
+		if unicode.Is(unicode.Cf, r) { // it has no width, or changes the order of the text around it
+			return -1
+		}
+		return r
+	}, text)
 	if len(text) > maxReason {
 		text = strings.ToValidUTF8(text[:maxReason], "") + "..."
 	}

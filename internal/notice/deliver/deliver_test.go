@@ -295,6 +295,53 @@ func TestMailIsRefused(t *testing.T) {
 	}
 }
 
+// TestAMailServerWithoutEnd: what a server says is kept until its answer ends, so it has a limit.
+func TestAMailServerWithoutEnd(t *testing.T) {
+	t.Parallel()
+	for name, line := range map[string]string{"many lines": "220-hello\r\n", "one line": "220 xxxxxxxxxxxxxxxxxxxx"} {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { l.Close() })
+		go func() {
+			c, err := l.Accept()
+			for err == nil {
+				_, err = io.WriteString(c, strings.Repeat(line, 1000))
+			}
+			c.Close()
+		}()
+		err = sender().Send(t.Context(), deliver.Target{Mail: &deliver.Mail{Server: l.Addr().String(), From: "a@example.com", Recipients: []string{"b@example.com"}}}, message())
+		if err == nil || !strings.Contains(err.Error(), "says more than 262144 bytes") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// TestNoHeaderOfAMailIsInjected: whatever stands in the names and reasons of a notice, and in the name of the host, the letter has the
+// same headers and one part, and the server gets the same commands.
+func TestNoHeaderOfAMailIsInjected(t *testing.T) {
+	t.Parallel()
+	const evil = "x\r\nBcc: evil@example.com\r\n\r\n<script>\r\n.\r\nMAIL FROM:<evil@example.com>\r\n"
+	address, letters := mailServer(t, false)
+	s, m := sender(), message()
+	s.Host = evil
+	m.About = notice.About{Kind: notice.Task, Name: evil, Task: evil, Family: evil, Service: evil, Container: evil}
+	m.Reason, m.Status, m.Subject, m.Others, m.Count = evil, evil, evil, []string{evil}, 3
+	if err := s.Send(t.Context(), deliver.Target{Mail: &deliver.Mail{Server: address, From: "a@example.com", Recipients: []string{"b@example.com"}}}, m); err != nil {
+		t.Fatal(err)
+	}
+	log := <-letters
+	if strings.Contains(log, "\nBcc") || strings.Count(log, "\nMAIL FROM") != 1 || !strings.Contains(log, "EHLO localhost\n") {
+		t.Errorf("the server got:\n%s", log)
+	}
+	_, text, _ := strings.Cut(log, "DATA\n")
+	letter, err := mail.ReadMessage(strings.NewReader(text))
+	if err != nil || len(letter.Header) != 9 || letter.Header.Get("Bcc") != "" {
+		t.Errorf("the letter is %v, %v", letter, err)
+	}
+}
+
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	out := filepath.Join(t.TempDir(), "out")

@@ -30,6 +30,7 @@ func (s Sender) mail(ctx context.Context, m Mail, n notice.Message) error {
 	if until, ok := ctx.Deadline(); ok {
 		_ = conn.SetDeadline(until) // TCP connections have them
 	}
+	conn = &bounded{Conn: conn, left: maxMailAnswers}
 	secure := &tls.Config{ServerName: host, MinVersion: tls.VersionTLS12}
 	if m.Secure {
 		conn = tls.Client(conn, secure)
@@ -65,6 +66,25 @@ func (s Sender) mail(ctx context.Context, m Mail, n notice.Message) error {
 	}
 	_ = c.Quit() // it is delivered
 	return nil
+}
+
+// maxMailAnswers limits the bytes of all answers of a mail server: one of SMTP may have lines without end.
+const maxMailAnswers = 256 << 10
+
+// bounded is a connection on which the other side says no more than a number of bytes.
+type bounded struct {
+	net.Conn
+	left int
+}
+
+// Read implements net.Conn.
+func (c *bounded) Read(b []byte) (int, error) {
+	if c.left <= 0 {
+		return 0, fmt.Errorf("the mail server says more than %d bytes", maxMailAnswers)
+	}
+	n, err := c.Conn.Read(b[:min(len(b), c.left)])
+	c.left -= n
+	return n, err
 }
 
 // login turns encryption on, and logs in. Neither is left out because the server does not offer it, but encryption on the loopback.
