@@ -6,6 +6,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
+	"strings"
 	"sync"
 	"syscall"
 	"testing"
@@ -76,5 +78,27 @@ func TestRudeClientsOfTheMetrics(t *testing.T) {
 			t.Errorf("status %s, %d bytes, %v", resp.Status, n, err)
 		}
 		_ = resp.Body.Close()
+	}
+}
+
+// TestAPageOfAnotherSiteReadsNoMetrics: a site whose name resolves to the loopback address gets nothing; scrapers do.
+func TestAPageOfAnotherSiteReadsNoMetrics(t *testing.T) {
+	t.Parallel()
+	s := metricsServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "podtask_up 1") }))
+	for host, want := range map[string]int{
+		"evil.example": 421, "evil.example:9464": 421, "127.0.0.1.evil.example": 421, "localhost.evil.example:9464": 421, "EVIL.example.": 421, "xn--localhost.example": 421,
+		"internal.evil.example": 421, "127.0.0.1.nip.io:9464": 421,
+		"127.0.0.1:9464": 200, "[::1]:9464": 200, "[::1]": 200, "localhost:9464": 200, "LOCALHOST": 200, "x.localhost:1": 200, "box:9464": 200, "host.containers.internal:9464": 200, "": 200,
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), http.MethodGet, "/metrics", http.NoBody)
+		r.Host = host
+		w := httptest.NewRecorder()
+		s.Handler.ServeHTTP(w, r)
+		if w.Code != want || strings.Contains(w.Body.String(), "podtask_up") != (want == 200) {
+			t.Errorf("%q: %d %s", host, w.Code, w.Body)
+		}
+		if len(w.Header().Values("Access-Control-Allow-Origin")) > 0 {
+			t.Errorf("%q: other sites may read it", host)
+		}
 	}
 }

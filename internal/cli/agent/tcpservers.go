@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
+	"os"
+	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
@@ -73,7 +76,27 @@ func metricsServer(metrics http.Handler) command.TCPServer {
 	scrape := http.NewServeMux()
 	scrape.HandleFunc("GET /metrics", func(w http.ResponseWriter, r *http.Request) {
 		defer connlimit.Serving(r.Context())()
+		if !ofThisHost(r.Host) {
+			http.Error(w, "The request is for another host: ask localhost, or a proxy in front to set the header Host.", http.StatusMisdirectedRequest)
+			return
+		}
 		metrics.ServeHTTP(w, r)
 	})
 	return command.TCPServer{What: "metrics", Handler: scrape, Connections: 32}
+}
+
+// ofThisHost reports whether a Host header names this machine. A page of another site may have its name resolve to the loopback
+// address and read what answers there (DNS rebinding); the browser then says the name of the site. Addresses, names of one word
+// and those that nobody can register (RFC 6761, and .internal of ICANN) are of no site.
+func ofThisHost(header string) bool {
+	host, _, err := net.SplitHostPort(header)
+	if err != nil {
+		host = strings.Trim(header, "[]")
+	}
+	host = strings.ToLower(strings.TrimSuffix(host, "."))
+	if _, err := netip.ParseAddr(host); err == nil || !strings.Contains(host, ".") {
+		return true
+	}
+	own, err := os.Hostname()
+	return strings.HasSuffix(host, ".localhost") || strings.HasSuffix(host, ".internal") || err == nil && host == strings.ToLower(own)
 }
