@@ -683,6 +683,49 @@ func TestRequestsAreSigned(t *testing.T) {
 	}
 }
 
+// What a page of any site can have a browser send has no signature, and so no effect, under whatever host name it comes; the page may
+// not read the answer, and no answer says that it may.
+func TestPagesOfSitesAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	run := `{"taskDefinition": "web"}`
+	for name, request := range map[string]struct {
+		method, path, host, kind, target, body string
+	}{
+		"a form":                  {"POST", "/", "", "text/plain", "", run},
+		"a form of a query":       {"POST", "/", "", "application/x-www-form-urlencoded", "", "Action=GetCallerIdentity&Version=2011-06-15"},
+		"several parts":           {"POST", "/", "", "multipart/form-data; boundary=x", "", "--x\r\n\r\n" + run + "\r\n--x--"},
+		"a script of a site here": {"POST", "/", "evil.example:4580", "application/x-amz-json-1.1", "RunTask", run},
+		"a question before it":    {"OPTIONS", "/", "", "", "", ""},
+		"an image":                {"GET", "/?Action=GetCallerIdentity", "", "", "", ""},
+	} {
+		r := httptest.NewRequestWithContext(t.Context(), request.method, request.path, strings.NewReader(request.body))
+		if request.host != "" {
+			r.Host = request.host
+		}
+		r.Header.Set("Origin", "https://evil.example")
+		r.Header.Set("Content-Type", request.kind)
+		r.Header.Set("Access-Control-Request-Method", "POST")
+		if request.target != "" {
+			r.Header.Set("X-Amz-Target", "AmazonEC2ContainerServiceV20141113."+request.target)
+		}
+		rec := httptest.NewRecorder()
+		w.server.Signed().ServeHTTP(rec, r)
+		for header := range rec.Header() {
+			if strings.HasPrefix(header, "Access-Control-") {
+				t.Errorf("%s: the answer has %s", name, header)
+			}
+		}
+		if rec.Code < 400 {
+			t.Errorf("%s: %d %s", name, rec.Code, rec.Body)
+		}
+	}
+	if out := must[*ecs.ListTasksOutput](t)(w.client.ListTasks(t.Context(), &ecs.ListTasksInput{})); len(out.TaskArns) > 0 {
+		t.Errorf("tasks run: %v", out.TaskArns)
+	}
+}
+
 // unread is a body that must not be read.
 type unread struct{ t *testing.T }
 
