@@ -290,6 +290,7 @@ func (w *world) start() {
 	w.server = awsapi.New(awsapi.Config{
 		Log: slog.New(slog.DiscardHandler), Key: func() (sigv4.Key, error) { return key, nil }, Definitions: definitions, Records: records,
 		Tasks: w.host, Parser: w.host, Host: w.host, Logs: &w.book, Sessions: &w.terminals, Services: &w.host.keeper, Now: func() time.Time { return w.now },
+		Scaling: w.scaled(),
 	})
 	s := httptest.NewServer(w.server.Signed())
 	w.t.Cleanup(s.Close)

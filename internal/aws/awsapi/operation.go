@@ -18,7 +18,9 @@ type operation struct {
 	members []Member
 	// document: the members are those of a task definition, which pkg/taskdef checks.
 	document bool
-	serve    func(ctx context.Context, body []byte, kept fields) (any, error)
+	// invalid is the exception of a request that is wrong; empty for InvalidParameterException.
+	invalid string
+	serve   func(ctx context.Context, body []byte, kept fields) (any, error)
 }
 
 // fields are members as a client sent them.
@@ -124,9 +126,18 @@ func (o operation) answer(ctx context.Context, body []byte) (any, error) {
 	}
 	kept := make(fields)
 	if err := checkMembers(docs[0], "", o.members, kept); err != nil {
-		return nil, err
+		return nil, o.wrong(err)
 	}
-	return o.serve(ctx, body, kept)
+	answer, err := o.serve(ctx, body, kept)
+	return answer, o.wrong(err)
+}
+
+// wrong gives a failure of the request the name that it has in the service of the operation.
+func (o operation) wrong(err error) error {
+	if f := (*Failure)(nil); o.invalid != "" && errors.As(err, &f) && f.Code == codeInvalid {
+		return &Failure{Code: o.invalid, Message: f.Message}
+	}
+	return err
 }
 
 // checkMembers checks the members of an object whose own path is prefix, which is empty or
@@ -213,6 +224,8 @@ func servicePrefix(target string) string {
 		return "logs "
 	case strings.HasPrefix(target, targetSSM):
 		return "ssm "
+	case strings.HasPrefix(target, targetScaling):
+		return "application-autoscaling "
 	}
 	return ""
 }

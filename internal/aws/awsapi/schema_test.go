@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/aws/aws-sdk-go-v2/service/applicationautoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
@@ -30,7 +31,7 @@ func sdkOperations() map[string]sdkOperation { return operationsOf(reflect.TypeF
 // answerable are the operations of all services that are answered, named as awsapi.Operations names them.
 func answerable() map[string]sdkOperation {
 	all := sdkOperations()
-	for prefix, client := range map[string]reflect.Type{"logs ": reflect.TypeFor[*cloudwatchlogs.Client](), "ssm ": reflect.TypeFor[*ssm.Client]()} {
+	for prefix, client := range map[string]reflect.Type{"logs ": reflect.TypeFor[*cloudwatchlogs.Client](), "ssm ": reflect.TypeFor[*ssm.Client](), "application-autoscaling ": reflect.TypeFor[*applicationautoscaling.Client]()} {
 		for name, o := range operationsOf(client) {
 			all[prefix+name] = o
 		}
@@ -39,7 +40,7 @@ func answerable() map[string]sdkOperation {
 }
 
 // servicesOfTargets are the prefixes of X-Amz-Target with those of awsapi.Operations.
-var servicesOfTargets = strings.NewReplacer("AmazonSSM.", "ssm ", "Logs_20140328.", "logs ")
+var servicesOfTargets = strings.NewReplacer("AmazonSSM.", "ssm ", "Logs_20140328.", "logs ", "AnyScaleFrontendService.", "application-autoscaling ")
 
 func operationsOf(client reflect.Type) map[string]sdkOperation {
 	all := make(map[string]sdkOperation)
@@ -54,7 +55,7 @@ func operationsOf(client reflect.Type) map[string]sdkOperation {
 
 // memberOf is the name on the wire of a field of the SDK's.
 func memberOf(input reflect.Type, f reflect.StructField) string {
-	if strings.HasSuffix(input.PkgPath(), "/ssm") { // its members begin with a capital
+	if strings.HasSuffix(input.PkgPath(), "/ssm") || strings.HasSuffix(input.PkgPath(), "/applicationautoscaling") { // its members begin with a capital
 		return f.Name
 	}
 	return strings.ToLower(f.Name[:1]) + f.Name[1:]
@@ -221,6 +222,19 @@ var requests = []struct{ name, body string }{
 	{"UpdateService", `{"service": "web", "cluster": "blue", "desiredCount": 1, "enableExecuteCommand": true, "forceNewDeployment": true}`},
 	{"DescribeServices", `{"services": ["web", "wob"], "cluster": "blue", "include": ["TAGS"]}`},
 	{"ListServices", `{"cluster": "blue"}`},
+	{"AnyScaleFrontendService.RegisterScalableTarget", `{"ServiceNamespace": "ecs", "ResourceId": "service/blue/web", "ScalableDimension": "ecs:service:DesiredCount", "MinCapacity": 1, "MaxCapacity": 4, "RoleARN": "r", "Tags": {"a": "b"}, "SuspendedState": {"DynamicScalingInSuspended": true}}`},
+	{"AnyScaleFrontendService.PutScalingPolicy", `{"ServiceNamespace": "ecs", "ResourceId": "service/blue/web", "ScalableDimension": "ecs:service:DesiredCount", "PolicyName": "p", "PolicyType": "TargetTrackingScaling", "TargetTrackingScalingPolicyConfiguration": {"TargetValue": 60, "PredefinedMetricSpecification": {"PredefinedMetricType": "ALBRequestCountPerTarget", "ResourceLabel": "l"}}}`},
+	{"AnyScaleFrontendService.PutScheduledAction", `{"ServiceNamespace": "ecs", "ResourceId": "service/blue/web", "ScalableDimension": "ecs:service:DesiredCount", "ScheduledActionName": "a", "Schedule": "cron(0 7 * * ? *)", "EndTime": 2000000000.5, "ScalableTargetAction": {"MinCapacity": 2}}`},
+	{"AnyScaleFrontendService.DescribeScalableTargets", `{"ServiceNamespace": "ecs"}`},
+	{"AnyScaleFrontendService.DescribeScalingPolicies", `{"ServiceNamespace": "ecs"}`},
+	{"AnyScaleFrontendService.DescribeScheduledActions", `{"ServiceNamespace": "ecs"}`},
+	{"AnyScaleFrontendService.DescribeScalingActivities", `{"ServiceNamespace": "ecs", "IncludeNotScaledActivities": true}`},
+	{"AnyScaleFrontendService.TagResource", `{"ResourceARN": "SCALED", "Tags": {"c": "d"}}`},
+	{"AnyScaleFrontendService.ListTagsForResource", `{"ResourceARN": "SCALED"}`},
+	{"AnyScaleFrontendService.UntagResource", `{"ResourceARN": "SCALED", "TagKeys": ["c"]}`},
+	{"AnyScaleFrontendService.DeleteScheduledAction", `{"ServiceNamespace": "ecs", "ResourceId": "service/blue/web", "ScalableDimension": "ecs:service:DesiredCount", "ScheduledActionName": "a"}`},
+	{"AnyScaleFrontendService.DeleteScalingPolicy", `{"ServiceNamespace": "ecs", "ResourceId": "service/blue/web", "ScalableDimension": "ecs:service:DesiredCount", "PolicyName": "p"}`},
+	{"AnyScaleFrontendService.DeregisterScalableTarget", `{"ServiceNamespace": "ecs", "ResourceId": "service/blue/web", "ScalableDimension": "ecs:service:DesiredCount"}`},
 	{"ListServicesByNamespace", `{"namespace": "n"}`},
 	{"ListServiceDeployments", `{"service": "web", "cluster": "blue", "status": ["IN_PROGRESS"], "createdAt": {"after": 1, "before": 9999999999.5}}`},
 	{"DescribeServiceDeployments", `{"serviceDeploymentArns": ["DEPLOYMENT", "arn:aws:ecs:local:000000000000:service-deployment/blue/web/x"]}`},
@@ -258,6 +272,7 @@ var requests = []struct{ name, body string }{
 var arnWords = map[string]*regexp.Regexp{
 	"DEPLOYMENT": regexp.MustCompile(`arn:aws:ecs:local:000000000000:service-deployment/[^"]*`),
 	"PAUSE_ID":   regexp.MustCompile(`ecs-pause-[A-Za-z0-9_-]{43}`),
+	"SCALED":     regexp.MustCompile(`arn:aws:application-autoscaling:local:000000000000:scalable-target/[^"]*`),
 	"REVISION":   regexp.MustCompile(`arn:aws:ecs:local:000000000000:service-revision/[^"]*`),
 }
 

@@ -32,6 +32,8 @@ type Config struct {
 	Parser  Parser
 	// Services are the services of the host.
 	Services Services
+	// Scaling gives access to the services that scale.
+	Scaling Scaling
 	// Registry returns the host name that a registry of Cloud Map, an ARN, stands for; nil: none stands for one.
 	Registry func(arn string) (name string, ok bool)
 	Logs     Logs
@@ -73,6 +75,9 @@ func New(cfg Config) *Server {
 	}
 	for _, o := range (&logs{logs: cfg.Logs, records: cfg.Records, now: cfg.Now}).operations() {
 		s.operations[targetLogs+o.name] = o
+	}
+	for _, o := range (&autoscaling{scaling: cfg.Scaling, book: book, tags: tags, records: cfg.Records, now: cfg.Now}).operations() {
+		s.operations[targetScaling+o.name] = o
 	}
 	for _, o := range execute.operationsSSM() {
 		s.operations[targetSSM+o.name] = o
@@ -234,6 +239,9 @@ func (s *Server) answer(ctx context.Context, r *http.Request, body []byte) (any,
 	}
 	if service+"." == targetLogs {
 		return nil, failf(codeUnknown, "of CloudWatch Logs podtask answers what makes groups and streams and reads the log of a task, not %s", shortened(name))
+	}
+	if service+"." == targetScaling {
+		return nil, failf(codeUnknown, "of Application Auto Scaling podtask answers scalable targets, policies, scheduled actions and activities of services of ECS, not %s", shortened(name))
 	}
 	return nil, failf(codeUnknown, "podtask answers operations of Amazon ECS, not %s", shortened(target))
 }

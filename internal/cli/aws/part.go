@@ -11,6 +11,9 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/engine/run/scaling"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/internal/state"
 )
 
 // Part is the part aws.
@@ -44,10 +47,15 @@ func serve(a *part.Agent) error {
 	if err != nil {
 		return err
 	}
+	scaled, err := scaling.Open(a.StateDir, state.OS{})
+	if err != nil {
+		return err
+	}
 	server := awsapi.New(awsapi.Config{
 		Log: a.Log, Key: func() (sigv4.Key, error) { return awskey.Load(a.StateDir) }, Definitions: definitions, Records: records,
 		Tasks: ecs, Parser: ecs, Host: ecs, Logs: ecs, Sessions: sessions, Services: adapter.NewECSServices(a.Backend), Now: time.Now,
 		Registry: adapter.Registries(a.Settings.Rules),
+		Scaling:  adapter.Scaling{Store: scaled, Calendar: schedule.SystemdCalendar{Path: a.Getenv("PATH")}},
 	})
 	a.Handle("POST /{$}", server.Trusted())
 	signed := signedServer(server.Signed())

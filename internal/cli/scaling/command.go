@@ -7,10 +7,10 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/connect"
-	"github.com/podtask/podtask/internal/engine/decide/scaling"
 	run "github.com/podtask/podtask/internal/engine/run/scaling"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/scaling"
 	"github.com/urfave/cli/v2"
 )
 

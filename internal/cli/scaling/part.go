@@ -10,13 +10,13 @@ import (
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/act/observe"
-	"github.com/podtask/podtask/internal/engine/decide/scaling"
 	run "github.com/podtask/podtask/internal/engine/run/scaling"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/internal/serve/metrics/scalingmetrics"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/scaling"
 	"golang.org/x/sys/unix"
 )
 
@@ -58,7 +58,7 @@ func complete(q part.Completion) (names []string, ok bool) {
 	return names, true
 }
 
-// valuesPath is where the agent says what it has measured.
+// valuesPath is the path of the latest measurements in the API of the agent.
 const valuesPath = "/v1/scaling/values"
 
 // agent makes an agent scale services.

@@ -8,8 +8,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/engine/decide/scaling"
 	run "github.com/podtask/podtask/internal/engine/run/scaling"
+	"github.com/podtask/podtask/pkg/scaling"
 )
 
 // set changes the bounds and targets of a service.
@@ -22,7 +22,7 @@ func (o call) set(ctx context.Context, args []string) error {
 	if _, err := client.Service(ctx, args[0]); err != nil {
 		return err
 	}
-	s, err := o.store.Configure(ctx, args[0], o.now().UTC(), func(c scaling.Config, found bool) (scaling.Config, error) {
+	s, err := o.store.Configure(ctx, args[0], o.now().Round(0).UTC(), func(c scaling.Config, found bool) (scaling.Config, error) {
 		if !found {
 			if !o.c.IsSet("max") {
 				return c, command.Usagef(command.Path(o.c), "--max is missing: how many copies may %s have at most?", args[0])
@@ -111,7 +111,7 @@ func (o call) at(ctx context.Context, args []string) error {
 			}
 		}
 	}
-	_, err := o.store.Configure(ctx, args[0], o.now().UTC(), func(c scaling.Config, found bool) (scaling.Config, error) {
+	_, err := o.store.Configure(ctx, args[0], o.now().Round(0).UTC(), func(c scaling.Config, found bool) (scaling.Config, error) {
 		if !found {
 			return c, &run.NotFoundError{Service: args[0]}
 		}
@@ -133,7 +133,7 @@ func (o call) at(ctx context.Context, args []string) error {
 
 func (o call) suspend(ctx context.Context, names []string, s scaling.Suspended) error {
 	return each(names, func(name string) error {
-		_, err := o.store.Configure(ctx, name, o.now().UTC(), func(c scaling.Config, found bool) (scaling.Config, error) {
+		_, err := o.store.Configure(ctx, name, o.now().Round(0).UTC(), func(c scaling.Config, found bool) (scaling.Config, error) {
 			if !found {
 				return c, &run.NotFoundError{Service: name}
 			}

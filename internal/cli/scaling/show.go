@@ -14,8 +14,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/engine/decide/scaling"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/scaling"
 )
 
 // row is a service in `service scaling ls`, and with its policies, actions and activities in `show`.
@@ -71,7 +71,7 @@ func (o call) measured(ctx context.Context) (values map[string]scaling.Rows) {
 	return values
 }
 
-// rows are those of the records, with what the agent says of the services.
+// rows makes a row of each record, with the state of the service if an agent answers.
 func (o call) rows(ctx context.Context, records []scaling.State) []row {
 	values, found := o.measured(ctx), map[string]api.Service{}
 	if client := o.connector.DialAgent(ctx); client != nil {

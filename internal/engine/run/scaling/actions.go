@@ -9,8 +9,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/define/calendar"
-	"github.com/podtask/podtask/internal/engine/decide/scaling"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/pkg/scaling"
 )
 
 // Calendar answers questions about expressions of systemd.time(7).

@@ -1,4 +1,4 @@
-// Package scaling carries out what internal/engine/decide/scaling decides: it samples the metrics of services, and changes
+// Package scaling carries out what pkg/scaling decides: it samples the metrics of services, and changes
 // their desired counts.
 //
 // The commands of the command line and the AWS API write a record for each service that scales; the agent follows the

@@ -8,8 +8,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/decide/scaling"
 	"github.com/podtask/podtask/internal/engine/run/services"
+	"github.com/podtask/podtask/pkg/scaling"
 	"github.com/podtask/podtask/pkg/service"
 )
 

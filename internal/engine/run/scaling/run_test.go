@@ -10,12 +10,12 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/act/observe"
-	"github.com/podtask/podtask/internal/engine/decide/scaling"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/scaling"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )

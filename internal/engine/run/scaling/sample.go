@@ -5,16 +5,16 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/act/observe"
-	"github.com/podtask/podtask/internal/engine/decide/scaling"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/scaling"
 	"github.com/podtask/podtask/pkg/service"
 )
 
-// Host tells what copies use, and how services are used.
+// Host measures copies and services.
 type Host interface {
 	// Task is a task by its ID, and whether there is one.
 	Task(id string) (lifecycle.State, bool)
-	// Usage is what each of the tasks uses, nil for those of which nothing runs.
+	// Usage is the use of resources by each of the tasks, nil for those of which nothing runs.
 	Usage(ctx context.Context, tasks []lifecycle.State) ([]*observe.Usage, error)
 	// Memory is the memory of the host in bytes.
 	Memory() uint64
@@ -100,7 +100,7 @@ func (m *meter) newRound(ctx context.Context, at time.Time, scaled []scaled) (ro
 	return r, err
 }
 
-// sample is that of a service. A metric that is not known of any copy is left out.
+// sample returns the sample of a service. A metric that is not known of any copy is left out.
 func (r round) sample(record scaling.State, s service.State) scaling.Sample {
 	out := scaling.Sample{At: r.at, Copies: s.Count("").Healthy, Values: make(map[scaling.Metric]float64)}
 	for metric, counts := range map[scaling.Metric]map[string]uint64{scaling.Requests: r.requests, scaling.Connections: r.connections} {

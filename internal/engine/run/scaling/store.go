@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/engine/decide/scaling"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/scaling"
 )
 
 // Store has the records of all services that scale. Its methods may be called concurrently.
@@ -81,7 +81,12 @@ func (t *Store) Configure(ctx context.Context, service string, now time.Time, ch
 	})
 }
 
-// Update changes the record of a service, if it has one.
+// Replace replaces the record of a service that scales.
+func (t *Store) Replace(ctx context.Context, s scaling.State) error {
+	return t.update(ctx, s.Service, func(scaling.State) scaling.State { return s })
+}
+
+// update changes the record of a service, if it has one.
 func (t *Store) update(ctx context.Context, service string, change func(scaling.State) scaling.State) error {
 	_, err := t.change(ctx, service, func(s scaling.State, found bool) (scaling.State, error) {
 		if !found {

@@ -2,7 +2,7 @@
 package scalingmetrics
 
 import (
-	"github.com/podtask/podtask/internal/engine/decide/scaling"
+	"github.com/podtask/podtask/pkg/scaling"
 	"github.com/prometheus/client_golang/prometheus"
 )
 

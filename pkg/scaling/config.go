@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Metric is what a policy tracks: an average over the healthy copies of a service.
+// Metric is a measurement that a policy tracks, as an average over the healthy copies of a service.
 type Metric string
 
 // The metrics.
@@ -31,7 +31,7 @@ const (
 	MaxPolicies, MaxActions = 10, 100
 	// MaxCooldown is the longest cool-down.
 	MaxCooldown = 24 * time.Hour
-	// DefaultCooldown is that of a policy that names none, as for services of ECS.
+	// DefaultCooldown is the cool-down of a policy that names none, as for services of ECS.
 	DefaultCooldown = 5 * time.Minute
 )
 
@@ -43,11 +43,11 @@ type Config struct {
 	// Policies and Actions have names of their own.
 	Policies []Policy `json:"policies,omitempty"`
 	Actions  []Action `json:"actions,omitempty"`
-	// Suspended says what does not happen for now.
+	// Suspended are the changes that are not made for now.
 	Suspended Suspended `json:"suspended,omitzero"`
 }
 
-// Suspended says what does not happen for now.
+// Suspended are the changes that are not made for now.
 type Suspended struct {
 	In        bool `json:"in,omitempty"`
 	Out       bool `json:"out,omitempty"`
@@ -73,7 +73,7 @@ type Action struct {
 	// the expressions of systemd for it.
 	Source   string   `json:"source"`
 	Calendar []string `json:"calendar"`
-	// Timezone is that of Source; empty stands for UTC.
+	// Timezone is the time zone of Source; empty for the default of its form.
 	Timezone string `json:"timezone,omitempty"`
 	// Start and End bound the times; zero for no bound.
 	Start time.Time `json:"start,omitzero"`

@@ -50,7 +50,7 @@ type Activity struct {
 	Policy string `json:"policy,omitempty"`
 	Action string `json:"action,omitempty"`
 	Cause  string `json:"cause"`
-	// Error is why the service could not be changed.
+	// Error is the reason for which the service could not be changed.
 	Error string `json:"error,omitempty"`
 }
 
@@ -97,10 +97,10 @@ type Sample struct {
 	Values map[Metric]float64
 }
 
-// Rows has what is remembered of the samples of a service, by policy. It is not saved: after a restart, rows begin anew.
+// Rows are summaries of the latest samples of a service, by policy. They are not saved: after a restart, rows begin anew.
 type Rows map[string]Row
 
-// Row is what is remembered of the samples of a policy.
+// Row is a summary of the latest samples of a policy.
 type Row struct {
 	// Above is the number of samples in a row above the target.
 	Above int
