@@ -20,7 +20,7 @@ const (
 	allowancePerRequest = maxHeader
 	// allowanceOfBody is for a body that nobody reads: what of it is under way when the request is refused.
 	allowanceOfBody = 1 << 20
-	// bodyCost is how many bytes may come for one of a body, because of the framing of small pieces.
+	// bodyCost limits the bytes for one byte of a body: small pieces have a frame each.
 	bodyCost = 8
 	// answerPart of what is sent may come back as acknowledgments.
 	answerPart = 8

@@ -243,3 +243,66 @@ func TestHandshakes(t *testing.T) {
 		t.Errorf("refused: %v", err)
 	}
 }
+
+// A service that redirects, or answers without end or slowly, or names a web socket elsewhere, gets no further request, and costs a
+// bounded amount.
+func TestHostileServices(t *testing.T) {
+	t.Parallel()
+	asked := make(chan string, 10)
+	elsewhere := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		asked <- r.URL.Path + " " + r.Header.Get("Authorization") + r.Header.Get("X-Amz-Security-Token")
+	}))
+	t.Cleanup(elsewhere.Close)
+	for name, answer := range map[string]http.HandlerFunc{
+		"redirect of a POST": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+"/latest/meta-data/", 307)
+		},
+		"redirect to a GET": func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, elsewhere.URL+"/latest/meta-data/", 302)
+		},
+		"redirects in circles": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 308) },
+		"a body without end": func(w http.ResponseWriter, _ *http.Request) {
+			for part := make([]byte, 1<<20); ; {
+				if _, err := w.Write(part); err != nil {
+					return
+				}
+			}
+		},
+		"deep JSON":      func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, strings.Repeat("[", 1<<20)) },
+		"another answer": func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, `{"endpoint": 7}`) },
+		"a message of 1 MB": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(400)
+			_, _ = io.WriteString(w, `{"__type": "`+strings.Repeat("A", 1<<20)+`", "message": "`+strings.Repeat("é", 1<<20)+`"}`)
+		},
+		"an error of 1 MB": func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(400)
+			_, _ = io.WriteString(w, strings.Repeat("<a>", 1<<18))
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server := httptest.NewServer(answer)
+			defer server.Close()
+			var out struct{ Endpoint string }
+			err := clientOf(server).Call(t.Context(), ECS, "DiscoverPollEndpoint", struct{}{}, &out)
+			if err == nil || len(err.Error()) > 1100 {
+				t.Errorf("the error is %.2000v", err)
+			}
+			if strings.HasPrefix(name, "redirect") && Refused(err) {
+				t.Errorf("%v is final", err)
+			}
+		})
+	}
+	for _, address := range []string{"http://192.0.2.1/ws", "ws://evil.example/ws", "http://127.0.0.1.evil.example/ws", "file:///etc/passwd", "/ws", "", "http://localhost@evil.example/ws", "http://169.254.169.254/latest/"} {
+		if _, err := clientOf(elsewhere).Dial(t.Context(), address); !errors.Is(err, errPlain) {
+			t.Errorf("%q: %v", address, err)
+		}
+	}
+	t.Cleanup(func() {
+		select {
+		case got := <-asked:
+			t.Errorf("another address was asked: %s", got)
+		default:
+		}
+	})
+}

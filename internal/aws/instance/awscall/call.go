@@ -106,7 +106,7 @@ func (e *Error) Passing() bool {
 		"InternalServerError", "InternalFailure", "InternalServerException", "ServiceUnavailable", "ServiceUnavailableException", "RequestTimeout", "TooManyUpdates":
 		return true
 	}
-	return e.Status >= 500 || e.Status == http.StatusTooManyRequests
+	return e.Status >= 500 || e.Status == http.StatusTooManyRequests || e.Status >= 300 && e.Status < 400
 }
 
 // CodeOf returns the code of an *Error; empty for other errors.
@@ -201,7 +201,7 @@ func (c *Client) Reach(ctx context.Context, service string) (address string, ahe
 		return address, 0, err
 	}
 	r.Header.Set("User-Agent", c.UserAgent)
-	resp, err := c.HTTP.Do(r)
+	resp, err := c.do(r)
 	if err != nil {
 		return address, 0, withoutQuery(err)
 	}
@@ -265,7 +265,7 @@ func (c *Client) sendOnce(ctx context.Context, s Service, operation string, q re
 			return nil, false, fmt.Errorf("%s: %w", operation, err)
 		}
 	}
-	resp, err := c.HTTP.Do(r)
+	resp, err := c.do(r)
 	if err != nil {
 		return nil, false, fmt.Errorf("%s: %w", operation, withoutQuery(err))
 	}
@@ -282,6 +282,14 @@ func (c *Client) sendOnce(ctx context.Context, s Service, operation string, q re
 		return nil, skewed(e) && c.Clock.learn(resp), e
 	}
 	return answer, false, nil
+}
+
+// do sends a request to its address and to no other: a redirect would take the signature, the token of a session and what was
+// asked elsewhere, perhaps without TLS. S3 names the region of a bucket without one.
+func (c *Client) do(r *http.Request) (*http.Response, error) {
+	client := *c.HTTP
+	client.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return client.Do(r)
 }
 
 // skewed reports whether a refusal may be due to the clock of this host.
@@ -318,8 +326,13 @@ func refusal(operation string, status int, body []byte) *Error {
 	if i := strings.LastIndexByte(code, '#'); i >= 0 {
 		code = code[i+1:]
 	}
-	return &Error{Operation: operation, Code: code, Message: cmp.Or(e.Message, e.Message2), Status: status}
+	return &Error{Operation: operation, Code: short(code), Message: short(cmp.Or(e.Message, e.Message2)), Status: status}
 }
+
+// maxText limits the bytes of a text of a service in an error, which reaches reasons, the log and the status.
+const maxText = 500
+
+func short(text string) string { return strings.ToValidUTF8(text[:min(len(text), maxText)], "") }
 
 // sign signs a request with the caller's credentials.
 func (c *Client) sign(ctx context.Context, r *http.Request, body []byte, s Service) error {

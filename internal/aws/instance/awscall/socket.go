@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/netip"
 	"net/url"
 	"time"
 
@@ -81,6 +82,9 @@ func (c *Client) dialOnce(ctx context.Context, address string) (_ Conn, learned 
 	if err != nil {
 		return nil, false, fmt.Errorf("the address of the web socket: %w", err)
 	}
+	if !encrypted(u) {
+		return nil, false, errPlain
+	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
 	if err != nil {
 		return nil, false, fmt.Errorf("the address of the web socket: %w", err)
@@ -115,6 +119,15 @@ func (c *Client) dialOnce(ctx context.Context, address string) (_ Conn, learned 
 	return &conn{ws: ws}, false, nil
 }
 
+// errPlain: ECS names the addresses of its web sockets, and credentials go there.
+var errPlain = errors.New("ECS names an address without TLS for the web socket")
+
+// encrypted reports whether what is sent to an address is encrypted or stays on this host.
+func encrypted(u *url.URL) bool {
+	ip, err := netip.ParseAddr(u.Hostname())
+	return u.Scheme == "https" || u.Scheme == "wss" || (u.Scheme == "http" || u.Scheme == "ws") && (u.Hostname() == "localhost" || err == nil && ip.IsLoopback())
+}
+
 func refusedHandshake(resp *http.Response) error {
 	defer resp.Body.Close()
 	e := &HandshakeError{Status: resp.StatusCode}
@@ -123,12 +136,12 @@ func refusedHandshake(resp *http.Response) error {
 		return e
 	}
 	if f, err := wire.Decode(body); err == nil {
-		e.Type = f.Type
+		e.Type = short(f.Type)
 		var m struct {
 			Message string `json:"message"`
 		}
 		_ = json.Unmarshal(f.Message, &m) // the type says what it is
-		e.Message = m.Message
+		e.Message = short(m.Message)
 	}
 	return e
 }
