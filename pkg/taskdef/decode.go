@@ -2,6 +2,7 @@ package taskdef
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"math"
 	"regexp"
@@ -250,11 +251,17 @@ func healthCommand(c cursor) []string {
 	return append([]string{"CMD"}, words...)
 }
 
-// listInText begins a list that was written into a text: its brackets or quotes, or CMD with a comma.
-var listInText = regexp.MustCompile(`(?i)^\s*(\[\s*["'c]|["']|CMD(-SHELL)?["']?\s*[,\]])`)
+// listInText begins a list that was written into a text: its brackets or quotes, or CMD with a comma or a blank.
+var listInText = regexp.MustCompile(`(?i)^\s*(\[\s*["'c]|["']|CMD(-SHELL)?(["']?\s*[,\]]|\s))`)
 
 // isListInText reports whether a word of a command is the text of a list, as when JSON is quoted once too often.
 func isListInText(word string) bool { return listInText.MatchString(word) }
+
+// isJSONList reports whether a text is a list of texts in JSON, which a shell cannot run either.
+func isJSONList(word string) bool {
+	var list []string
+	return json.Unmarshal([]byte(word), &list) == nil && list != nil
+}
 
 // decodeDependencies decodes dependsOn. A name that no container has becomes index -1.
 func decodeDependencies(c cursor, t Task) []Dependency {

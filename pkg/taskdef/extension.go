@@ -89,6 +89,8 @@ type ContainerExtensions struct {
 	// ImageHealthCheck: where the definition has no health check, that of the
 	// image is used.
 	ImageHealthCheck bool `json:"imageHealthCheck,omitempty"`
+	// EmptyCommand: the entry point of the image runs without the image's command.
+	EmptyCommand bool `json:"emptyCommand,omitempty"`
 	// SecretFiles are secrets given as files; paths are unique.
 	SecretFiles []SecretFile `json:"secretFiles,omitempty"`
 	// Probes and Hooks are those of a container made from a Kubernetes manifest.
@@ -102,6 +104,12 @@ type ContainerExtensions struct {
 const maxNamespace = 1024
 
 var namespacePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+
+// signalName is a name of a signal of Linux, those that Kubernetes has (corev1.Signal).
+var signalName = regexp.MustCompile(`^SIG(ABRT|ALRM|BUS|CHLD|CLD|CONT|FPE|HUP|ILL|INT|IO|IOT|KILL|PIPE|POLL|PROF|PWR|QUIT|SEGV|STKFLT|STOP|SYS|TERM|TRAP|TSTP|TTIN|TTOU|URG|USR1|USR2|VTALRM|WINCH|XCPU|XFSZ|RTMIN(\+([1-9]|1[0-5]))?|RTMAX(-([1-9]|1[0-5]))?)$`)
+
+// IsSignal reports whether a text is a name of a signal, such as SIGQUIT or SIGRTMIN+3.
+func IsSignal(text string) bool { return signalName.MatchString(text) }
 
 // NamespaceName reports whether a text can be the name of a namespace of services.
 func NamespaceName(text string) bool {
@@ -126,7 +134,9 @@ func decodeContainerExtensions(c cursor) ContainerExtensions {
 	return ContainerExtensions{
 		CPULimit:         decodeDecimal(c.at("cpuLimit")),
 		ImageHealthCheck: c.at("imageHealthCheck").flag(false),
+		EmptyCommand:     c.at("emptyCommand").flag(false),
 		SecretFiles:      decodeSecretFiles(c.at("secretFiles")),
+		Kube:             Kube{StopSignal: c.at("stopSignal").str()},
 	}
 }
 
@@ -173,7 +183,12 @@ func checkTaskExtensions(r rules, t Task) {
 }
 
 func checkExtensions(r rules, t Task, c Container) {
-	in := r.in(extensionMember).in("cpuLimit")
+	in := r.in(extensionMember).in("emptyCommand")
+	in.require(!c.Extensions.EmptyCommand || len(c.Command) == 0, "remove one of the two", "emptyCommand drops the command of the image, and command replaces it")
+	in = r.in(extensionMember).in("stopSignal")
+	sig := c.Extensions.Kube.StopSignal
+	in.require(sig == "" || IsSignal(sig), "write a name as in SIGQUIT or SIGRTMIN+3", "stopSignal cannot be %s", quote(sig))
+	in = r.in(extensionMember).in("cpuLimit")
 	limit := c.Extensions.CPULimit
 	in.require(limit == 0 || limit >= 0.01 && limit <= maxUnits/unitsPerVCPU, "", "cpuLimit is out of range: it must be 0.01 to 192 vCPU")
 	in.require(t.CPU == 0 || limit <= t.CPU || math.IsNaN(limit), "raise the cpu of the task or lower cpuLimit",

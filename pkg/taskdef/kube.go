@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// Kube holds the settings of a container that only a Kubernetes Pod has. No member of a task definition sets it.
+// Kube holds the settings of a container that only a Kubernetes Pod has. Of a task definition only stopSignal of
+// x-podtask sets one.
 type Kube struct {
 	// Groups are supplementary groups of the processes, besides those that their user has
 	// in the image.

@@ -267,6 +267,8 @@ func checkHealthCheck(r rules, h *HealthCheck) {
 	switch {
 	case len(h.Command) == 0:
 		command.require(false, fix, "command is missing")
+	case len(h.Command) > 1 && isJSONList(h.Command[1]):
+		command.require(false, fix+" as separate texts", "%s is a list inside of a text, and no program has such a name", quote(h.Command[1]))
 	case h.Command[0] == "CMD":
 		command.require(len(h.Command) > 1 && h.Command[1] != "", fix, "CMD needs a program to run")
 	case h.Command[0] == "CMD-SHELL":

@@ -187,7 +187,9 @@ var shapes = map[string]shape{
 	linux + "tmpfs[].size":          whole(1, 0),
 
 	inContainer + extensionMember + ".cpuLimit":           {kind: aFraction, most: maxUnits / unitsPerVCPU},
+	inContainer + extensionMember + ".emptyCommand":       {kind: aFlag},
 	inContainer + extensionMember + ".imageHealthCheck":   {kind: aFlag},
+	inContainer + extensionMember + ".stopSignal":         matching(signalName.String()),
 	inContainer + extensionMember + ".secretFiles":        must("path", "valueFrom"),
 	inContainer + extensionMember + ".secretFiles[].gid":  whole(0, 0),
 	inContainer + extensionMember + ".secretFiles[].path": matching("^/"),

@@ -97,7 +97,6 @@ DB_VERSION=16
 	}
 	// What another file says is listed with the closest line of this one.
 	if diff := cmp.Diff([]string{
-		"compose.yaml:5: web.stop_signal SIGQUIT: a container is stopped with the signal of its image (STOPSIGNAL), else SIGTERM",
 		"compose.yaml:9: web.container_name shop-web: its name in Podman begins with podtask- and the task's ID; commands name it web, other containers by both names",
 	}, r.Lost); diff != "" {
 		t.Error(diff)
@@ -311,8 +310,25 @@ func TestComposeNamesValuesAndPrograms(t *testing.T) {
 	})
 	t.Run("an emptied command", func(t *testing.T) {
 		t.Parallel()
-		_, r := convertProject(t, "-- compose.yaml --\nservices:\n  a: {image: a, command: []}\n")
-		if lost := strings.Join(r.Lost, "; "); !strings.Contains(lost, "a.command: an empty command") {
+		task, r := convertProject(t, "-- compose.yaml --\nservices:\n  a: {image: a, command: []}\n  b: {image: a, command: \"\"}\n  c: {image: a}\n  d: {image: a, entrypoint: [], command: []}\n")
+		for name, want := range map[string]bool{"a": true, "b": true, "c": false, "d": false} {
+			if got := find(task, name).Extensions.EmptyCommand; got != want {
+				t.Errorf("%s: %v", name, got)
+			}
+		}
+		if len(r.Lost) > 0 {
+			t.Errorf("%q", r.Lost)
+		}
+	})
+	t.Run("signals", func(t *testing.T) {
+		t.Parallel()
+		task, r := convertProject(t, "-- compose.yaml --\nservices:\n  a: {image: a, stop_signal: SIGQUIT}\n  b: {image: a, stop_signal: usr1}\n  c: {image: a, stop_signal: \"15\"}\n  d: {image: a, stop_signal: NO}\n")
+		for name, want := range map[string]string{"a": "SIGQUIT", "b": "SIGUSR1", "c": "SIGTERM", "d": ""} {
+			if got := find(task, name).Extensions.Kube.StopSignal; got != want {
+				t.Errorf("%s: %s", name, got)
+			}
+		}
+		if lost := strings.Join(r.Lost, "; "); !strings.Contains(lost, "d.stop_signal NO: there is no such signal") {
 			t.Error(lost)
 		}
 	})

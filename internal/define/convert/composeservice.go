@@ -41,6 +41,9 @@ func (c *compose) service(s types.ServiceConfig) container {
 	one.gpus(s.Gpus, "gpus")
 	one.logging()
 	c.named(s)
+	if s.StopSignal != "" && !one.ctr.stopWith(s.StopSignal) {
+		c.lose(c.lines.at("services", s.Name, "stop_signal"), "%s.stop_signal %s: there is no such signal", s.Name, s.StopSignal)
+	}
 	c.left(s, c.lines.path("services", s.Name), "services")
 	return one.ctr
 }
@@ -110,19 +113,16 @@ func (c *compose) named(s types.ServiceConfig) {
 	if s.ContainerName != "" {
 		c.lose(at("container_name"), "%s.container_name %s: its name in Podman begins with podtask- and the task's ID; commands name it %s, other containers by both names", s.Name, s.ContainerName, s.Name)
 	}
-	if s.StopSignal != "" {
-		c.lose(at("stop_signal"), "%s.stop_signal %s: a container is stopped with the signal of its image (STOPSIGNAL), else SIGTERM", s.Name, s.StopSignal)
-	}
 }
 
-// programs converts an entrypoint or a command that the file empties. ECS has no empty list: an entry
-// point of one empty word clears that of the image, and with it the image's command.
+// programs converts an entrypoint or a command that the file empties. ECS has no empty list: an entry point of one empty
+// word clears that of the image, and with it the image's command. An empty command alone is a member of podtask's own.
 func (c *serviceConversion) programs() {
 	if c.from.Entrypoint != nil && len(c.from.Entrypoint) == 0 {
 		c.ctr.EntryPoint = []string{""}
 	}
 	if c.from.Command != nil && len(c.from.Command) == 0 && c.from.Entrypoint == nil {
-		c.lose(c.lines.at("services", c.from.Name, "command"), "%s.command: an empty command over the image's entrypoint has no form in a definition; the command of the image runs", c.from.Name)
+		c.ctr.extensions().EmptyCommand = true
 	}
 }
 

@@ -48,6 +48,8 @@ func (c *serviceConversion) mount(v types.ServiceVolumeConfig, line int) {
 		t := tmpfs{Path: v.Target, Size: defaultTmpfs}
 		if v.Tmpfs != nil && v.Tmpfs.Size > 0 {
 			t.Size = mebibytes(v.Tmpfs.Size)
+		} else {
+			c.lose(c.lines.at("services", c.from.Name, "volumes"), "%s.volumes %s: %v", c.from.Name, v.Target, noTmpfsSize(v.Target))
 		}
 		c.ctr.linux().Tmpfs = append(c.ctr.linux().Tmpfs, t)
 		return
@@ -81,7 +83,7 @@ const defaultTmpfs = 64
 // parseTmpfs reads PATH[:OPTIONS]. The error is about options that are left out.
 func parseTmpfs(text string) (tmpfs, error) {
 	path, options, _ := strings.Cut(text, ":")
-	t := tmpfs{Path: path, Size: defaultTmpfs}
+	t := tmpfs{Path: path}
 	var errs []error
 	for option := range strings.SplitSeq(options, ",") {
 		size, ok := strings.CutPrefix(option, "size=")
@@ -97,7 +99,16 @@ func parseTmpfs(text string) (tmpfs, error) {
 			t.Size = max(1, mebibytes(types.UnitBytes(n)))
 		}
 	}
+	if t.Size == 0 {
+		t.Size = defaultTmpfs
+		errs = append(errs, noTmpfsSize(path))
+	}
 	return t, errors.Join(errs...)
+}
+
+// noTmpfsSize is what becomes of a tmpfs without a size.
+func noTmpfsSize(path string) error {
+	return fmt.Errorf("a definition gives a tmpfs a size, and none is written: it has %d MiB; write %s:size=SIZE for another one", defaultTmpfs, path)
 }
 
 // podmanTmpfsOptions are those that Podman has and ECS has not.

@@ -1,6 +1,7 @@
 package convert
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -109,7 +110,23 @@ type container struct {
 type containerExtensions struct {
 	CPULimit         float64      `json:"cpuLimit,omitempty"`
 	ImageHealthCheck bool         `json:"imageHealthCheck,omitempty"`
+	EmptyCommand     bool         `json:"emptyCommand,omitempty"`
+	StopSignal       string       `json:"stopSignal,omitempty"`
 	SecretFiles      []secretFile `json:"secretFiles,omitempty"`
+}
+
+// signalNumbers are the signals that people write as numbers.
+var signalNumbers = map[string]string{"1": "HUP", "2": "INT", "3": "QUIT", "6": "ABRT", "9": "KILL", "10": "USR1", "12": "USR2", "15": "TERM", "28": "WINCH"}
+
+// stopWith sets the signal that asks a container to stop: a name with or without SIG, or a number. It reports whether there
+// is such a signal.
+func (ctr *container) stopWith(text string) bool {
+	name := "SIG" + strings.TrimPrefix(strings.ToUpper(cmp.Or(signalNumbers[text], text)), "SIG")
+	if !taskdef.IsSignal(name) {
+		return false
+	}
+	ctr.extensions().StopSignal = name
+	return true
 }
 
 type secretFile struct {

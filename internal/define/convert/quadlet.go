@@ -66,6 +66,7 @@ func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
 		return Result{}, err
 	}
 	q.share()
+	q.notify()
 	if len(q.unit.Install) == 0 {
 		q.unit.Install = []string{"WantedBy=default.target"}
 	}
@@ -77,6 +78,17 @@ func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
 		return Result{}, q.invalid(path.Base(files[len(files)-1].Path), err)
 	}
 	return r, nil
+}
+
+// notify has the unit wait for health only where a container says so, as in Quadlet; a .task unit does without a word.
+func (q *quadlet) notify() {
+	checked := slices.ContainsFunc(q.def.Containers, func(c container) bool { return c.HealthCheck != nil })
+	for _, condition := range q.ready {
+		checked = checked && condition != "HEALTHY"
+	}
+	if checked {
+		q.unit.Task = append(q.unit.Task, "Notify=running")
+	}
 }
 
 // readable returns an error for lines that cannot be read, and for values that are tags of a template.
@@ -154,10 +166,11 @@ func (q *quadlet) container(f taskunit.File) {
 		case "Install":
 			q.install(a)
 		default:
-			q.lose(a.Line, "[%s] %s=", a.Section, a.Key)
+			q.otherSection(a)
 		}
 	}
 	q.name = path.Base(f.Path)
+	q.writable(ctr, f)
 	switch {
 	case len(check.Command) > 0:
 		check.clamp(func(what string) { q.lose(1, "health check: %s", what) })
@@ -167,6 +180,31 @@ func (q *quadlet) container(f taskunit.File) {
 		fallthrough
 	case q.ready[path.Base(f.Path)] == "HEALTHY":
 		ctr.extensions().ImageHealthCheck = true
+	}
+}
+
+// writable gives a read-only container the directories that Podman lets it write to, unless the file has none of them or
+// mounts something there: podman-run(1), --read-only-tmpfs.
+func (q *quadlet) writable(ctr *container, f taskunit.File) {
+	if !ctr.ReadOnly {
+		return
+	}
+	for _, a := range effective(f.Assignments()) {
+		if a.Section == "Container" && a.Key == "ReadOnlyTmpfs" && !isTrue(a.Value) {
+			return
+		}
+	}
+	line := 1
+	for _, a := range f.Assignments() {
+		if a.Section == "Container" && a.Key == "ReadOnly" {
+			line = a.Line
+		}
+	}
+	q.lose(line, "ReadOnly=: the /run, /tmp and /var/tmp that Podman lets it write to have %d MiB each: write Tmpfs=PATH:size=SIZE for another size", defaultTmpfs)
+	for _, dir := range []string{"/run", "/tmp", "/var/tmp"} {
+		if !slices.ContainsFunc(ctr.MountPoints, func(m mountPoint) bool { return m.Path == dir }) && !slices.ContainsFunc(ctr.linux().Tmpfs, func(t tmpfs) bool { return t.Path == dir }) {
+			ctr.linux().Tmpfs = append(ctr.linux().Tmpfs, tmpfs{Path: dir, Size: defaultTmpfs})
+		}
 	}
 }
 
@@ -225,7 +263,7 @@ func (q *quadlet) pod(f taskunit.File) {
 		case a.Section == "Install":
 			q.install(a)
 		default:
-			q.lose(a.Line, "[%s] %s=", a.Section, a.Key)
+			q.otherSection(a)
 		}
 	}
 }
@@ -241,7 +279,11 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 		ctr.EntryPoint = q.entrypoint(a)
 	case "Environment":
 		for _, w := range q.words(a) {
-			name, value, _ := strings.Cut(w, "=")
+			name, value, given := strings.Cut(w, "=")
+			if !given {
+				q.lose(a.Line, "Environment=%s: a container gets no variables of the host: write Environment=%s=VALUE", name, name)
+				continue
+			}
 			ctr.Environment = slices.DeleteFunc(ctr.Environment, func(p pair) bool { return p.Name == name })
 			ctr.Environment = append(ctr.Environment, pair{name, value})
 		}
@@ -262,8 +304,16 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 		ctr.WorkingDirectory = q.text(a)
 	case "ReadOnly":
 		ctr.ReadOnly = isTrue(a.Value)
+	case "ReadOnlyTmpfs": // writable says what becomes of it
 	case "StopTimeout":
-		ctr.StopTimeout = q.number(a)
+		if ctr.StopTimeout = q.number(a); a.Value == "0" {
+			q.lose(a.Line, "StopTimeout=0: a task waits at least 1 second: `podtask stop --time 0` kills at once")
+			ctr.StopTimeout = 1
+		}
+	case "StopSignal":
+		if !ctr.stopWith(q.text(a)) {
+			q.lose(a.Line, "StopSignal=%s: there is no such signal", a.Value)
+		}
 	case "Memory":
 		if n, err := units.RAMInBytes(a.Value); err == nil && n > 0 {
 			ctr.Memory = (n + units.MiB - 1) / units.MiB
@@ -391,8 +441,9 @@ func (q *quadlet) dependency(ctr *container, a taskunit.Assignment) {
 	for _, name := range strings.Fields(a.Value) {
 		i, ours := q.containers[name]
 		if base, ok := strings.CutSuffix(name, ".service"); ok && !ours {
-			i, ours = q.containers[base+".container"]
-			name = base + ".container"
+			if i, ours = q.containers[base+".container"]; ours {
+				name = base + ".container"
+			}
 		}
 		switch {
 		case !ours && !strings.HasSuffix(name, ".pod"):

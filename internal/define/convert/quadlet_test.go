@@ -141,9 +141,9 @@ PidsLimit=9
 	}
 	lost := []string{
 		"web.container:3: Volume=data.volume:/data:Z,U: U: podtask does not change the owner of files: `podman unshare chown -R UID:GID` does so once",
+		"web.container:6: Tmpfs=/run2: a definition gives a tmpfs a size, and none is written: it has 64 MiB; write /run2:size=SIZE for another one",
 		"web.container:7: Tmpfs=/run3:size=8m,mode=1777,notmpcopyup: a definition has no option notmpcopyup",
 		"web.container:8: UserNS=: " + quadletReasons["Container"]["UserNS"],
-		"web.container:9: StopSignal=: " + quadletReasons["Container"]["StopSignal"],
 		"web.container:12: AddHost=box: the address of the host is known when a container starts; use the name host.docker.internal",
 		"web.container:16: PodmanArgs=: " + quadletReasons["Container"]["PodmanArgs"],
 	}

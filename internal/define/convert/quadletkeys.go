@@ -265,3 +265,14 @@ func (q *quadlet) noCounterpart(a taskunit.Assignment) {
 	}
 	q.lose(a.Line, "%s%s=", section, a.Key)
 }
+
+// otherSection lists a key of a section that is neither Podman's nor systemd's. Sections that begin with X- are notes.
+func (q *quadlet) otherSection(a taskunit.Assignment) {
+	switch reason := quadletReason(a.Section, a.Key); {
+	case strings.HasPrefix(a.Section, "X-"):
+	case reason != "":
+		q.lose(a.Line, "[%s] %s=: %s", a.Section, a.Key, reason)
+	default:
+		q.lose(a.Line, "[%s] %s=: Quadlet has no such section in this file", a.Section, a.Key)
+	}
+}

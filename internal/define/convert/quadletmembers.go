@@ -29,7 +29,7 @@ const (
 
 // quadletHonored are the keys of each section that have their effect.
 var quadletHonored = map[string]string{
-	"Container": "AddCapability AddDevice AddHost AutoUpdate ContainerName DNS DNSSearch DropCapability Entrypoint Environment EnvironmentFile Exec Group HealthCmd HealthInterval HealthRetries HealthStartPeriod HealthTimeout HostName Image Label LogDriver LogOpt Memory Network NoNewPrivileges Notify PidsLimit Pod PublishPort Pull ReadOnly RunInit Secret SecurityLabelDisable SecurityLabelFileType SecurityLabelLevel SecurityLabelType ShmSize StopTimeout Sysctl Tmpfs Ulimit User Volume WorkingDir",
+	"Container": "AddCapability AddDevice AddHost AutoUpdate ContainerName DNS DNSSearch DropCapability Entrypoint Environment EnvironmentFile Exec Group HealthCmd HealthInterval HealthRetries HealthStartPeriod HealthTimeout HostName Image Label LogDriver LogOpt Memory Network NoNewPrivileges Notify PidsLimit Pod PublishPort Pull ReadOnly ReadOnlyTmpfs RunInit Secret SecurityLabelDisable SecurityLabelFileType SecurityLabelLevel SecurityLabelType ShmSize StopSignal StopTimeout Sysctl Tmpfs Ulimit User Volume WorkingDir",
 	"Pod":       "AddHost DNS DNSSearch HostName Network PodName PublishPort StopTimeout Volume",
 	"Volume":    "VolumeName",
 	"Image":     "Image",
@@ -50,11 +50,11 @@ var quadletReasons = map[string]map[string]string{
 		"HttpProxy": "a container gets no variables of the host, so none of a proxy: write Environment= for those that it needs",
 		"IP":        byOrder, "IP6": byOrder, "Mask": "a container sees of /proc and /sys what Podman shows by default", "Mount": "write Volume= or Tmpfs=",
 		"NetworkAlias": "the other containers know it by its name", "PodmanArgs": noPodman + ": write the keys that say the same, where there are some",
-		"ReadOnlyTmpfs": "write Tmpfs= for the directories that a read-only container writes to", "ReloadCmd": "a task has no reload: `podtask exec` runs the command", "ReloadSignal": "a task has no reload: `podtask kill --signal` sends it",
+		"ReloadCmd": "a task has no reload: `podtask exec` runs the command", "ReloadSignal": "a task has no reload: `podtask kill --signal` sends it",
 		"RemapGid": userNamespace, "RemapUid": userNamespace, "RemapUidSize": userNamespace, "RemapUsers": userNamespace, "Retry": ownPull, "RetryDelay": ownPull,
 		"Rootfs": "a task runs images", "SeccompProfile": "a task has the profile of containers.conf", "SecurityLabelNested": "a container cannot label files for containers inside of it",
 		"ServiceName": "podtask makes the name of the service from that of the unit", "StartWithPod": "all containers of a task start with it",
-		"StopSignal": "a container is stopped with the signal of its image (STOPSIGNAL), else SIGTERM", "SubGIDMap": userNamespace, "SubUIDMap": userNamespace,
+		"SubGIDMap": userNamespace, "SubUIDMap": userNamespace,
 		"Timezone": "write Environment=TZ=", "UIDMap": userNamespace, "Unmask": "a container sees of /proc and /sys what Podman shows by default",
 		"UserNS": userNamespace + "; run as another user with User=, and give files to it with `podman unshare chown`", "VolatileTmp": "write Tmpfs=/tmp",
 	},

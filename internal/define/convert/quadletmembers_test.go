@@ -1,10 +1,13 @@
 package convert
 
 import (
+	"cmp"
+	"math/rand/v2"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -98,3 +101,81 @@ func TestQuotesOfAValue(t *testing.T) {
 		t.Errorf("%q\n%s", r.Lost, r.Unit)
 	}
 }
+
+// quadletExamples are legal values of keys for which "x" is none.
+var quadletExamples = map[string]string{
+	"Container.AddDevice": "/dev/fuse", "Container.AddHost": "db:10.0.0.1", "Container.AutoUpdate": "registry", "Container.Environment": "A=b", "Container.Exec": "other $W", "Container.Group": "7",
+	"Container.HealthInterval": "9s", "Container.HealthRetries": "7", "Container.HealthStartPeriod": "9s", "Container.HealthTimeout": "9s", "Container.Image": "localhost/other:1",
+	"Container.Label": "a=b", "Container.LogDriver": "journald", "Container.LogOpt": "max-size=1m", "Container.Memory": "64m", "Container.NoNewPrivileges": "true",
+	"Container.Notify": "healthy", "Container.PidsLimit": "7", "Container.Pod": "x.pod", "Container.PublishPort": "8080:80", "Container.Pull": "never", "Container.ReadOnly": "true",
+	"Container.ReadOnlyTmpfs": "false", "Container.RunInit": "true", "Container.Secret": "s,type=env,target=S", "Container.SecurityLabelDisable": "true", "Container.ShmSize": "32m",
+	"Container.StopSignal": "SIGQUIT", "Container.StopTimeout": "7", "Container.Sysctl": "net.core.somaxconn=99", "Container.Tmpfs": "/t:size=8m", "Container.Ulimit": "nofile=9:9",
+	"Container.User": "7", "Container.Volume": "/srv/v:/v", "Container.WorkingDir": "/w", "Container.EnvironmentFile": "/srv/e.env", "Container.DNS": "10.0.0.53",
+	"Pod.AddHost": "db:10.0.0.1", "Pod.DNS": "10.0.0.53", "Pod.Network": "none", "Pod.PublishPort": "8080:80", "Pod.StopTimeout": "7", "Pod.Volume": "/srv/v:/v",
+	"Volume.VolumeName": "other", "Image.Image": "localhost/other:1", "Service.Environment": "W=two", "Service.Restart": "always", "Service.RestartSec": "7", "Service.TimeoutStartSec": "77",
+	"Container.DropCapability": "CHOWN", "Container.AddCapability": "NET_RAW", "Container.ContainerName": "other", "Container.SecurityLabelLevel": "s0",
+}
+
+// quadletOutcome is what becomes of a container, its pod, its volume and its image with one more line.
+func quadletOutcome(section, line string) string {
+	text := map[string]string{
+		"Container": "Image=i.image\nExec=run $W\nPod=p.pod\nVolume=v.volume:/data\nHealthCmd=true\n", "Pod": "PodName=p\n", "Volume": "VolumeName=v\n", "Image": "Image=localhost/bb:1\n",
+		"Service": "Restart=no\nEnvironment=W=one\n", "Install": "WantedBy=default.target\n",
+	}
+	if section == "Container" && strings.HasPrefix(line, "ReadOnlyTmpfs=") {
+		text[section] += "ReadOnly=true\n"
+	}
+	text[section] += line
+	var files []taskunit.File
+	for name, sections := range map[string][]string{"c.container": {"Container", "Service", "Install", "Quadlet"}, "p.pod": {"Pod"}, "v.volume": {"Volume"}, "i.image": {"Image"}} {
+		all := ""
+		for _, s := range sections {
+			all += "[" + s + "]\n" + text[s] + "\n"
+		}
+		files = append(files, taskunit.Read("/srv/q/"+name, all))
+	}
+	slices.SortFunc(files, func(a, b taskunit.File) int { return strings.Compare(a.Path, b.Path) })
+	r, err := Quadlet("x", files, someUser)
+	if err != nil {
+		return "refused: " + err.Error()
+	}
+	return string(r.Definition) + r.Unit + strings.Join(append(r.Lost, r.Needs...), "\n")
+}
+
+// Each key is set alone to a value that is not its default: it changes what comes out, is listed or is refused.
+func TestNoKeyOfQuadletIsIgnoredInSilence(t *testing.T) {
+	t.Parallel()
+	rows := QuadletFormat().Rows
+	seed := rand.Uint64()
+	t.Logf("seed %d", seed)
+	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })
+	tried := 0
+	for _, r := range rows {
+		section, key, _ := strings.Cut(r.Member, ".")
+		if quadletFiles[section] || r.Member == "Container.Pod" { // whole files are refused by their names; the files of a pod are found before
+			continue
+		}
+		tried++
+		value := cmp.Or(quadletExamples[r.Member], "x")
+		nothing := quadletOutcome(section, "")
+		if key == "ReadOnlyTmpfs" {
+			nothing = quadletOutcome(section, "ReadOnlyTmpfs=true\n")
+		}
+		got := quadletOutcome(section, key+"="+value+"\n")
+		switch {
+		case got == nothing:
+			t.Errorf("%s is %s, and nothing is said or done about %s=%s", r.Member, r.Treatment, key, value)
+		case r.Treatment == members.Lost && !strings.Contains(got, r.Note):
+			t.Errorf("%s is lost, and no line says why:\n%s", r.Member, got)
+		case r.Treatment == members.Honored && (strings.HasPrefix(got, "refused") || strings.Contains(got, ": "+key+"=") && key != "ReadOnly" && key != "ReadOnlyTmpfs"):
+			t.Errorf("%s is honored, and lost or refused:\n%s", r.Member, got)
+		}
+	}
+	if tried < 120 {
+		t.Errorf("%d keys were tried", tried)
+	}
+	t.Logf("%d keys", tried)
+}
+
+// quadletFiles are the sections of files that become no part of a task.
+var quadletFiles = map[string]bool{"Network": true, "Kube": true, "Build": true, "Artifact": true}

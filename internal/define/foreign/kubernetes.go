@@ -19,7 +19,7 @@ func OnePod(file string, src []byte) bool {
 		return false
 	}
 	n := 0
-	docs = flatten(docs)
+	docs, _ = splitHooks(flatten(docs))
 	for _, d := range docs {
 		if kind := textOf(d.Member("kind")); pod.IsWorkload(kind) {
 			n++
@@ -43,6 +43,25 @@ func flatten(docs []*doctree.Node) (all []*doctree.Node) {
 	return all
 }
 
+// splitHooks takes the workloads that are hooks of Helm out of documents, unless there are no others.
+func splitHooks(docs []*doctree.Node) (rest, hooks []*doctree.Node) {
+	others := false
+	for _, d := range docs {
+		switch {
+		case !pod.IsWorkload(textOf(d.Member("kind"))):
+			rest = append(rest, d)
+		case pod.Hook(d) != "":
+			hooks = append(hooks, d)
+		default:
+			rest, others = append(rest, d), true
+		}
+	}
+	if !others {
+		return docs, nil
+	}
+	return rest, hooks
+}
+
 // documentName is the name of a document, or what a cluster would begin it with.
 func documentName(d *doctree.Node) string {
 	meta := d.Member("metadata")
@@ -54,7 +73,7 @@ func documentName(d *doctree.Node) string {
 
 // kubernetes finds the workloads of manifests, as helm template and kustomize build print them.
 func (r *reader) kubernetes(docs []*doctree.Node) []*workload {
-	docs = flatten(docs)
+	docs, hooks := splitHooks(flatten(docs))
 	var all []*workload
 	for _, d := range docs {
 		kind, name := textOf(d.Member("kind")), documentName(d)
@@ -63,6 +82,9 @@ func (r *reader) kubernetes(docs []*doctree.Node) []*workload {
 		}
 		w := &workload{names: []string{strings.ToLower(kind) + "/" + name, name}, name: name, build: func(res *Result) *doctree.Node {
 			r.manifests(res, docs, d)
+			for _, h := range hooks {
+				r.lose(h, textOf(h.Member("kind"))+" "+doctree.Quote(documentName(h))+" is a hook of Helm ("+pod.Hook(h)+"), which runs beside the release", "import it as a file of its own; helm template --no-hooks leaves hooks out")
+			}
 			return nil
 		}}
 		if name == "" {

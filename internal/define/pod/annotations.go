@@ -158,6 +158,9 @@ func (b *reader) ulimits(at value, text, container string) {
 	}
 }
 
+// Hook returns when Helm runs a document of a chart, such as test or pre-install; empty for documents of the release.
+func Hook(doc *doctree.Node) string { return hookOf(value{report: &report{}, node: doc}) }
+
 // hookOf is the annotation by which Helm runs a document at certain times only; empty for others.
 func hookOf(doc value) string { return doc.at("metadata").at("annotations").at("helm.sh/hook").str() }
 

@@ -39,34 +39,18 @@ func (b *reader) container(i int) {
 	b.probes(i)
 }
 
-// signals are the names that Kubernetes knows (corev1.Signal), without SIG and those of
-// real-time signals.
-var signals = strings.Fields("ABRT ALRM BUS CHLD CLD CONT FPE HUP ILL INT IO IOT KILL PIPE POLL PROF PWR QUIT SEGV STKFLT STOP SYS TERM TRAP TSTP TTIN TTOU URG USR1 USR2 VTALRM WINCH XCPU XFSZ")
-
 // stopSignal is the signal that asks the container to stop.
 func (b *reader) stopSignal(v value) string {
 	text := v.str()
-	name, prefixed := strings.CutPrefix(text, "SIG")
 	switch {
-	case text == "", prefixed && (slices.Contains(signals, name) || realTime(name)):
+	case text == "", taskdef.IsSignal(text):
 		return text
-	case slices.Contains(signals, strings.ToUpper(text)):
+	case taskdef.IsSignal("SIG" + strings.ToUpper(text)):
 		v.wrong(doctree.Quote(text)+" is not a signal", "write SIG"+strings.ToUpper(text))
 	default:
 		v.wrong(doctree.Quote(text)+" is not a signal", "write a name as in SIGTERM or SIGRTMIN+3")
 	}
 	return ""
-}
-
-// realTime reports whether the name after SIG is that of a real-time signal.
-func realTime(name string) bool {
-	for _, base := range []string{"RTMIN+", "RTMAX-"} {
-		if digits, ok := strings.CutPrefix(name, base); ok {
-			n, err := strconv.Atoi(digits)
-			return err == nil && 1 <= n && n <= 15 && strconv.Itoa(n) == digits
-		}
-	}
-	return name == "RTMIN" || name == "RTMAX"
 }
 
 // labels are those of the Pod, and those by which the kubelet finds a container.

@@ -262,6 +262,12 @@ func (c *Client) CreateContainer(ctx context.Context, s ContainerSpec) (Observed
 		name, _, _ := strings.Cut(user, ":")
 		made.User = cmp.Or(name, "0") + ":" + s.Group
 	}
+	if s.EmptyCommand && len(s.EntryPoint) == 0 && len(s.Command) == 0 {
+		// Podman drops the command of an image only with an entry point that is given.
+		if made.EntryPoint = image.entryPoint; len(made.EntryPoint) == 0 {
+			return Observed{}, &Error{Op: "create container", Object: s.Name, Class: InvalidSpec, Cause: "emptyCommand is set, and the image has no entry point to run; give a command"}
+		}
+	}
 	spec, err := containerSpec(made, isRoot(user), c.version)
 	if err != nil {
 		return Observed{}, fail(ctx, "create container", s.Name, err)

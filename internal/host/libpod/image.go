@@ -75,7 +75,11 @@ func (c *Client) Image(ctx context.Context, ref string) (Image, error) {
 	if err != nil {
 		return Image{}, err
 	}
-	c.images.Store(found.ID, configOf(found.User, found.Labels))
+	var entryPoint []string
+	if found.ImageData != nil && found.Config != nil {
+		entryPoint = found.Config.Entrypoint
+	}
+	c.images.Store(found.ID, configOf(found.User, entryPoint, found.Labels))
 	return Image{
 		ID: found.ID, Names: found.RepoTags, RepoDigests: found.RepoDigests, Size: found.Size,
 		User: found.User, Health: imageHealth(found.HealthCheck), Ports: exposedPorts(found), OS: found.Os, Arch: found.Architecture,

@@ -41,12 +41,14 @@ func shield(labels map[string]string, image []string) {
 // imageConfig holds the settings of an image that podtask has to know.
 type imageConfig struct {
 	user string
+	// entryPoint is the program of the image; nil for none.
+	entryPoint []string
 	// reserved are the keys of the image's reserved labels.
 	reserved []string
 }
 
-func configOf(user string, labels map[string]string) imageConfig {
-	c := imageConfig{user: user}
+func configOf(user string, entryPoint []string, labels map[string]string) imageConfig {
+	c := imageConfig{user: user, entryPoint: entryPoint}
 	for key := range labels {
 		if reserved(key) {
 			c.reserved = append(c.reserved, key)

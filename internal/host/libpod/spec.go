@@ -40,6 +40,9 @@ type ContainerSpec struct {
 	// EntryPoint and Command replace those of the image; nil keeps them. As in Docker, an
 	// EntryPoint without a Command also drops the image's command.
 	EntryPoint, Command []string
+	// EmptyCommand drops the image's command and keeps its entry point (class InvalidSpec without one). It has no effect
+	// with an EntryPoint or a Command.
+	EmptyCommand bool `json:",omitzero"`
 	// Env is added to the image's environment. The host's environment and its proxy
 	// variables are not.
 	Env map[string]string

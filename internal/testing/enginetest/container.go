@@ -492,6 +492,9 @@ func (c *container) argv() []string {
 		return append([]string{Program}, forever...)
 	}
 	entry, command := []string{Program}, c.image.Command
+	if c.spec.EmptyCommand {
+		command = nil
+	}
 	if c.spec.EntryPoint != nil {
 		entry, command = c.spec.EntryPoint, nil
 	}

@@ -74,7 +74,7 @@ func Container(s lifecycle.State, i int, image string) libpod.ContainerSpec {
 	c := s.Task.Containers[i]
 	spec := libpod.ContainerSpec{
 		Name: ContainerName(s, i), Pod: PodName(s), TaskID: s.ID, Image: image, Labels: Labels(s, i),
-		EntryPoint: c.EntryPoint, Command: c.Command, WorkDir: c.WorkingDirectory, User: c.User,
+		EntryPoint: c.EntryPoint, Command: c.Command, EmptyCommand: c.Extensions.EmptyCommand, WorkDir: c.WorkingDirectory, User: c.User,
 		Stdin: c.Interactive, TTY: c.PseudoTerminal, ReadOnly: c.ReadonlyRootFS,
 		// A shared PID namespace has an init already: the infra container's, or the host's.
 		Init:        c.Init && s.Task.PIDMode == taskdef.PIDPrivate,
