@@ -196,7 +196,7 @@ func (r Reader) settings(doc Document, c Changes) (taskdef.Settings, error) {
 		}
 	}
 	return taskdef.Settings{
-		Dir: doc.Dir, Vars: c.Vars, Env: c.Environment, Target: c.Target, Compatibilities: c.Compatibilities,
+		IDs: hostIDs(), Dir: doc.Dir, Vars: c.Vars, Env: c.Environment, Target: c.Target, Compatibilities: c.Compatibilities,
 		Lenient: c.Lenient || r.Settings.Tasks.Lenient || doc.Registered,
 		Without: slices.Concat(c.Without, r.Settings.Tasks.Without),
 		Refs:    slices.Concat(c.References, known),

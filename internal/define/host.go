@@ -8,10 +8,13 @@ import (
 	"net"
 	"net/netip"
 	"os"
+	"os/user"
 	"path/filepath"
 	"runtime"
 
 	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/internal/host/doctor"
+	"github.com/podtask/podtask/pkg/taskdef"
 	"golang.org/x/sys/unix"
 )
 
@@ -31,6 +34,16 @@ func PodOptions() pod.Options {
 		o.Memory = int64(info.Totalram) * int64(info.Unit)
 	}
 	return o
+}
+
+// hostIDs are the IDs that this user has in containers: root, and those of /etc/subuid and /etc/subgid.
+func hostIDs() taskdef.IDs {
+	who, err := user.Current()
+	if err != nil || who.Uid == "0" {
+		return taskdef.IDs{}
+	}
+	users, groups := doctor.Host{Root: os.DirFS("/"), User: who.Username, UID: os.Getuid()}.SubIDs()
+	return taskdef.IDs{User: int64(users), Group: int64(groups)}
 }
 
 // newUID is a random UUID (RFC 9562, version 4).

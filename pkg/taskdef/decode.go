@@ -76,6 +76,19 @@ func decodeRelations(c cursor, t Task, i int) {
 	to.VolumesFrom = decodeVolumesFrom(c.at("volumesFrom"), t)
 }
 
+// decodeUser decodes user[:group], of which numbers have to be IDs of this host.
+func decodeUser(c cursor) string {
+	user, group, _ := strings.Cut(c.str(), ":")
+	for kind, text := range map[string]string{"user": user, "group": group} {
+		if id, err := strconv.ParseInt(text, 10, 64); err == nil {
+			if message, fix := c.p.settings.IDs.Problem(kind, id); message != "" {
+				c.wrong(message, fix)
+			}
+		}
+	}
+	return c.str()
+}
+
 // decodePlatform decodes what the images must be made for.
 func decodePlatform(c cursor) Platform {
 	c.want(doctree.Object, "")
@@ -115,7 +128,7 @@ func decodeContainer(c cursor, mode NetworkMode) Container {
 		Command:           decodeWords(c.at("command")),
 		Environment:       decodeEnvironment(c.at("environment")),
 		WorkingDirectory:  c.at("workingDirectory").str(),
-		User:              c.at("user").str(),
+		User:              decodeUser(c.at("user")),
 		Labels:            c.at("dockerLabels").texts(),
 		ReadonlyRootFS:    c.at("readonlyRootFilesystem").flag(false),
 		Init:              c.at("linuxParameters").at("initProcessEnabled").flag(false),

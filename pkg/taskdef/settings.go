@@ -1,6 +1,7 @@
 package taskdef
 
 import (
+	"fmt"
 	"path"
 	"regexp"
 	"slices"
@@ -39,6 +40,23 @@ type Settings struct {
 	// Dir is the directory of the document, an absolute path: relative paths of environment files and of secrets start
 	// there. Empty leaves them as they are.
 	Dir string
+	// IDs bounds the numeric users and groups of containers.
+	IDs IDs
+}
+
+// IDs are the highest user and group ID that a container of this host can have; 0 for unknown.
+type IDs struct{ User, Group int64 }
+
+// Problem returns why a container of this host cannot have an ID, and how to fix it; empty if it can. Kind is "user" or "group".
+func (ids IDs) Problem(kind string, id int64) (message, fix string) {
+	most, file := ids.User, "/etc/subuid"
+	if kind == "group" {
+		most, file = ids.Group, "/etc/subgid"
+	}
+	if most == 0 || id <= most {
+		return "", ""
+	}
+	return fmt.Sprintf("a container of this host cannot have the %s ID %d: %s gives you IDs up to %d in containers", kind, id, file, most), "choose one of them, or leave it out"
 }
 
 // Apply changes a task that was not made by Parse as the settings say: Override, then Env.

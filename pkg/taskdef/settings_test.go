@@ -222,3 +222,13 @@ func TestPlaceholdersAsPeopleWriteThem(t *testing.T) {
 		t.Errorf("%v %v %v", task, report, err)
 	}
 }
+
+func TestUsersOfThisHost(t *testing.T) {
+	t.Parallel()
+	for user, problems := range map[string][]string{"1000:1000": nil, "65537": {"/containerDefinitions/0/user"}, "root:100000": {"/containerDefinitions/0/user"}, "www-data": nil} {
+		got, text := findings(Settings{IDs: IDs{65536, 65536}}, "f", minimal("", `"user": "`+user+`",`))
+		if !cmp.Equal(got, found{Problems: problems}) {
+			t.Errorf("%s: %v\n%s", user, got, text)
+		}
+	}
+}

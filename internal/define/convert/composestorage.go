@@ -106,7 +106,7 @@ func parseTmpfs(text string) (tmpfs, error) {
 	return t, errors.Join(errs...)
 }
 
-// noTmpfsSize is what becomes of a tmpfs without a size.
+// noTmpfsSize is the line about a tmpfs without a size.
 func noTmpfsSize(path string) error {
 	return fmt.Errorf("a definition gives a tmpfs a size, and none is written: it has %d MiB; write %s:size=SIZE for another one", defaultTmpfs, path)
 }

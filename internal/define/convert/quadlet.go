@@ -305,15 +305,6 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 	case "ReadOnly":
 		ctr.ReadOnly = isTrue(a.Value)
 	case "ReadOnlyTmpfs": // writable says what becomes of it
-	case "StopTimeout":
-		if ctr.StopTimeout = q.number(a); a.Value == "0" {
-			q.lose(a.Line, "StopTimeout=0: a task waits at least 1 second: `podtask stop --time 0` kills at once")
-			ctr.StopTimeout = 1
-		}
-	case "StopSignal":
-		if !ctr.stopWith(q.text(a)) {
-			q.lose(a.Line, "StopSignal=%s: there is no such signal", a.Value)
-		}
 	case "Memory":
 		if n, err := units.RAMInBytes(a.Value); err == nil && n > 0 {
 			ctr.Memory = (n + units.MiB - 1) / units.MiB
@@ -327,6 +318,24 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 			q.lose(a.Line, "Notify=%s: podtask does not pass sd_notify to containers: give the container a health check, with which others wait for it", a.Value)
 		}
 	case "ContainerName", "Pod": // dealt with
+	default:
+		return q.stop(ctr, a)
+	}
+	return true
+}
+
+// stop converts a key of [Container] about the end of the program. It reports whether it knows it.
+func (q *quadlet) stop(ctr *container, a taskunit.Assignment) bool {
+	switch a.Key {
+	case "StopTimeout":
+		if ctr.StopTimeout = q.number(a); a.Value == "0" {
+			q.lose(a.Line, "StopTimeout=0: a task waits at least 1 second: `podtask stop --time 0` kills at once")
+			ctr.StopTimeout = 1
+		}
+	case "StopSignal":
+		if !ctr.stopWith(q.text(a)) {
+			q.lose(a.Line, "StopSignal=%s: there is no such signal", a.Value)
+		}
 	default:
 		return false
 	}

@@ -116,7 +116,7 @@ var quadletExamples = map[string]string{
 	"Container.DropCapability": "CHOWN", "Container.AddCapability": "NET_RAW", "Container.ContainerName": "other", "Container.SecurityLabelLevel": "s0",
 }
 
-// quadletOutcome is what becomes of a container, its pod, its volume and its image with one more line.
+// quadletOutcome converts a container, its pod, its volume and its image with one more line, and returns all of the result.
 func quadletOutcome(section, line string) string {
 	text := map[string]string{
 		"Container": "Image=i.image\nExec=run $W\nPod=p.pod\nVolume=v.volume:/data\nHealthCmd=true\n", "Pod": "PodName=p\n", "Volume": "VolumeName=v\n", "Image": "Image=localhost/bb:1\n",

@@ -141,6 +141,8 @@ func (b *reader) user(c *taskdef.Container, pick func(string) value) {
 	const absent = -1
 	uid, gid := pick("runAsUser"), pick("runAsGroup")
 	u, g := uid.integer(0, maxID, absent), gid.integer(0, maxID, absent)
+	b.ofThisHost(uid, "user", u)
+	b.ofThisHost(gid, "group", g)
 	switch {
 	case u != absent && g != absent:
 		c.User = strconv.FormatInt(u, 10) + ":" + strconv.FormatInt(g, 10)
@@ -160,13 +162,22 @@ func (b *reader) user(c *taskdef.Container, pick func(string) value) {
 	b.groups(c, g != absent)
 }
 
+// ofThisHost refuses the ID of a user or group that no container of this host can have.
+func (b *reader) ofThisHost(v value, kind string, id int64) {
+	if message, fix := b.options.IDs.Problem(kind, id); message != "" {
+		v.wrong(message, fix)
+	}
+}
+
 // groups reads the supplementary groups of a container, of which the group of the volumes
 // is one. Primary says whether it has a group of its own.
 func (b *reader) groups(c *taskdef.Container, primary bool) {
 	const absent = -1
 	pod, k := b.spec.at("securityContext"), &c.Extensions.Kube
 	for _, v := range append(pod.at("supplementalGroups").items(), pod.at("fsGroup")) {
-		if g := v.integer(0, maxID, absent); g != absent && !slices.Contains(k.Groups, g) {
+		g := v.integer(0, maxID, absent)
+		b.ofThisHost(v, "group", g)
+		if g != absent && !slices.Contains(k.Groups, g) {
 			k.Groups = append(k.Groups, g)
 		}
 	}

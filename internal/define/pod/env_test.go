@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"errors"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -36,5 +37,27 @@ func TestAValueWithASecretInItIsASecret(t *testing.T) {
 	}
 	if diff := cmp.Diff([]taskdef.EnvVar{{Name: "HOST", Value: "db"}, {Name: "PLAIN", Value: "db:1"}}, c.Environment); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
+	}
+}
+
+// An ID that no container of this host can have is refused before anything starts, at its place.
+func TestIDsOfThisHost(t *testing.T) {
+	t.Parallel()
+	const spec = `{securityContext: {fsGroup: 1000660000, runAsUser: 65536, supplementalGroups: [7, 70001]}, containers: [{name: c, image: x, securityContext: {runAsUser: 65537}}, {name: d, image: x}]}`
+	_, _, err := parsed(t, spec, Options{IDs: taskdef.IDs{User: 65536, Group: 70000}})
+	var invalid *taskdef.InvalidError
+	if !errors.As(err, &invalid) {
+		t.Fatal(err)
+	}
+	places := map[string]bool{}
+	for _, p := range invalid.Problems {
+		places[p.Pointer] = true
+	}
+	want := map[string]bool{"/spec/securityContext/fsGroup": true, "/spec/securityContext/supplementalGroups/1": true, "/spec/containers/0/securityContext/runAsUser": true}
+	if diff := cmp.Diff(want, places); diff != "" {
+		t.Error(diff)
+	}
+	if _, _, err := parsed(t, spec, Options{}); err != nil {
+		t.Errorf("unknown bounds refuse: %v", err)
 	}
 }

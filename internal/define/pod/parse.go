@@ -23,6 +23,8 @@ type Options struct {
 	Facts map[string]string
 	// CPU (in 1/1000 of a CPU) and Memory (in bytes) are what the host has; 0 means unknown.
 	CPU, Memory int64
+	// IDs bounds users and groups.
+	IDs taskdef.IDs
 	// Lenient: unknown fields are warnings.
 	Lenient bool
 	// Without names fields of the spec that are left out; see taskdef.Settings.

@@ -79,6 +79,16 @@ func checkSubIDs(_ context.Context, h Host) Finding {
 	return ok("%s has subordinate ids for containers", h.User)
 }
 
+// SubIDs returns how many subordinate user and group IDs the user has; 0 where that is not known.
+func (h Host) SubIDs() (users, groups int) {
+	if h.elsewhere() {
+		return 0, 0
+	}
+	uids, _ := h.read("/etc/subuid")
+	gids, _ := h.read("/etc/subgid")
+	return countIDs(uids, h.User, h.UID), countIDs(gids, h.User, h.UID)
+}
+
 // elsewhere reports whether subordinate ids come from a service (shadow 4.9).
 func (h Host) elsewhere() bool {
 	text, _ := h.read("/etc/nsswitch.conf")
