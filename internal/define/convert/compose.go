@@ -15,6 +15,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
@@ -208,6 +209,7 @@ func (c *compose) settle() {
 	c.unit.Install = []string{"WantedBy=default.target"}
 	c.unit.Service = []string{"Restart=on-failure"}
 	c.network()
+	c.namespaces()
 	c.names()
 }
 
@@ -288,6 +290,32 @@ func (c *compose) startsAfter(name string) map[string]bool {
 	}
 	visit(name)
 	return seen
+}
+
+// namespaces takes over the processes and the shared memory of the host, which a task has for all of its containers.
+func (c *compose) namespaces() {
+	for member, of := range map[string]struct {
+		mode func(types.ServiceConfig) string
+		to   *string
+	}{
+		"pid": {func(s types.ServiceConfig) string { return s.Pid }, &c.def.PIDMode},
+		"ipc": {func(s types.ServiceConfig) string { return s.Ipc }, &c.def.IPCMode},
+	} {
+		all := len(c.project.Services) > 0
+		for _, s := range c.project.Services {
+			all = all && of.mode(s) == "host"
+		}
+		if all {
+			*of.to = "host"
+			continue
+		}
+		row := composeMembers["services."+member]
+		for name, s := range c.project.Services {
+			if of.mode(s) != "" {
+				c.lose(c.lines.at("services", name, member), "%s.%s %s: %s: %s", name, member, of.mode(s), members.Plain(row.Note), members.Plain(row.Remedy))
+			}
+		}
+	}
 }
 
 // network takes over the network of the host if all services use it.

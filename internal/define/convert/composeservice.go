@@ -38,6 +38,7 @@ func (c *compose) service(s types.ServiceConfig) container {
 	one.ctr.HealthCheck = one.health()
 	one.restart(s.Restart, c.lines.at("services", s.Name, "restart"))
 	one.deploy()
+	one.swap()
 	one.gpus(s.Gpus, "gpus")
 	one.logging()
 	c.named(s)
@@ -179,12 +180,6 @@ func (c *serviceConversion) kernel() {
 	}
 	if c.from.ShmSize > 0 {
 		c.ctr.linux().SharedMemory = mebibytes(c.from.ShmSize)
-	}
-	if swap := c.from.MemSwapLimit; swap > 0 && c.from.MemLimit > 0 {
-		most := mebibytes(max(0, swap-c.from.MemLimit))
-		c.ctr.linux().MaxSwap = &most
-	} else if swap != 0 {
-		c.lose(at("memswap_limit"), "%s.memswap_limit: a limit of swap needs mem_limit", c.from.Name)
 	}
 	for _, d := range c.from.Devices {
 		if !strings.HasPrefix(d.Source, "/") {
@@ -341,12 +336,26 @@ func (c *serviceConversion) restart(text string, line int) {
 	case "always", "unless-stopped", "any":
 	case "on-failure":
 		policy.IgnoredExitCodes = []int{0}
-		policy.Extra.MaxCount, _ = strconv.Atoi(most)
 	default:
 		c.lose(line, "%s.restart %s: it is always, unless-stopped, on-failure or no", c.ctr.Name, text)
 		return
 	}
+	policy.Extra.MaxCount, _ = strconv.Atoi(most)
 	c.ctr.Restart = policy
+}
+
+// swap converts the limit of memory and swap together, of which that of memory is a part.
+func (c *serviceConversion) swap() {
+	memory := c.from.MemLimit
+	if d := c.from.Deploy; d != nil && d.Resources.Limits != nil && d.Resources.Limits.MemoryBytes > 0 {
+		memory = d.Resources.Limits.MemoryBytes
+	}
+	if swap := c.from.MemSwapLimit; swap > 0 && memory > 0 {
+		most := mebibytes(max(0, swap-memory))
+		c.ctr.linux().MaxSwap = &most
+	} else if swap != 0 {
+		c.lose(c.lines.at("services", c.from.Name, "memswap_limit"), "%s.memswap_limit: a limit of swap needs mem_limit", c.from.Name)
+	}
 }
 
 // deploy converts what Compose itself takes from this part.
@@ -362,7 +371,7 @@ func (c *serviceConversion) deploy() {
 		if text == "" {
 			text = "any"
 		}
-		if p.MaxAttempts != nil && text == "on-failure" {
+		if p.MaxAttempts != nil {
 			text += ":" + strconv.FormatUint(*p.MaxAttempts, 10)
 		}
 		c.restart(text, c.lines.below(path, "restart_policy"))

@@ -57,6 +57,9 @@ func (c *serviceConversion) mount(v types.ServiceVolumeConfig, line int) {
 		point.Volume = c.addPath(c.relative(v.Source))
 		if v.Bind != nil {
 			c.relabel(point.Volume, v.Bind.SELinux)
+			if !bool(v.Bind.CreateHostPath) {
+				c.lose(line, "volume %s of %s: create_host_path: a task makes a directory that is not there: make it before the task starts", v.Target, c.ctr.Name)
+			}
 		}
 	case v.Type == types.VolumeTypeVolume && v.Source == "":
 		point.Volume = c.addVolume(volume{Name: volumeName(c.ctr.Name + "-" + v.Target)})

@@ -46,6 +46,8 @@ type File struct {
 type definition struct {
 	Family      string      `json:"family"`
 	NetworkMode string      `json:"networkMode,omitempty"`
+	PIDMode     string      `json:"pidMode,omitempty"`
+	IPCMode     string      `json:"ipcMode,omitempty"`
 	CPU         string      `json:"cpu,omitempty"`    // units
 	Memory      string      `json:"memory,omitempty"` // MiB
 	Containers  []container `json:"containerDefinitions"`
