@@ -60,7 +60,7 @@ func (k *keeper) States() []service.State {
 }
 
 func spec(definition string) service.Spec {
-	return service.Spec{TaskDefinition: definition, Task: taskdef.Task{Family: "web", Containers: []taskdef.Container{{Name: "app"}}}}
+	return service.Spec{TaskDefinition: definition, Task: taskdef.Task{Family: "web", Containers: []taskdef.Container{{Name: "app", Ports: []taskdef.Port{{Name: "web", ContainerPort: 80, Protocol: "tcp"}}}}}}
 }
 
 func (k *keeper) Create(_ context.Context, n awsapi.NewService) (service.State, error) {
@@ -188,7 +188,7 @@ func (h *host) Run(_ context.Context, n awsapi.NewTask) (lifecycle.State, error)
 	if len(n.Overrides) > 0 {
 		override, _, err := settings.ParseOverride("overrides", n.Overrides)
 		if err != nil {
-			return lifecycle.State{}, err
+			return lifecycle.State{}, &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
 		}
 		settings.Override = override
 	}

@@ -232,8 +232,6 @@ func differences(request string, ours, theirs map[string]string) (all []differen
 	return all
 }
 
-var anIndex = regexp.MustCompile(`\[[0-9]+\]`)
-
 // ec2 returns the first match in what moto's EC2 answers.
 func (m *moto) ec2(action string, pattern *regexp.Regexp) string {
 	m.t.Helper()
