@@ -35,7 +35,7 @@ func (l *lab) many(rounds int) {
 // door measures RunTask of a client of Amazon ECS against as many commands, through one agent.
 func (l *lab) door(rounds int) {
 	const address, count = "127.0.0.1:14580", 20
-	_, stop := l.background(filepath.Join(l.share, "podtask"), "agent", "--aws-listen="+address)
+	_, stop := l.background(filepath.Join(l.share, "podtask"), "agent", "--aws-listen="+address, "--aws-throttling=off")
 	defer stop()
 	l.awaitAgent()
 	env := make(map[string]string)

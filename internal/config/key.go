@@ -32,12 +32,27 @@ type Key struct {
 // keys are all keys, in the order of their names.
 var keys = []Key{
 	{
+		Name: "aws-account", Default: "000000000000", Rare: true,
+		Help: "account of AWS, 12 digits, in ARNs that podtask makes: of tasks, services and whatever clients of Amazon ECS see",
+		set:  setAWSAccount,
+	},
+	{
+		Name: "aws-arn-region", Default: "local", Rare: true,
+		Help: "region of AWS in ARNs that podtask makes, and the one that podtask aws env gives clients",
+		set:  setARNRegion,
+	},
+	{
 		Name: "aws-credentials-helper", Rare: true,
 		Help: "program, with arguments, that prints AWS credentials for the source aws: in the format of credential_process; by default, those of podtask's environment",
 		set: func(s *Settings, v string) error {
 			s.References.AWSHelper = strings.Fields(v)
 			return nil
 		},
+	},
+	{
+		Name: "aws-default-cluster", Verb: "agent", Default: "on", Values: []string{"on", "off"}, Rare: true,
+		Help: "whether clients of Amazon ECS find the cluster default before they create it",
+		set:  boolean("on", func(s *Settings) *bool { return &s.AWS.DefaultCluster }),
 	},
 	{
 		Name: "aws-endpoint", Rare: true,
@@ -53,6 +68,11 @@ var keys = []Key{
 		Name: "aws-region", Rare: true,
 		Help: "region of AWS that containers are told in AWS_REGION and AWS_DEFAULT_REGION; by default, that of podtask's own environment",
 		set:  text(func(s *Settings) *string { return &s.Metadata.Region }),
+	},
+	{
+		Name: "aws-throttling", Verb: "agent", Default: "on", Values: []string{"on", "off"}, Rare: true,
+		Help: "whether requests of clients of Amazon ECS are limited to the rates that Amazon documents",
+		set:  boolean("on", func(s *Settings) *bool { return &s.AWS.Throttling }),
 	},
 	{
 		Name: "awslogs-endpoint", Rare: true,

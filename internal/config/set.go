@@ -202,6 +202,22 @@ func setAWSListen(s *Settings, v string) error {
 	return nil
 }
 
+func setAWSAccount(s *Settings, v string) error {
+	if len(v) != 12 || strings.Trim(v, "0123456789") != "" {
+		return fmt.Errorf("must be an account of 12 digits, such as 123456789012, not %q", v)
+	}
+	s.AWS.Account = v
+	return nil
+}
+
+func setARNRegion(s *Settings, v string) error {
+	if v == "" || len(v) > 64 || strings.Trim(v, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
+		return fmt.Errorf("must be a region such as us-east-1 or local, of small letters, digits and dashes, not %q", v)
+	}
+	s.AWS.Region = v
+	return nil
+}
+
 func isLoopback(address string) bool {
 	host, port, err := net.SplitHostPort(address)
 	if err != nil {

@@ -26,6 +26,7 @@ type Settings struct {
 	Network  Network
 	Metadata Metadata
 	Delivery Delivery
+	AWS      AWS
 	// References says where this host keeps what definitions name on AWS.
 	References References
 
@@ -69,6 +70,16 @@ type Agent struct {
 	// AWSListen is a loopback address, HOST:PORT, on which the agent answers clients of ECS;
 	// empty: none.
 	AWSListen string
+}
+
+// AWS configures what clients of Amazon ECS see.
+type AWS struct {
+	// Account, 12 digits, and Region are those of ARNs.
+	Account, Region string
+	// DefaultCluster: the cluster default is there without being created.
+	DefaultCluster bool
+	// Throttling limits the rate of requests.
+	Throttling bool
 }
 
 // StopTasks says when an agent that exits stops its tasks.

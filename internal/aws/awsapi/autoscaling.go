@@ -158,15 +158,15 @@ func (a *autoscaling) keep(name string, change func(r *scalableRecord)) error {
 
 // arnOf is the ARN of the scalable target of a service.
 func (a *autoscaling) arnOf(name string) string {
-	return "arn:aws:application-autoscaling:" + arn.Region + ":" + arn.Account + ":scalable-target/" + recordKey(kindScalable, name)
+	return arn.Of("application-autoscaling", "scalable-target/"+recordKey(kindScalable, name))
 }
 
 func (a *autoscaling) policyARN(cluster, name, policy string) string {
-	return fmt.Sprintf("arn:aws:autoscaling:%s:%s:scalingPolicy:%s:resource/ecs/service/%s/%s:policyName/%s", arn.Region, arn.Account, recordKey(kindScalable, name), cluster, name, policy)
+	return arn.Of("autoscaling", fmt.Sprintf("scalingPolicy:%s:resource/ecs/service/%s/%s:policyName/%s", recordKey(kindScalable, name), cluster, name, policy))
 }
 
 func (a *autoscaling) actionARN(cluster, name, action string) string {
-	return fmt.Sprintf("arn:aws:autoscaling:%s:%s:scheduledAction:%s:resource/ecs/service/%s/%s:scheduledActionName/%s", arn.Region, arn.Account, recordKey(kindScalable, name), cluster, name, action)
+	return fmt.Sprintf("arn:aws:autoscaling:%s:%s:scheduledAction:%s:resource/ecs/service/%s/%s:scheduledActionName/%s", recordKey(kindScalable, name), cluster, name, action))
 }
 
 // existing checks that a service is there.

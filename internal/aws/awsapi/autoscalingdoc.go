@@ -105,7 +105,7 @@ func (a *autoscaling) describeTargets(_ context.Context, in scalingFilters, _ fi
 		keys = append(keys, key)
 		docs[key] = targetDoc{
 			scalableDoc: t.doc(), MinCapacity: t.Config.Min, MaxCapacity: t.Config.Max, CreationTime: moment(t.Created), ScalableTargetARN: a.arnOf(t.Service),
-			RoleARN:        cmp.Or(t.sent.Role, "arn:aws:iam::"+arn.Account+":"+roleOfServices),
+			RoleARN:        cmp.Or(t.sent.Role, arn.Of("iam", roleOfServices)),
 			SuspendedState: suspendedDoc{t.Config.Suspended.In, t.Config.Suspended.Out, t.Config.Suspended.Scheduled},
 		}
 	}

@@ -263,6 +263,8 @@ type world struct {
 	server *awsapi.Server
 	url    string
 	client *ecs.Client
+	// configure changes the configuration before the server starts; nil: it does not.
+	configure func(*awsapi.Config)
 }
 
 func newWorld(t *testing.T) *world {
@@ -287,11 +289,15 @@ func (w *world) start() {
 	if err != nil {
 		w.t.Fatal(err)
 	}
-	w.server = awsapi.New(awsapi.Config{
+	cfg := awsapi.Config{
 		Log: slog.New(slog.DiscardHandler), Key: func() (sigv4.Key, error) { return key, nil }, Definitions: definitions, Records: records,
 		Tasks: w.host, Parser: w.host, Host: w.host, Logs: &w.book, Sessions: &w.terminals, Services: &w.host.keeper, Now: func() time.Time { return w.now },
 		Scaling: w.scaled(),
-	})
+	}
+	if w.configure != nil {
+		w.configure(&cfg)
+	}
+	w.server = awsapi.New(cfg)
 	s := httptest.NewServer(w.server.Signed())
 	w.t.Cleanup(s.Close)
 	w.url, w.client = s.URL, clientOf(s.URL, key)

@@ -25,6 +25,8 @@ type clusters struct {
 	now     func() time.Time
 	// services counts the services of a cluster.
 	services func(cluster string) int
+	// noDefault: the default cluster is there only after it was created.
+	noDefault bool
 
 	mu sync.Mutex // for one change
 }
@@ -67,17 +69,20 @@ func (c *clusters) operations() []operation {
 	}
 }
 
+// always reports whether a cluster is there without being created.
+func (c *clusters) always(name string) bool { return name == arn.DefaultCluster && !c.noDefault }
+
 // find returns an active cluster, or one that was deleted within the hour.
 func (c *clusters) find(name string) (r clusterRecord, ok bool, err error) {
 	data, err := c.records.Get(recordKey(kindCluster, name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return clusterRecord{Kind: kindCluster, Name: name}, name == arn.DefaultCluster, nil
+		return clusterRecord{Kind: kindCluster, Name: name}, c.always(name), nil
 	case err == nil:
 		err = json.Unmarshal(data, &r)
 	}
 	shown := r.DeletedAt.IsZero() || c.now().Sub(r.DeletedAt) < shownInactive
-	if !shown && name == arn.DefaultCluster {
+	if !shown && c.always(name) {
 		return clusterRecord{Kind: kindCluster, Name: name}, true, err
 	}
 	return r, err == nil && shown, err
@@ -98,13 +103,16 @@ func (c *clusters) active(text string) (string, error) {
 
 // names are those of all active clusters.
 func (c *clusters) names() ([]string, error) {
-	all := []string{arn.DefaultCluster}
+	var all []string
+	if !c.noDefault {
+		all = append(all, arn.DefaultCluster)
+	}
 	for record, err := range c.records.All(nil) {
 		var r clusterRecord
 		if err != nil || json.Unmarshal(record.Data, &r) != nil || r.Kind != kindCluster {
 			continue // one that cannot be read does not hide the others
 		}
-		if r.Name != arn.DefaultCluster && r.DeletedAt.IsZero() {
+		if !c.always(r.Name) && r.DeletedAt.IsZero() {
 			all = append(all, r.Name)
 		}
 	}
@@ -394,7 +402,7 @@ func (c *clusters) delete(ctx context.Context, in clusterIn, _ fields) (any, err
 		return nil, err
 	}
 	r.DeletedAt = c.now().UTC()
-	if name == arn.DefaultCluster {
+	if c.always(name) {
 		return nil, invalidf("cluster: %s cannot be deleted: it has the tasks that come without a cluster", name)
 	}
 	if err := c.put(r); err != nil {

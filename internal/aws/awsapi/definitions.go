@@ -112,7 +112,7 @@ func documentOf(r catalog.Revision, source []byte) (doc fields, tags []tag, err 
 	add("revision", r.Revision)
 	add("status", r.Status)
 	add("registeredAt", moment(r.RegisteredAt))
-	add("registeredBy", "arn:aws:iam::"+arn.Account+":user/podtask")
+	add("registeredBy", caller())
 	if !r.DeregisteredAt.IsZero() {
 		add("deregisteredAt", moment(r.DeregisteredAt))
 	}

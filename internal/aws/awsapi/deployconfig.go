@@ -463,7 +463,7 @@ func targetOf(h service.Hook) string {
 	case service.HookLambda:
 		return h.Target.Value
 	}
-	return "arn:aws:lambda:" + arn.Region + ":" + arn.Account + ":function:" + h.Name
+	return arn.Of("lambda", "function:"+h.Name)
 }
 
 // kindOf is the targetType of a hook.

@@ -5,3 +5,6 @@ var ECSMembers = ecsMembers
 
 // EventMessage is a message in the words of ECS.
 var EventMessage = eventMessage
+
+// BucketOf is the index of a target's bucket.
+var BucketOf = bucketOf

@@ -22,6 +22,7 @@ const (
 	codeClient       = "ClientException"
 	codeInvalid      = "InvalidParameterException"
 	codeServer       = "ServerException"
+	codeThrottling   = "ThrottlingException"
 	codeSyntax       = "SerializationException"
 	codeUnknown      = "UnknownOperationException"
 	codeUnsupported  = "UnsupportedFeatureException"

@@ -24,7 +24,7 @@ type identityAnswer struct {
 }
 
 func callerIdentity() identityAnswer {
-	return identityAnswer{ARN: "arn:aws:iam::" + arn.Account + ":user/podtask", UserID: "AIDAPODTASK", Account: arn.Account, RequestID: requestID()}
+	return identityAnswer{ARN: caller(), UserID: "AIDAPODTASK", Account: arn.Account(), RequestID: requestID()}
 }
 
 // roleDoc is a role in the answer of iam GetRole.
@@ -84,7 +84,7 @@ func (d *definitions) roles(r catalog.Revision) (all []string) {
 	}
 	for _, role := range []string{names.Execution, names.Task} {
 		if role != "" && !strings.HasPrefix(role, "arn:") { // a name of this account, as ECS takes it
-			role = "arn:aws:iam::" + arn.Account + ":role/" + role
+			role = arn.Of("iam", "role/"+role)
 		}
 		if role != "" {
 			all = append(all, role)

@@ -181,7 +181,7 @@ func (l *logs) groups(ctx context.Context, in describeLogGroupsIn, _ fields) (an
 }
 
 func groupARN(name string) string {
-	return "arn:aws:logs:" + arn.Region + ":" + arn.Account + ":log-group:" + name
+	return arn.Of("logs", "log-group:"+name)
 }
 
 // logPage is page with the limits of CloudWatch Logs.

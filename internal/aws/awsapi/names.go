@@ -18,8 +18,8 @@ func cut(path, kind, text string) (rest string, isARN bool, err error) {
 	if len(parts) == 6 {
 		rest, isARN = strings.CutPrefix(parts[5], kind+"/")
 	}
-	if !isARN || parts[2] != "ecs" || parts[4] != arn.Account {
-		return "", true, invalidf("%s: %q is not the ARN of a %s of account %s", path, shortened(text), kind, arn.Account)
+	if !isARN || parts[2] != "ecs" || parts[4] != arn.Account() {
+		return "", true, invalidf("%s: %q is not the ARN of a %s of account %s", path, shortened(text), kind, arn.Account())
 	}
 	return rest, true, nil
 }

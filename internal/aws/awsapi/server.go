@@ -39,6 +39,10 @@ type Config struct {
 	Logs     Logs
 	Sessions Sessions
 	Host     Host
+	// Throttling limits the rate of requests as ECS does. Without it each request is answered.
+	Throttling bool
+	// NoDefaultCluster: the cluster default is not there until it is created.
+	NoDefaultCluster bool
 	// Now is the clock.
 	Now func() time.Time
 }
@@ -47,14 +51,15 @@ type Config struct {
 type Server struct {
 	cfg         Config
 	operations  map[string]operation // by target
+	throttle    *throttle
 	definitions *definitions
 }
 
 // New returns a server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, operations: make(map[string]operation)}
+	s := &Server{cfg: cfg, operations: make(map[string]operation), throttle: newThrottle(!cfg.Throttling, cfg.Now)}
 	tags := &tagStore{records: cfg.Records}
-	clusters := &clusters{records: cfg.Records, tags: tags, tasks: cfg.Tasks, host: cfg.Host, now: cfg.Now}
+	clusters := &clusters{records: cfg.Records, tags: tags, tasks: cfg.Tasks, host: cfg.Host, now: cfg.Now, noDefault: cfg.NoDefaultCluster}
 	definitions := &definitions{catalog: cfg.Definitions, parser: cfg.Parser, tasks: cfg.Tasks, tags: tags, now: cfg.Now}
 	s.definitions = definitions
 	tasks := &tasks{clusters: clusters, definitions: definitions, tags: tags, tasks: cfg.Tasks, host: cfg.Host, log: cfg.Log}
@@ -222,7 +227,13 @@ func (s *Server) answer(ctx context.Context, r *http.Request, body []byte) (any,
 		return nil, failf(codeUnknown, "the content type is %q, not application/x-amz-json-1.1", shortened(kind))
 	}
 	if o, ok := s.operations[target]; ok {
-		return o.answer(ctx, body)
+		err := s.throttle.take(target)
+		var answer any
+		if err == nil {
+			answer, err = o.answer(ctx, body)
+		}
+		s.throttle.count(servicePrefix(target)+o.name, err)
+		return answer, err
 	}
 	if target == "" {
 		return nil, failf(codeUnknown, "the header X-Amz-Target is missing: it names the operation")

@@ -126,7 +126,7 @@ func (o *serviceBook) document(s service.State, tags bool) (any, error) {
 		DesiredCount: s.DesiredCount, RunningCount: count.Running, PendingCount: count.Pending, LaunchType: launchTypeOf(client{Kept: c.Kept}),
 		Definition: arn.Make("task-definition", p.TaskDefinition), Controller: map[string]string{"type": "ECS"}, Events: events(s),
 		Deployment: configOf(s.Config.Breaker, s.Config.Bounds, s.Config.Method),
-		CreatedAt:  moment(s.CreatedAt), CreatedBy: "arn:aws:iam::" + arn.Account + ":user/podtask", GracePeriod: graceOf(s.Config, c.Kept),
+		CreatedAt:  moment(s.CreatedAt), CreatedBy: caller(), GracePeriod: graceOf(s.Config, c.Kept),
 		Scheduling: schedulingOf(c), Exec: c.Exec, ManagedTags: string(c.Kept["enableECSManagedTags"]) == "true", PropagateTags: cmp.Or(c.PropagateTags, "NONE"), Role: roleOf(c.Kept),
 		LoadBalancers: []struct{}{}, Registries: []struct{}{}, Constraints: []struct{}{}, PlacementStrategy: []struct{}{}, TaskSets: []struct{}{},
 	}
@@ -169,7 +169,7 @@ func roleOf(kept fields) string {
 	if json.Unmarshal(kept["role"], &role) != nil || role == "" || strings.HasPrefix(role, "arn:") {
 		return role
 	}
-	return "arn:aws:iam::" + arn.Account + ":role/" + strings.TrimPrefix(role, "/")
+	return arn.Of("iam", "role/"+strings.TrimPrefix(role, "/"))
 }
 
 // platformOf are the operating system and the platform version of a service, which as on ECS only one of

@@ -31,12 +31,18 @@ func (a *accountSettings) operations() []operation {
 	}
 }
 
-const (
-	kindAccountSetting = "account-setting"
-	// rootPrincipal has the defaults of the account, callerPrincipal is who calls.
-	rootPrincipal   = "arn:aws:iam::" + arn.Account + ":root"
-	callerPrincipal = "arn:aws:iam::" + arn.Account + ":user/podtask"
-)
+const kindAccountSetting = "account-setting"
+
+// root is the principal with the defaults of the account.
+func root() string { return arn.Of("iam", "root") }
+
+// caller is the principal of each request.
+func caller() string { return arn.Of("iam", "user/podtask") }
+
+// settingKey names the record of a setting of a principal.
+func settingKey(name, principal string) string {
+	return recordKey(kindAccountSetting, arn.Lasting(principal)+"\n"+name)
+}
 
 // accountSetting is a setting of ECS: its values, the first of which is the default. A setting
 // that has one value only cannot be changed.
@@ -104,7 +110,7 @@ func (s accountSetting) document(value, principal string) settingDoc {
 
 // made returns what a client has set for a principal.
 func (a *accountSettings) made(name, principal string) (value string, ok bool, err error) {
-	data, err := a.records.Get(recordKey(kindAccountSetting, principal+"\n"+name))
+	data, err := a.records.Get(settingKey(name, principal))
 	if errors.Is(err, fs.ErrNotExist) {
 		return "", false, nil
 	}
@@ -117,12 +123,12 @@ func (a *accountSettings) made(name, principal string) (value string, ok bool, e
 
 // effective is the setting that counts for a principal: its own, that of the account, or ECS's.
 func (a *accountSettings) effective(s accountSetting, principal string) (settingDoc, error) {
-	for _, p := range []string{principal, rootPrincipal} {
+	for _, p := range []string{principal, root()} {
 		if value, ok, err := a.made(s.name, p); err != nil || ok {
 			return s.document(value, p), err
 		}
 	}
-	return s.document(s.values[0], rootPrincipal), nil
+	return s.document(s.values[0], root()), nil
 }
 
 type accountSettingIn struct {
@@ -136,8 +142,8 @@ func (a *accountSettings) put(_ context.Context, in accountSettingIn, _ fields) 
 	if err != nil {
 		return nil, err
 	}
-	if principal := in.Principal; principal != "" && !strings.HasPrefix(principal, "arn:aws:iam::"+arn.Account+":") {
-		return nil, invalidf("principalArn: %q is no principal of account %s", shortened(principal), arn.Account)
+	if principal := in.Principal; principal != "" && !strings.HasPrefix(principal, arn.Of("iam", "")) {
+		return nil, invalidf("principalArn: %q is no principal of account %s", shortened(principal), arn.Account())
 	}
 	switch {
 	case s.fixed() && in.Value == "disabled":
@@ -148,18 +154,18 @@ func (a *accountSettings) put(_ context.Context, in accountSettingIn, _ fields) 
 	if err := oneOf("value", in.Value, s.values...); err != nil {
 		return nil, err
 	}
-	r := accountSettingRecord{kindAccountSetting, s.name, cmp.Or(in.Principal, callerPrincipal), in.Value}
+	r := accountSettingRecord{kindAccountSetting, s.name, cmp.Or(in.Principal, caller()), in.Value}
 	data, err := json.Marshal(r)
 	if err != nil {
 		return nil, err
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return settingAnswer{s.document(r.Value, r.Principal)}, a.records.Put(recordKey(kindAccountSetting, r.Principal+"\n"+r.Name), data)
+	return settingAnswer{s.document(r.Value, r.Principal)}, a.records.Put(settingKey(r.Name, r.Principal), data)
 }
 
 func (a *accountSettings) putDefault(ctx context.Context, in accountSettingIn, kept fields) (any, error) {
-	in.Principal = rootPrincipal
+	in.Principal = root()
 	return a.put(ctx, in, kept)
 }
 
@@ -168,10 +174,10 @@ func (a *accountSettings) delete(_ context.Context, in accountSettingIn, _ field
 	if err != nil {
 		return nil, err
 	}
-	principal := cmp.Or(in.Principal, callerPrincipal)
+	principal := cmp.Or(in.Principal, caller())
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if err := a.records.Delete(recordKey(kindAccountSetting, principal+"\n"+s.name)); err != nil {
+	if err := a.records.Delete(settingKey(s.name, principal)); err != nil {
 		return nil, err
 	}
 	doc, err := a.effective(s, principal)
@@ -196,7 +202,7 @@ func (a *accountSettings) list(_ context.Context, in listAccountSettingsIn, _ fi
 			return nil, err
 		}
 	}
-	principal := cmp.Or(in.Principal, callerPrincipal)
+	principal := cmp.Or(in.Principal, caller())
 	found := make(map[string]settingDoc)
 	var keys []string
 	for _, s := range accountSettingNames {

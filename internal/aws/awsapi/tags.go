@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/internal/state"
 )
 
@@ -67,9 +68,12 @@ func recordKey(kind, name string) string {
 	return hex.EncodeToString(sum[:16])
 }
 
+// tagsKey names the record of the tags of something.
+func tagsKey(name string) string { return recordKey(kindTags, arn.Lasting(name)) }
+
 // of returns the tags of something that was made with some; never nil.
-func (s *tagStore) of(arn string, made []tag) ([]tag, error) {
-	data, err := s.records.Get(recordKey(kindTags, arn))
+func (s *tagStore) of(name string, made []tag) ([]tag, error) {
+	data, err := s.records.Get(tagsKey(name))
 	if errors.Is(err, fs.ErrNotExist) {
 		return append([]tag{}, made...), nil
 	}
@@ -81,10 +85,10 @@ func (s *tagStore) of(arn string, made []tag) ([]tag, error) {
 }
 
 // change replaces the tags of something by what f makes of them.
-func (s *tagStore) change(arn string, made []tag, f func([]tag) []tag) error {
+func (s *tagStore) change(name string, made []tag, f func([]tag) []tag) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	now, err := s.of(arn, made)
+	now, err := s.of(name, made)
 	if err != nil {
 		return err
 	}
@@ -92,18 +96,18 @@ func (s *tagStore) change(arn string, made []tag, f func([]tag) []tag) error {
 	if err := checkTags("tags", now); err != nil {
 		return err
 	}
-	data, err := json.Marshal(tagRecord{kindTags, arn, now})
+	data, err := json.Marshal(tagRecord{kindTags, name, now})
 	if err != nil {
 		return err
 	}
-	return s.records.Put(recordKey(kindTags, arn), data)
+	return s.records.Put(tagsKey(name), data)
 }
 
 // forget drops the tags of something that is gone.
-func (s *tagStore) forget(arn string) error {
+func (s *tagStore) forget(name string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.records.Delete(recordKey(kindTags, arn))
+	return s.records.Delete(tagsKey(name))
 }
 
 // tagging are the operations on tags.
@@ -154,11 +158,11 @@ func (t *tagging) tag(ctx context.Context, in taggingIn, _ fields) (any, error) 
 	if err := checkTags("tags", in.Tags); err != nil {
 		return nil, err
 	}
-	arn, made, err := t.made(ctx, in.ResourceARN)
+	name, made, err := t.made(ctx, in.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
-	return struct{}{}, t.tags.change(arn, made, func(tags []tag) []tag {
+	return struct{}{}, t.tags.change(name, made, func(tags []tag) []tag {
 		for _, set := range in.Tags {
 			i := slices.IndexFunc(tags, func(t tag) bool { return t.Key == set.Key })
 			if i < 0 {
@@ -172,21 +176,21 @@ func (t *tagging) tag(ctx context.Context, in taggingIn, _ fields) (any, error) 
 }
 
 func (t *tagging) untag(ctx context.Context, in taggingIn, _ fields) (any, error) {
-	arn, made, err := t.made(ctx, in.ResourceARN)
+	name, made, err := t.made(ctx, in.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
-	return struct{}{}, t.tags.change(arn, made, func(tags []tag) []tag {
+	return struct{}{}, t.tags.change(name, made, func(tags []tag) []tag {
 		return slices.DeleteFunc(tags, func(t tag) bool { return slices.Contains(in.TagKeys, t.Key) })
 	})
 }
 
 func (t *tagging) list(ctx context.Context, in taggingIn, _ fields) (any, error) {
-	arn, made, err := t.made(ctx, in.ResourceARN)
+	name, made, err := t.made(ctx, in.ResourceARN)
 	if err != nil {
 		return nil, err
 	}
-	tags, err := t.tags.of(arn, made)
+	tags, err := t.tags.of(name, made)
 	return struct {
 		Tags []tag `json:"tags"`
 	}{tags}, err

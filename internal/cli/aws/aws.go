@@ -104,7 +104,7 @@ func (o awsOptions) env(c *cli.Context) error {
 		return err
 	}
 	_, err = fmt.Fprintf(o.out, "export AWS_ENDPOINT_URL=http://%s\nexport AWS_REGION=%s\nexport AWS_DEFAULT_REGION=%s\nexport AWS_ACCESS_KEY_ID=%s\nexport AWS_SECRET_ACCESS_KEY=%s\nunset AWS_SESSION_TOKEN AWS_PROFILE\n",
-		address, arn.Region, arn.Region, key.ID, key.Secret)
+		address, arn.Region(), arn.Region(), key.ID, key.Secret)
 	return err
 }
 
@@ -113,7 +113,7 @@ func (o awsOptions) profile(c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	_, err = fmt.Fprintf(o.out, "[profile podtask]\nregion = %s\nendpoint_url = http://%s\ncredential_process = podtask aws key\n", arn.Region, address)
+	_, err = fmt.Fprintf(o.out, "[profile podtask]\nregion = %s\nendpoint_url = http://%s\ncredential_process = podtask aws key\n", arn.Region(), address)
 	return err
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/engine/run/scaling"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/internal/serve/metrics/awsmetrics"
 	"github.com/podtask/podtask/internal/state"
 )
 
@@ -54,9 +55,15 @@ func serve(a *part.Agent) error {
 	server := awsapi.New(awsapi.Config{
 		Log: a.Log, Key: func() (sigv4.Key, error) { return awskey.Load(a.StateDir) }, Definitions: definitions, Records: records,
 		Tasks: ecs, Parser: ecs, Host: ecs, Logs: ecs, Sessions: sessions, Services: adapter.NewECSServices(a.Backend), Now: time.Now,
-		Registry: adapter.Registries(a.Settings.Rules),
 		Scaling:  adapter.Scaling{Store: scaled, Calendar: schedule.SystemdCalendar{Path: a.Getenv("PATH")}},
+		Registry: adapter.Registries(a.Settings.Rules), Throttling: a.Settings.AWS.Throttling, NoDefaultCluster: !a.Settings.AWS.DefaultCluster,
 	})
+	a.Collect(awsmetrics.New(func() (all []awsmetrics.Count) {
+		for r, n := range server.Requests() {
+			all = append(all, awsmetrics.Count{Operation: r.Operation, Outcome: r.Outcome, N: n})
+		}
+		return all
+	}))
 	a.Handle("POST /{$}", server.Trusted())
 	signed := signedServer(server.Signed())
 	signed.Ended = sessions.Close

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/urfave/cli/v2"
 )
 
@@ -88,6 +89,7 @@ func (p *Program) Configure(c *cli.Context) (*config.Settings, error) {
 			}
 		}
 	}
+	arn.Use(arn.Identity{Account: settings.AWS.Account, Region: settings.AWS.Region})
 	return settings, nil
 }
 

@@ -124,7 +124,7 @@ func (s Sender) event(m notice.Message) any {
 	at := m.At.UTC().Format("2006-01-02T15:04:05Z")
 	e := map[string]any{
 		"version": "0", "id": fmt.Sprintf("%s-%s-%s-%s-%s", m.ID[:8], m.ID[8:12], m.ID[12:16], m.ID[16:20], m.ID[20:]),
-		"source": "aws.ecs", "account": arn.Account, "region": arn.Region, "time": at, "resources": []string{},
+		"source": "aws.ecs", "account": arn.Account(), "region": arn.Region(), "time": at, "resources": []string{},
 	}
 	switch {
 	case m.Condition == notice.RolledBack && m.About.Service != "":

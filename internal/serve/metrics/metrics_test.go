@@ -19,6 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/internal/forward"
 	"github.com/podtask/podtask/internal/ingress"
+	"github.com/podtask/podtask/internal/serve/metrics/awsmetrics"
 	"github.com/podtask/podtask/internal/serve/metrics/ecsmetrics"
 	"github.com/podtask/podtask/internal/serve/metrics/noticemetrics"
 	"github.com/podtask/podtask/internal/serve/metrics/schedulemetrics"
@@ -249,6 +250,7 @@ func TestDocument(t *testing.T) {
 	m.Hooks(nil, nil)
 	m.Add(schedulemetrics.New(nil))
 	m.Add(noticemetrics.New(nil, nil))
+	m.Add(awsmetrics.New(nil))
 	m.Logs(func() []logdelivery.Status { return nil })
 	m.Usage(nil, nil)
 	descs := make(chan *prometheus.Desc, 1000)

@@ -99,7 +99,7 @@ func (m *Factory) credentials(s lifecycle.State) *metadata.Helper {
 		Read:    read,
 		Fresh:   secretsource.IsFile(who.TaskRoleSource),
 		Command: m.Settings.CredentialsHelper,
-		RoleARN: cmp.Or(who.TaskRoleARN, fmt.Sprintf("arn:aws:iam::%s:role/podtask", arn.Account)),
+		RoleARN: cmp.Or(who.TaskRoleARN, arn.Of("iam", "role/podtask")),
 		Env: []string{
 			"PODTASK_TASK_ID=" + s.ID, "PODTASK_TASK_FAMILY=" + s.Task.Family,
 			"PODTASK_TASK_ROLE_ARN=" + who.TaskRoleARN, "PODTASK_EXECUTION_ROLE_ARN=" + who.ExecutionRoleARN,

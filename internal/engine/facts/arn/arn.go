@@ -8,17 +8,12 @@ import (
 	"strconv"
 )
 
-// The parts of an ARN that a host without AWS has to make up.
-const (
-	Account = "000000000000"
-	Region  = "local"
-	// DefaultCluster has all tasks that came without a cluster.
-	DefaultCluster = "default"
-)
+// DefaultCluster has all tasks that came without a cluster.
+const DefaultCluster = "default"
 
 // Make returns the ARN of a thing of ECS.
 func Make(kind, rest string) string {
-	return "arn:aws:ecs:" + Region + ":" + Account + ":" + kind + "/" + rest
+	return Of("ecs", kind+"/"+rest)
 }
 
 // Cluster returns the ARN of a cluster.
