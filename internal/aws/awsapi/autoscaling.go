@@ -166,7 +166,7 @@ func (a *autoscaling) policyARN(cluster, name, policy string) string {
 }
 
 func (a *autoscaling) actionARN(cluster, name, action string) string {
-	return fmt.Sprintf("arn:aws:autoscaling:%s:%s:scheduledAction:%s:resource/ecs/service/%s/%s:scheduledActionName/%s", recordKey(kindScalable, name), cluster, name, action))
+	return arn.Of("autoscaling", fmt.Sprintf("scheduledAction:%s:resource/ecs/service/%s/%s:scheduledActionName/%s", recordKey(kindScalable, name), cluster, name, action))
 }
 
 // existing checks that a service is there.

@@ -14,7 +14,7 @@ import (
 )
 
 // With an account and a region of one's own, all ARNs have them, and what was tagged and set before is still there. The
-// identity is that of the process, so this test runs before those that run in parallel.
+// identity belongs to the process, so this test runs before those that run in parallel.
 func TestAccountAndRegionAreInAllARNs(t *testing.T) { //nolint:paralleltest // see above
 	w := newWorld(t)
 	cluster := must[*ecs.CreateClusterOutput](t)(w.client.CreateCluster(t.Context(), &ecs.CreateClusterInput{ClusterName: aws.String("blue")})).Cluster

@@ -30,7 +30,7 @@ type logEvent struct {
 	stream, text string
 }
 
-// size is what CloudWatch Logs counts for an event, in bytes.
+// size is the number of bytes that CloudWatch Logs counts for an event.
 func (e logEvent) size() int { return len(e.text) + 26 }
 
 // id is the same at each call, so that clients know an event that they have read already.
@@ -40,7 +40,7 @@ func (e logEvent) id() string {
 	return fmt.Sprintf("%016d%020d%020d", e.Time, h.Sum64(), e.N)
 }
 
-// eventOrder is that of FilterLogEvents.
+// eventOrder compares events as FilterLogEvents sorts them.
 func eventOrder(a, b logEvent) int {
 	return cmp.Or(cmp.Compare(a.Time, b.Time), strings.Compare(a.stream, b.stream), cmp.Compare(a.N, b.N))
 }

@@ -265,7 +265,7 @@ func timesOfPulls(s lifecycle.State) (t pullTimes) {
 	return t
 }
 
-// startedAt is when the task was RUNNING; zero if it was not yet.
+// startedAt returns the time at which the task was RUNNING; zero if it was not yet.
 func startedAt(s lifecycle.State) (at time.Time) {
 	for _, h := range s.History {
 		if h.Container == "" && h.Status == lifecycle.StatusRunning.String() {

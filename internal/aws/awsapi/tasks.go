@@ -211,7 +211,7 @@ func (t *tasks) propagated(r catalog.Revision, source []byte, own []tag) ([]tag,
 	return append(all, own...), nil
 }
 
-// digestOf is that of what a request asks for.
+// digestOf returns the digest of a request.
 func digestOf(in any, kept fields) (string, error) {
 	data, err := json.Marshal([]any{in, kept})
 	sum := sha256.Sum256(data)
@@ -259,7 +259,7 @@ func newID(place, token string, i int) string {
 	return hex.EncodeToString(b[:])
 }
 
-// refusal says why the host does not run a task.
+// refusal returns the reason for which the host does not run a task.
 func (t *tasks) refusal(cluster string, e *RefusedError) problem {
 	p := problem{Reason: "RESOURCE", Detail: e.Error()}
 	if errors.Is(e, ErrDraining) {

@@ -16,7 +16,7 @@ type bucket struct {
 	operations []string
 }
 
-// buckets are those of "Request throttling for the Amazon ECS API", without what is refused here. ECS's page has no rate for
+// buckets hold the rates of "Request throttling for the Amazon ECS API", without those of refused operations. ECS's page has no rate for
 // ContinueServiceDeployment, DiscoverPollEndpoint and StopServiceDeployment; the buckets of other services, which
 // have quotas for each operation on AWS, are podtask's.
 var buckets = []bucket{

@@ -12,7 +12,7 @@ type Identity struct {
 // Local is the identity of a host without AWS, which is the default.
 var Local = Identity{Account: "000000000000", Region: "local"}
 
-// current is that of this process: whoever names a thing, in an answer, a label or a notice, names it alike.
+// current holds the identity of this process: whoever names a thing, in an answer, a label or a notice, names it alike.
 var current atomic.Pointer[Identity]
 
 // Use sets the identity of this process; empty fields are those of Local. A program calls it once, when it has read its

@@ -3,7 +3,7 @@ package awsmetrics
 
 import "github.com/prometheus/client_golang/prometheus"
 
-// Count is how many requests of an operation had an outcome.
+// Count is a number of requests of an operation with the same outcome.
 type Count struct {
 	Operation, Outcome string
 	N                  uint64
