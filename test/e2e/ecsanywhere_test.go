@@ -6,6 +6,8 @@ package e2e
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/binary"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -15,6 +17,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"syscall"
@@ -66,6 +69,13 @@ func newECSInstanceOf(t *testing.T, plane *ecsplane.Plane, prepare ...func(*box)
 	return i
 }
 
+// taskARN is that of the n-th task of the test. The agent derives the ID of a task from its ARN, and the instances of all tests share
+// one Podman.
+func (i *ecsInstance) taskARN(n int) string {
+	sum := sha256.Sum256([]byte(i.family))
+	return ecsplane.TaskARN(int(binary.BigEndian.Uint32(sum[:]))<<8 + n)
+}
+
 func (i *ecsInstance) join() {
 	i.t.Helper()
 	acs, tcs := len(i.plane.Of("acs", "open")), len(i.plane.Of("tcs", "open"))
@@ -109,7 +119,7 @@ func (i *ecsInstance) changes(task int) (out []wire.StateChange) {
 		if err := json.Unmarshal(body, &c); err != nil {
 			i.t.Fatal(err)
 		}
-		if c.Task == ecsplane.TaskARN(task) {
+		if c.Task == i.taskARN(task) {
 			out = append(out, c)
 		}
 	}
@@ -153,13 +163,13 @@ func TestAnInstanceOfECS(t *testing.T) {
 		"secrets":      []obj{{"name": "TOKEN", "valueFrom": "/shop/token", "provider": "ssm", "region": ecsplane.Region, "type": "ENVIRONMENT_VARIABLE", "target": "CONTAINER"}},
 		"portMappings": []obj{{"containerPort": 8080, "hostPort": 0, "protocol": "tcp"}},
 	})
-	i.payload("payload-1", 1, obj{"arn": ecsplane.TaskARN(1), "desiredStatus": "RUNNING", "roleCredentials": role, "executionRoleCredentials": execution, "containers": []obj{main}})
+	i.payload("payload-1", 1, obj{"arn": i.taskARN(1), "desiredStatus": "RUNNING", "roleCredentials": role, "executionRoleCredentials": execution, "containers": []obj{main}})
 
 	if c := i.state(1, "PENDING").Containers; len(c) != 1 || !strings.HasPrefix(c[0].ImageDigest, "sha256:") {
 		t.Errorf("PENDING: %+v", c)
 	}
 	running := i.state(1, "RUNNING")
-	name := "ecs-" + filepath.Base(ecsplane.TaskARN(1))
+	name := "ecs-" + filepath.Base(i.taskARN(1))
 	task := i.inspect(name)
 	if c := running.Containers; len(c) != 1 || c[0].RuntimeID != task.Containers[0].RuntimeID || len(c[0].NetworkBindings) != 1 || c[0].NetworkBindings[0].HostPort == 0 {
 		t.Errorf("RUNNING: %+v", c)
@@ -170,7 +180,7 @@ func TestAnInstanceOfECS(t *testing.T) {
 
 	eventually(t, "the secret and the role in the container", func() bool {
 		lines := i.lines(name, "main")
-		return strings.Contains(lines, "hush-from-ssm") && strings.Contains(lines, "role-secret") && strings.Contains(lines, `"TaskARN":"`+ecsplane.TaskARN(1)) && strings.Contains(lines, `"Cluster":"lab"`) && strings.Contains(lines, "ready")
+		return strings.Contains(lines, "hush-from-ssm") && strings.Contains(lines, "role-secret") && strings.Contains(lines, `"TaskARN":"`+i.taskARN(1)) && strings.Contains(lines, `"Cluster":"lab"`) && strings.Contains(lines, "ready")
 	})
 
 	// The task ends while nobody is there to see it.
@@ -194,11 +204,11 @@ func TestAnInstanceOfECS(t *testing.T) {
 	}
 
 	// A payload that was acknowledged is not lost by a kill, and ECS stops the task.
-	i.payload("payload-2", 2, obj{"arn": ecsplane.TaskARN(2), "desiredStatus": "RUNNING", "containers": []obj{ecsContainer("main", image, words("wait /never"), obj{"stopTimeout": 2})}})
+	i.payload("payload-2", 2, obj{"arn": i.taskARN(2), "desiredStatus": "RUNNING", "containers": []obj{ecsContainer("main", image, words("wait /never"), obj{"stopTimeout": 2})}})
 	i.program.kill()
 	i.join()
 	i.state(2, "RUNNING")
-	i.payload("payload-3", 3, obj{"arn": ecsplane.TaskARN(2), "desiredStatus": "STOPPED", "containers": []obj{}})
+	i.payload("payload-3", 3, obj{"arn": i.taskARN(2), "desiredStatus": "STOPPED", "containers": []obj{}})
 	if c := i.state(2, "STOPPED").Containers; len(c) != 1 || c[0].ExitCode == nil {
 		t.Errorf("STOPPED: %+v", c)
 	}
@@ -226,7 +236,7 @@ func TestShortTasksOfECSRunOnce(t *testing.T) {
 		main := ecsContainer("main", image, words(fmt.Sprintf("write /out/%d.$HOSTNAME ran -- exit 3", n)), obj{
 			"mountPoints": []obj{{"sourceVolume": "out", "containerPath": "/out"}},
 		})
-		i.payload(fmt.Sprintf("payload-%d", n), n, obj{"arn": ecsplane.TaskARN(n), "desiredStatus": "RUNNING", "containers": []obj{main},
+		i.payload(fmt.Sprintf("payload-%d", n), n, obj{"arn": i.taskARN(n), "desiredStatus": "RUNNING", "containers": []obj{main},
 			"volumes": []obj{{"name": "out", "type": "host", "host": obj{"sourcePath": out}}}})
 		<-time.After(time.Duration(1+n%8) * time.Millisecond)
 		if n%4 == 0 {
@@ -273,17 +283,17 @@ func TestTelemetryOfAnInstanceOfECS(t *testing.T) {
 		"config":     `{"HealthCheck":{"Test":["CMD","/testbox","exists","/well"],"Interval":5000000000,"Timeout":5000000000,"Retries":1,"StartPeriod":0}}`,
 		"hostConfig": `{"NetworkMode":"bridge"}`,
 	}})
-	i.payload("payload-1", 1, obj{"arn": ecsplane.TaskARN(3), "desiredStatus": "RUNNING", "containers": []obj{main}})
+	i.payload("payload-1", 1, obj{"arn": i.taskARN(3), "desiredStatus": "RUNNING", "containers": []obj{main}})
 	i.state(3, "RUNNING")
 	i.health(3, "UNHEALTHY")
-	i.tell("ecs-"+filepath.Base(ecsplane.TaskARN(3)), "main", "/well")
+	i.tell("ecs-"+filepath.Base(i.taskARN(3)), "main", "/well")
 	i.health(3, "HEALTHY")
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := i.plane.Wait(ctx, func([]ecsplane.Event) bool {
 		for _, body := range i.plane.Of("tcs", wire.TypeMetrics) {
 			var m wire.Metrics
-			if err := json.Unmarshal(body, &m); err == nil && len(m.Tasks) == 1 && m.Tasks[0].ARN == ecsplane.TaskARN(3) && m.Tasks[0].Containers[0].CPU != nil {
+			if err := json.Unmarshal(body, &m); err == nil && len(m.Tasks) == 1 && m.Tasks[0].ARN == i.taskARN(3) && m.Tasks[0].Containers[0].CPU != nil {
 				return true
 			}
 		}
@@ -300,16 +310,19 @@ func (i *ecsInstance) health(task int, status string) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	err := i.plane.Wait(ctx, func([]ecsplane.Event) bool {
+		if slices.ContainsFunc(i.changes(task), func(c wire.StateChange) bool { return c.Status == wire.StatusStopped }) {
+			cancel() // it has no health any more
+		}
 		for _, body := range i.plane.Of("tcs", wire.TypeHealth) {
 			var h wire.Health
-			if err := json.Unmarshal(body, &h); err == nil && len(h.Tasks) == 1 && h.Tasks[0].ARN == ecsplane.TaskARN(task) && h.Tasks[0].Containers[0].Status == status {
+			if err := json.Unmarshal(body, &h); err == nil && len(h.Tasks) == 1 && h.Tasks[0].ARN == i.taskARN(task) && h.Tasks[0].Containers[0].Status == status {
 				return true
 			}
 		}
 		return false
 	})
 	if err != nil {
-		i.t.Fatalf("task %d is never %s: %s", task, status, i.plane.Of("tcs", wire.TypeHealth))
+		i.t.Fatalf("task %d is never %s: %s; ECS was told %+v", task, status, i.plane.Of("tcs", wire.TypeHealth), i.changes(task))
 	}
 }
 
@@ -335,9 +348,9 @@ func TestAnInstanceOfECSReadsS3AndECR(t *testing.T) {
 			"registryAuthentication": obj{"type": "ecr", "ecrAuthData": obj{"registryId": ecsplane.Account, "region": ecsplane.Region, "useExecutionRole": useRole}},
 		})
 	}
-	i.payload("payload-1", 1, obj{"arn": ecsplane.TaskARN(4), "desiredStatus": "RUNNING", "executionRoleCredentials": execution(), "containers": []obj{app(true, "near.env", "far.env")}})
+	i.payload("payload-1", 1, obj{"arn": i.taskARN(4), "desiredStatus": "RUNNING", "executionRoleCredentials": execution(), "containers": []obj{app(true, "near.env", "far.env")}})
 	i.state(4, "RUNNING")
-	name := "ecs-" + filepath.Base(ecsplane.TaskARN(4))
+	name := "ecs-" + filepath.Base(i.taskARN(4))
 	eventually(t, "the variables", func() bool {
 		lines := i.lines(name, "app")
 		return strings.Contains(lines, "from-this-region") && strings.Contains(lines, "from-another-region") && strings.Contains(lines, "ready")
@@ -349,7 +362,7 @@ func TestAnInstanceOfECSReadsS3AndECR(t *testing.T) {
 	}
 
 	// No such object; a login that the registry does not take.
-	i.payload("payload-2", 2, obj{"arn": ecsplane.TaskARN(5), "desiredStatus": "RUNNING", "executionRoleCredentials": execution(), "containers": []obj{app(true, "none.env")}})
+	i.payload("payload-2", 2, obj{"arn": i.taskARN(5), "desiredStatus": "RUNNING", "executionRoleCredentials": execution(), "containers": []obj{app(true, "none.env")}})
 	if got := i.state(5, "STOPPED").Reason; !strings.Contains(got, "ResourceInitializationError: unable to download env file arn:aws:s3:::settings/none.env: GetObject: NoSuchKey") {
 		t.Errorf("the reason is %q", got)
 	}
@@ -357,7 +370,7 @@ func TestAnInstanceOfECSReadsS3AndECR(t *testing.T) {
 	other, _ := i.push("other:1", i.freshImage("other"))
 	task := app(true)
 	task["image"] = other
-	i.payload("payload-3", 3, obj{"arn": ecsplane.TaskARN(6), "desiredStatus": "RUNNING", "executionRoleCredentials": execution(), "containers": []obj{task}})
+	i.payload("payload-3", 3, obj{"arn": i.taskARN(6), "desiredStatus": "RUNNING", "executionRoleCredentials": execution(), "containers": []obj{task}})
 	text, _ := json.Marshal(i.state(6, "STOPPED"))
 	if !strings.Contains(string(text), "CannotPull") || strings.Contains(string(text), "wrong-horse") {
 		t.Errorf("ECS was told %s", text)
@@ -365,7 +378,7 @@ func TestAnInstanceOfECSReadsS3AndECR(t *testing.T) {
 	if said := i.program.err.String() + i.runner.err.String(); strings.Contains(said, password) || strings.Contains(said, "wrong-horse") || strings.Contains(said, "from-this-region") {
 		t.Error("a log has a secret")
 	}
-	i.payload("payload-4", 4, obj{"arn": ecsplane.TaskARN(4), "desiredStatus": "STOPPED", "containers": []obj{}})
+	i.payload("payload-4", 4, obj{"arn": i.taskARN(4), "desiredStatus": "STOPPED", "containers": []obj{}})
 	i.state(4, "STOPPED")
 }
 
@@ -377,9 +390,9 @@ func TestWaitsOfAnInstanceOfECS(t *testing.T) {
 		"stopTimeout": 2,
 		"secrets":     []obj{{"name": "TOKEN", "valueFrom": "/shop/token", "provider": "ssm", "region": ecsplane.Region, "type": "ENVIRONMENT_VARIABLE", "target": "CONTAINER"}},
 	})
-	i.payload("payload-1", 1, obj{"arn": ecsplane.TaskARN(7), "desiredStatus": "RUNNING", "containers": []obj{main},
+	i.payload("payload-1", 1, obj{"arn": i.taskARN(7), "desiredStatus": "RUNNING", "containers": []obj{main},
 		"executionRoleCredentials": obj{"credentialsId": "exec", "roleArn": "arn:aws:iam::111122223333:role/exec"}})
-	id := filepath.Base(ecsplane.TaskARN(7))
+	id := filepath.Base(i.taskARN(7))
 	eventually(t, "the wait in the metrics", func() bool {
 		got := i.scrape()
 		return strings.Contains(got, `podtask_ecs_waits{kind="credentials"} 1`) && strings.Contains(got, "podtask_ecs_up 1") && strings.Contains(got, `podtask_ecs_link_connected{link="acs"} 1`)
@@ -391,7 +404,7 @@ func TestWaitsOfAnInstanceOfECS(t *testing.T) {
 		t.Errorf("the status is\n%s", out)
 	}
 	i.plane.SetValue("/shop/token", "hush")
-	if err := i.plane.Say("acs", wire.TypeCredentials, obj{"messageId": "cred", "roleType": wire.RoleExecution, "taskArn": ecsplane.TaskARN(7),
+	if err := i.plane.Say("acs", wire.TypeCredentials, obj{"messageId": "cred", "roleType": wire.RoleExecution, "taskArn": i.taskARN(7),
 		"roleCredentials": obj{"credentialsId": "exec", "accessKeyId": ecsplane.RoleKeyID, "secretAccessKey": ecsplane.RoleSecret}}); err != nil {
 		t.Fatal(err)
 	}
