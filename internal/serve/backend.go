@@ -278,6 +278,18 @@ func (b AgentBackend) Create(ctx context.Context, n api.NewTask) (api.Task, erro
 	return b.wire(s), nil
 }
 
+// Void implements api.Creator.
+func (b AgentBackend) Void(_ context.Context, clientToken string) error {
+	err := b.Engine.Creator.Void(api.TaskID(clientToken))
+	switch {
+	case errors.Is(err, record.ErrMade):
+		return api.Failed(api.Conflict, "the task of this client token exists: stop it, or remove it")
+	case errors.Is(err, state.ErrLocked):
+		return api.Failed(api.Busy, "a request with this client token is carried out: repeat this one")
+	}
+	return err
+}
+
 // madeBefore returns the task of an earlier request with the same client token. If it has run and was removed, the error is Gone.
 func (b AgentBackend) madeBefore(id string) (t api.Task, made bool, err error) {
 	s, err := b.Engine.Tasks.Get(id)

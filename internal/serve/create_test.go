@@ -105,6 +105,46 @@ func TestRequestsWithATokenAtTheSameTime(t *testing.T) {
 	}
 }
 
+// A token is void only if nothing is made of it: a client that voids it while requests with it are on the way has no task, or is told
+// of it.
+func TestAVoidTokenMakesNoTask(t *testing.T) {
+	t.Parallel()
+	host := enginehost.New(t)
+	b, e, _ := agentOf(host)
+	made := 0
+	for n := range 40 {
+		token := strings.Repeat("y", n+1)
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			if _, err := b.Create(t.Context(), request(token)); err != nil && !api.Is(err, api.Gone) && !api.Is(err, api.Busy) {
+				t.Error(err)
+			}
+		})
+		err := b.Void(t.Context(), token)
+		for api.Is(err, api.Busy) {
+			err = b.Void(t.Context(), token)
+		}
+		wg.Wait()
+		switch {
+		case api.Is(err, api.Conflict):
+			made++
+			host.Await(e, api.TaskID(token), stopped)
+		case err != nil:
+			t.Error(err)
+		default:
+			if _, err := b.Create(t.Context(), request(token)); !api.Is(err, api.Gone) {
+				t.Errorf("a void token: %v", err)
+			}
+			if err := b.Void(t.Context(), token); err != nil {
+				t.Errorf("void again: %v", err)
+			}
+		}
+	}
+	if n := host.Starts(); n != made {
+		t.Errorf("%d tasks were made, %d programs were started", made, n)
+	}
+}
+
 // A task whose program never started leaves no trace: the same request makes it.
 func TestATaskThatNeverRanIsMadeAgain(t *testing.T) {
 	t.Parallel()

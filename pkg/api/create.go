@@ -49,6 +49,10 @@ type Creator interface {
 	// the host cannot run the task or the name is in use. For a client token whose task has run and was removed it
 	// is Gone, and Busy while another request with the token is carried out.
 	Create(ctx context.Context, t NewTask) (Task, error)
+	// Void has no task made of requests with the token for a week: they are answered with Gone. It is for a client that no
+	// longer wants a task and does not know what became of its request. If the task exists, the error is Conflict; while a
+	// request with the token is carried out, Busy.
+	Void(ctx context.Context, clientToken string) error
 }
 
 func (h taskHandler) serveCreate(w http.ResponseWriter, r *http.Request) {
@@ -69,8 +73,7 @@ func (h taskHandler) serveCreate(w http.ResponseWriter, r *http.Request) {
 		writeFailure(w, Failed(BadRequest, "there is no definition: give an ECS task definition"))
 		return
 	}
-	if t.ClientToken = r.URL.Query().Get("clientToken"); len(t.ClientToken) > MaxClientToken {
-		writeFailure(w, Failed(BadRequest, "clientToken has more than %d characters", MaxClientToken))
+	if t.ClientToken, ok = clientToken(w, r); !ok {
 		return
 	}
 	t.GiveUp = r.URL.Query().Get("giveUp") == "true"
@@ -81,6 +84,43 @@ func (h taskHandler) serveCreate(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Location", "/v1/tasks/"+made.ID)
 	writeJSON(w, http.StatusCreated, made)
+}
+
+// clientToken returns the token of a request; ok is false if it is too long, which was answered.
+func clientToken(w http.ResponseWriter, r *http.Request) (token string, ok bool) {
+	token = r.URL.Query().Get("clientToken")
+	if len(token) > MaxClientToken {
+		writeFailure(w, Failed(BadRequest, "clientToken has more than %d characters", MaxClientToken))
+		return token, false
+	}
+	return token, true
+}
+
+func (h taskHandler) serveVoid(w http.ResponseWriter, r *http.Request) {
+	c, ok := h.backend.(Creator)
+	if !ok {
+		writeFailure(w, Failed(Unsupported, "this process owns one task and runs no other: `podtask agent` does"))
+		return
+	}
+	token, ok := clientToken(w, r)
+	switch {
+	case !ok:
+		return
+	case token == "":
+		writeFailure(w, Failed(BadRequest, "clientToken is missing: a task is removed with DELETE /v1/tasks/TASK"))
+		return
+	}
+	if err := c.Void(r.Context(), token); err != nil {
+		writeFailure(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusNoContent)
+}
+
+// Void has an agent make no task of a client token any more, for a week. The error of an agent of before this call is
+// Unsupported.
+func (c *Client) Void(ctx context.Context, clientToken string) error {
+	return c.call(ctx, http.MethodDelete, "tasks?"+url.Values{"clientToken": {clientToken}}.Encode(), nil, nil)
 }
 
 // Create asks an agent to run a task and returns it when it is recorded; Watch

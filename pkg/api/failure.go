@@ -79,6 +79,9 @@ func readFailure(resp *http.Response) error {
 	if err != nil {
 		return fmt.Errorf("read the reply: %w", err)
 	}
+	if resp.StatusCode == http.StatusMethodNotAllowed {
+		return Failed(Unsupported, "the server answered %s: it is of an earlier version", resp.Status)
+	}
 	var reply failureReply
 	if json.Unmarshal(body, &reply) != nil || reply.Error == nil || reply.Error.Message == "" {
 		return fmt.Errorf("the server answered %s", resp.Status)

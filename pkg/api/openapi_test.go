@@ -239,6 +239,13 @@ func (f full) Create(_ context.Context, n NewTask) (Task, error) {
 	return owned(f.state), nil
 }
 
+func (full) Void(_ context.Context, clientToken string) error {
+	if clientToken == "made" {
+		return Failed(Conflict, "the task exists")
+	}
+	return nil
+}
+
 var anEvent = Event{Seq: 7, At: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), Task: taskID, Family: "web", Status: "RUNNING"}
 
 func (full) Events(_ context.Context, q EventQuery, fn func(Event) error) error {
@@ -356,6 +363,8 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 		{"POST /v1/tasks", `{"definition":{"family":"web"},"name":"n","environment":[{"name":"A","value":"1"}],"vars":{"X":"y"},"pull":"once","limits":"off","remove":true}`, 201},
 		{"POST /v1/tasks", `{"definition":{"family":"web"},"name":"taken"}`, 409},
 		{"POST /v1/tasks", `{"definition":{}}`, 400},
+		{"DELETE /v1/tasks?clientToken=one", "", 204},
+		{"DELETE /v1/tasks?clientToken=made", "", 409},
 		{"GET /v1/tasks/mine", "", 200},
 		{"GET /v1/tasks/none", "", 404},
 		{"GET /v1/tasks/two", "", 409},
@@ -455,6 +464,8 @@ func TestMalformedRequestsAreRefused(t *testing.T) {
 		{"POST /v1/tasks", "{}"},
 		{"POST /v1/tasks", `{"definition":{"family":"web"},"nmae":"x"}`},
 		{"POST /v1/tasks", `{"definition":"` + strings.Repeat("x", 3<<20) + `"}`},
+		{"DELETE /v1/tasks", ""},
+		{"DELETE /v1/tasks?clientToken=" + strings.Repeat("x", MaxClientToken+1), ""},
 		{"POST /v1/tasks/mine/stop", "[]"},
 		{"DELETE /v1/tasks/mine?force=perhaps", ""},
 		{"DELETE /v1/services/web?force=perhaps", ""},
@@ -478,7 +489,7 @@ func TestTheOwnerOfOneTaskSaysWhatItDoesNotDo(t *testing.T) {
 	_, services := c.Services(t.Context())
 	for what, err := range map[string]error{
 		"services": services,
-		"create":   err, "adopt": c.Adopt(t.Context(), taskID),
+		"create":   err, "void": c.Void(t.Context(), "one"), "adopt": c.Adopt(t.Context(), taskID),
 		"events": c.Events(t.Context(), EventQuery{}, func(Event) error { return nil }),
 		"logs":   c.Logs(t.Context(), taskID, LogQuery{}, func(LogLine) error { return nil }),
 	} {

@@ -111,6 +111,7 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"PUT /v1/nodes/{node}/names":     s.serveNodeNames,
 		"GET /v1/tasks":                  tasks.serveTasks,
 		"POST /v1/tasks":                 tasks.serveCreate,
+		"DELETE /v1/tasks":               tasks.serveVoid,
 		"GET /v1/tasks/{task}":           tasks.withTask(tasks.serveTask),
 		"GET /v1/tasks/{task}/watch":     tasks.withTask(tasks.serveWatch),
 		"GET /v1/tasks/{task}/logs":      tasks.withTask(tasks.serveLogs),

@@ -60,6 +60,15 @@ func (s *Socket) Tasks(ctx context.Context) ([]Task, error) {
 	return c.Tasks(ctx)
 }
 
+// Void is Client.Void.
+func (s *Socket) Void(ctx context.Context, clientToken string) error {
+	c, err := s.Client(ctx)
+	if err != nil {
+		return err
+	}
+	return c.Void(ctx, clientToken)
+}
+
 // Watch is Client.Watch.
 func (s *Socket) Watch(ctx context.Context, id string, fn func(Task) bool) error {
 	c, err := s.Client(ctx)

@@ -10,6 +10,8 @@ import (
 type Agent interface {
 	// Create has a task run. A name that is in use is a Conflict.
 	Create(ctx context.Context, t api.NewTask) (api.Task, error)
+	// Void has no task made of a client token any more. If there is one, the error is a Conflict.
+	Void(ctx context.Context, clientToken string) error
 	// Task returns a task by its ID or name, Tasks all.
 	Task(ctx context.Context, ref string) (api.Task, error)
 	Tasks(ctx context.Context) ([]api.Task, error)

@@ -330,6 +330,7 @@ type stubAgent struct {
 	manual, strict bool
 	// quick: tasks have ended as soon as they are made.
 	quick bool
+	busy  int // how many calls of Void find a request on the way
 	lost  int // how many answers of Create are lost from now on
 	gone  map[string]bool
 }
@@ -521,6 +522,24 @@ func (a *stubAgent) Remove(_ context.Context, id string) error {
 	delete(a.tasks, id)
 	a.gone[id] = true
 	a.notify()
+	return nil
+}
+
+func (a *stubAgent) Void(_ context.Context, token string) error {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.asked++
+	switch id := api.TaskID(token); {
+	case a.away:
+		return errAway
+	case a.busy > 0:
+		a.busy--
+		return api.Failed(api.Busy, "a request is carried out")
+	case a.tasks[id] != nil:
+		return api.Failed(api.Conflict, "it exists")
+	default:
+		a.gone[id] = true
+	}
 	return nil
 }
 

@@ -104,3 +104,27 @@ func TestShortTasksRunOnceWhateverEnds(t *testing.T) {
 		t.Error(p)
 	}
 }
+
+// A request is still in the agent when ECS stops the task: ECS is told of the end only when
+// no task can come of that request any more.
+func TestARequestOnTheWayMakesNothingAfterTheStop(t *testing.T) {
+	t.Parallel()
+	withLab(t, func(l *lab) {
+		l.join()
+		l.agent.setAway(true)
+		l.payload("payload-1", 1, simple(1))
+		l.agent.mu.Lock()
+		l.agent.busy = 2
+		l.agent.mu.Unlock()
+		l.payload("payload-2", 2, simple(1, desired("STOPPED")))
+		l.agent.setAway(false)
+		l.pass(time.Minute)
+		l.expect(1, "STOPPED")
+		if _, err := l.agent.Create(t.Context(), api.NewTask{ClientToken: ecsplane.TaskARN(1)}); !api.Is(err, api.Gone) {
+			t.Errorf("the request makes a task after the end was told: %v", err)
+		}
+		if l.agent.busy != 0 {
+			t.Error("nobody asked whether a request is on the way")
+		}
+	})
+}

@@ -197,14 +197,19 @@ func (w *taskWorker) create(ctx context.Context) (made bool, err error) {
 	for failures := 1; ; failures++ {
 		rec, wake := w.get()
 		if rec.Stop {
-			// A task of an earlier process, which could not note it any more, is there to be stopped.
+			// A task of an earlier process, which could not note it any more, is there to be stopped. Its request may still be
+			// on the way: before ECS is told that the task never ran, nothing can be made of it.
 			t, found, err := w.find(ctx, rec)
 			if err == nil && !found {
+				err = w.void(ctx)
+			}
+			switch {
+			case found:
+				return w.note(ctx, t), nil
+			case err == nil:
 				return false, nil
 			}
-			if found {
-				return w.note(ctx, t), nil
-			}
+			w.waits(ecsstatus.WaitAgent, "the agent to forget it: "+err.Error())
 		} else {
 			t, wait, err := w.tryCreate(ctx, rec)
 			var refused *refusal
@@ -313,6 +318,15 @@ func (w *taskWorker) tryCreate(ctx context.Context, rec record) (t api.Task, wai
 		return found, nil, findErr
 	}
 	return t, nil, &refusal{reason: "HostConfigError: " + err.Error()}
+}
+
+// void has the agent make no task of this one any more. An agent of an earlier version cannot be asked for that.
+func (w *taskWorker) void(ctx context.Context) error {
+	err := w.node.Agent.Void(ctx, w.arn())
+	if api.Is(err, api.Unsupported) {
+		return nil
+	}
+	return err
 }
 
 // nameOf is the name of the agent's task.

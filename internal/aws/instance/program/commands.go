@@ -332,6 +332,15 @@ func tasksOf(ctx context.Context, agent instance.Agent, id instance.Identity) (m
 
 // removeTasks removes the tasks of the instance: those that are recorded, and any other that has its tag.
 func removeTasks(ctx context.Context, agent instance.Agent, id instance.Identity, tasks []instance.Task) error {
+	for _, t := range tasks { // the request of a process that was killed may still be on the way
+		if t.Agent != "" || t.Told == wire.StatusStopped {
+			continue
+		}
+		err := agent.Void(ctx, t.ARN)
+		if err != nil && !api.Is(err, api.Conflict) && !api.Is(err, api.Unsupported) && !errors.Is(err, api.ErrNoServer) {
+			return fmt.Errorf("the task %s, which is not made yet, cannot be forgotten: %w", t.ARN, err)
+		}
+	}
 	all, err := tasksOf(ctx, agent, id)
 	for _, t := range tasks {
 		if t.Agent != "" {

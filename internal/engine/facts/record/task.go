@@ -280,12 +280,20 @@ func (t *Tasks) NotRemoved(id string) error {
 // remembered. The caller holds the lock of the task.
 func (t *Tasks) Erase(s lifecycle.State) error {
 	ran := slices.ContainsFunc(s.Containers, func(c lifecycle.Container) bool { return !c.FirstStartedAt.IsZero() })
-	if s.Options.Once && ran && t.Removed != nil {
-		if err := t.Removed.Leave(s.ID, time.Now()); err != nil {
+	if s.Options.Once && ran {
+		if err := t.Leave(s.ID); err != nil {
 			return err
 		}
 	}
 	return t.Store.Delete(s.ID)
+}
+
+// Leave remembers an ID, so that no task is made with it for a week. The caller holds the lock of the ID.
+func (t *Tasks) Leave(id string) error {
+	if t.Removed == nil {
+		return nil
+	}
+	return t.Removed.Leave(id, time.Now())
 }
 
 // AllTasks is the lock for what concerns all tasks: handing out names.

@@ -105,6 +105,25 @@ func (c *Creator) Record(ctx context.Context, l Launch) (*Owner, error) {
 	return owner, nil
 }
 
+// Void has no task made with an ID, as if one had run and was removed. The errors are record.ErrMade if there is a task, and
+// state.ErrLocked while one is made.
+func (c *Creator) Void(id string) error {
+	lock, err := c.Tasks.Locks.Lock(id)
+	if err != nil {
+		return err
+	}
+	err = c.Tasks.New(id)
+	switch {
+	case errors.Is(err, record.ErrMade):
+		return errors.Join(err, lock.Unlock())
+	case err == nil:
+		err = c.Tasks.Leave(id)
+	case errors.Is(err, record.ErrRemoved):
+		err = nil
+	}
+	return errors.Join(err, lock.Remove())
+}
+
 // keepAndRecord stores the task's credentials and writes its record. If it fails, it removes
 // the credentials, or leaves them to the next sweep.
 func (c *Creator) keepAndRecord(ctx context.Context, id string, t taskdef.Task, name string, o lifecycle.Options) (lifecycle.State, error) {
