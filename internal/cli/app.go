@@ -86,10 +86,10 @@ func coreCommands(p *command.Program, build part.Build) []commandGroup {
 			task.UpdateCommand(p), task.WaitCommand(p), task.RmCommand(p),
 		}},
 		{"Look at tasks", []*cli.Command{
-			task.PsCommand(p), task.LogsCommand(p), task.WhyCommand(p, build), task.StatsCommand(p),
+			task.PsCommand(p), task.LogsCommand(p, build), task.WhyCommand(p, build), task.StatsCommand(p),
 			task.EventsCommand(p), task.InspectCommand(p), task.PortCommand(p),
 		}},
-		{"Work in containers", []*cli.Command{task.ExecCommand(p), task.CpCommand(p)}},
+		{"Work in containers", []*cli.Command{task.ExecCommand(p, build), task.CpCommand(p)}},
 		{"Task definitions", []*cli.Command{
 			run.InitCommand(p), run.ValidateCommand(p, documents), run.PlanCommand(p), lock.Command(p), lock.PullCommand(p),
 			service.TaskdefCommand(p), run.SchemaCommand(p, documents), run.ExplainCommand(p, build.Formats),

@@ -139,6 +139,9 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 		}
 		if strings.HasPrefix(strings.TrimPrefix(cmd.ArgsUsage, "["), "TASK") {
 			candidates = o.taskArguments(cmd, arguments)
+			if len(arguments) == 0 && strings.HasPrefix(cmd.ArgsUsage, "TASK|SERVICE") {
+				candidates = append(candidates, o.serviceNames(cmd.Name)...)
+			}
 		}
 	}
 	return slices.DeleteFunc(candidates, func(c string) bool { return !strings.HasPrefix(c, word) })

@@ -39,6 +39,9 @@ type Part struct {
 	Complete func(q Completion) (candidates []string, ok bool)
 	// Explain returns what the part says in `podtask why`.
 	Explain func(m *command.Machine) Explainer
+	// Task returns the ID of the task that a name of the part stands for in `podtask logs` and `podtask exec`, such as the latest
+	// run of a schedule; found is false if the part does not know the name. stateDir is the directory of records.
+	Task func(stateDir, name string) (id string, found bool)
 	// BeforeCleanUp is called before tasks that ended long ago are removed. stateDir is the directory of records.
 	BeforeCleanUp func(stateDir string, e *engine.Engine) error
 	// Agent adds to an agent that starts. An error ends it.

@@ -34,28 +34,8 @@ func Part() part.Part {
 			}
 			return routes
 		},
-		Complete: complete,
-		Agent:    agent,
+		Agent: agent,
 	}
-}
-
-// complete returns the services that scale.
-func complete(q part.Completion) (names []string, ok bool) {
-	if len(q.Path) < 2 || q.Path[0] != "service" || q.Path[1] != "scaling" {
-		return nil, false
-	}
-	if verb := q.Path[len(q.Path)-1]; verb == "set" || verb == "ls" || len(q.Arguments) > 0 && verb != "rm" {
-		return nil, verb != "set" || len(q.Arguments) > 0
-	}
-	store, err := run.Open(q.StateDir, state.OS{})
-	if err != nil {
-		return nil, true
-	}
-	all, _ := store.All()
-	for _, s := range all {
-		names = append(names, s.Service)
-	}
-	return names, true
 }
 
 // valuesPath is the path of the latest measurements in the API of the agent.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -37,6 +38,7 @@ func Part() part.Part {
 		FlagValues: map[string][]string{"overlap": {string(schedule.Forbid), string(schedule.Replace), string(schedule.Allow)}},
 		Complete:   complete,
 		Explain:    newExplainer,
+		Task:       latestTask,
 		BeforeCleanUp: func(stateDir string, e *engine.Engine) error {
 			store, err := schedule.Open(stateDir, state.OS{})
 			if err != nil {
@@ -78,6 +80,24 @@ func complete(q part.Completion) (names []string, ok bool) {
 		names = append(names, s.Name)
 	}
 	return names, true
+}
+
+// latestTask returns the task of the latest run of a schedule.
+func latestTask(stateDir, name string) (id string, found bool) {
+	store, err := schedule.Open(stateDir, state.OS{})
+	if err != nil {
+		return "", false
+	}
+	s, err := store.Get(name)
+	if err != nil {
+		return "", false
+	}
+	for _, r := range slices.Backward(s.Runs) {
+		if r.Task != "" {
+			return r.Task, true
+		}
+	}
+	return "", false
 }
 
 // explainer explains schedules.

@@ -14,6 +14,8 @@ import (
 
 	mobyterm "github.com/moby/term"
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/host/libpod"
@@ -31,13 +33,13 @@ const (
 )
 
 // ExecCommand is `podtask exec`.
-func ExecCommand(p *command.Program) *cli.Command {
+func ExecCommand(p *command.Program, build part.Build) *cli.Command {
 	return &cli.Command{
 		Name:      "exec",
 		Usage:     "run a command in a container of a task",
-		ArgsUsage: "TASK [CONTAINER] [--] [COMMAND [ARG ...]]",
+		ArgsUsage: "TASK|SERVICE [CONTAINER] [--] [COMMAND [ARG ...]]",
 		Description: `Without CONTAINER the command runs in the only container of the task, or the only
-essential one. All words behind COMMAND are its own. -- is needed where COMMAND is also the
+essential one. The name of a service stands for the newest copy that runs. All words behind COMMAND are its own. -- is needed where COMMAND is also the
 name of a container. On a terminal, without COMMAND, it is a shell, with -it.
 
 The exit code is that of the command: 127 if the container has no such command, 126 if it
@@ -57,7 +59,7 @@ Examples:
 			&cli.StringFlag{Name: "user", Aliases: []string{"u"}, Usage: "run it as `USER[:GROUP]` of the container"},
 			&cli.StringFlag{Name: "detach-keys", Value: "ctrl-p,ctrl-q", Usage: "with -it, the `KEYS` that leave it running and end podtask; empty for none"},
 		},
-		Action: command.WithMachine(p, newExec),
+		Action: command.WithMachine(p, newExec(build)),
 	}
 }
 
@@ -70,15 +72,18 @@ type execOptions struct {
 	executable  func() (string, error)
 	notify      func(chan<- os.Signal, ...os.Signal)
 	tasks       *record.Tasks
+	groups      groups
 	exec        *observe.Exec
 	log         *slog.Logger
 }
 
-func newExec(m *command.Machine) execOptions {
-	p := m.Program
-	return execOptions{
-		in: p.Stdin, out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, caller: p.CallerEnviron, executable: p.Executable, notify: p.Notify,
-		tasks: m.Engine.Tasks, exec: m.Engine.Exec, log: m.Log,
+func newExec(build part.Build) func(*command.Machine) execOptions {
+	return func(m *command.Machine) execOptions {
+		p := m.Program
+		return execOptions{
+			in: p.Stdin, out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, caller: p.CallerEnviron, executable: p.Executable, notify: p.Notify,
+			tasks: m.Engine.Tasks, groups: groups{m.Engine.Tasks, m.Connector.StateDir, build}, exec: m.Engine.Exec, log: m.Log,
+		}
 	}
 }
 
@@ -89,6 +94,11 @@ func (o execOptions) Run(ctx context.Context, c *cli.Context) error {
 		return command.Usagef("exec", "no TASK to run a command in")
 	}
 	st, err := o.tasks.Find(words[0])
+	if connect.IsGone(err) {
+		if one, found := o.groups.one(words[0]); found {
+			st, err = one, nil
+		}
+	}
 	if err != nil {
 		return err
 	}

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/act/logdelivery"
 	"github.com/podtask/podtask/internal/engine/act/observe"
@@ -22,17 +23,19 @@ import (
 )
 
 // LogsCommand is `podtask logs`.
-func LogsCommand(p *command.Program) *cli.Command {
+func LogsCommand(p *command.Program, build part.Build) *cli.Command {
 	return &cli.Command{
 		Name:      "logs",
 		Usage:     "show the logs of a task",
-		ArgsUsage: "TASK ... [CONTAINER]",
-		Description: `The stdout of a container is printed to stdout, its stderr to stderr. Each line begins with
+		ArgsUsage: "TASK|SERVICE|SCHEDULE ... [CONTAINER]",
+		Description: `The name of a service stands for its copies, with -f also for those that it starts meanwhile;
+that of a schedule for its latest run. The stdout of a container is printed to stdout, its stderr to stderr. Each line begins with
 the name of the container, unless one is chosen, and of the task where there are several.
 A last argument that is the name of a container of each of the tasks chooses it too.
 
 Examples:
   podtask logs -f web
+  podtask logs --tail 20 nightly
   podtask logs --tail 20 -t web nginx
   podtask logs -f -c app web worker
   podtask logs --since 1h --until 50m web
@@ -50,7 +53,7 @@ Examples:
 			&cli.StringFlag{Name: "format", Usage: "with --routes: print in `FORMAT` " + command.ListFormats},
 			&cli.BoolFlag{Name: "timestamps", Aliases: []string{"t"}, Usage: "show when each line was written"},
 		}, command.PositionFlags()...),
-		Action: command.WithMachine(p, newLogs),
+		Action: command.WithMachine(p, newLogs(build)),
 	}
 }
 
@@ -60,19 +63,23 @@ type logsOptions struct {
 	getenv   func(string) string
 	warn     func(format string, args ...any)
 	tasks    *record.Tasks
+	groups   groups
 	logs     *observe.Logs
 	delivery *logdelivery.Deliverer
 }
 
-func newLogs(m *command.Machine) logsOptions {
-	return logsOptions{
-		out:      m.Program.Stdout,
-		errOut:   m.Program.Stderr,
-		getenv:   m.Program.Getenv,
-		warn:     m.Program.Warn,
-		tasks:    m.Engine.Tasks,
-		logs:     m.Engine.Logs,
-		delivery: m.Engine.Delivery,
+func newLogs(build part.Build) func(*command.Machine) logsOptions {
+	return func(m *command.Machine) logsOptions {
+		return logsOptions{
+			out:      m.Program.Stdout,
+			errOut:   m.Program.Stderr,
+			getenv:   m.Program.Getenv,
+			warn:     m.Program.Warn,
+			tasks:    m.Engine.Tasks,
+			groups:   groups{m.Engine.Tasks, m.Connector.StateDir, build},
+			logs:     m.Engine.Logs,
+			delivery: m.Engine.Delivery,
+		}
 	}
 }
 
@@ -82,19 +89,15 @@ func (o logsOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	states, container, err := o.sources(c)
+	from, err := o.sources(c)
 	if err != nil {
 		return err
 	}
 	if c.Bool("routes") {
-		return o.printRoutes(c, states, container)
+		return o.printRoutes(c, from.states, from.container)
 	}
 	if c.String("format") != "" {
 		return command.Usagef("logs", "--format is for --routes")
-	}
-	printers := console.NewLogPrinters(o.out, o.errOut, states, o.getenv)
-	for _, p := range printers {
-		p.Prefix, p.Stamps = p.Prefix || container == "", opts.Timestamps
 	}
 	wanted, err := regexp.Compile(c.String("grep"))
 	if err != nil {
@@ -106,15 +109,15 @@ func (o logsOptions) Run(ctx context.Context, c *cli.Context) error {
 			return err
 		}
 	}
-	read := func(ctx context.Context, i int) error {
-		err := o.logs.Read(ctx, states[i], container, opts, func(l observe.LogLine) error {
+	read := func(ctx context.Context, st lifecycle.State, printer *console.LogPrinter, opts observe.LogOptions) error {
+		err := o.logs.Read(ctx, st, from.container, opts, func(l observe.LogLine) error {
 			if !wanted.MatchString(l.Text) {
 				return nil
 			}
 			if places != nil {
-				return places.print(printers[i], states[i].ID, l)
+				return places.print(printer, st.ID, l)
 			}
-			return printers[i].Line(l)
+			return printer.Line(l)
 		})
 		if errors.As(err, new(*observe.IncompleteError)) {
 			o.warn("%v", err)
@@ -122,49 +125,120 @@ func (o logsOptions) Run(ctx context.Context, c *cli.Context) error {
 		}
 		return err
 	}
-	if !opts.Follow {
-		for i := range states {
-			if err := read(ctx, i); err != nil {
-				return err
-			}
-		}
-		return nil
+	if opts.Follow {
+		return o.follow(ctx, from, opts, read)
 	}
+	for i, printer := range from.printers(o, opts) {
+		if err := read(ctx, from.states[i], printer, opts); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// follow reads all logs at once, also those of copies that the services get meanwhile.
+func (o logsOptions) follow(ctx context.Context, from logSources, opts observe.LogOptions, read func(context.Context, lifecycle.State, *console.LogPrinter, observe.LogOptions) error) error {
 	all, ctx := errgroup.WithContext(ctx)
-	for i := range states {
-		all.Go(func() error { return read(ctx, i) })
+	for i, printer := range from.printers(o, opts) {
+		all.Go(func() error { return read(ctx, from.states[i], printer, opts) })
+	}
+	if len(from.services) > 0 {
+		all.Go(func() error {
+			return o.followCopies(ctx, from, func(st lifecycle.State) {
+				whole := opts
+				whole.Tail = -1
+				all.Go(func() error { return read(ctx, st, from.printer(o, st, opts), whole) })
+			})
+		})
 	}
 	return all.Wait()
 }
 
-// sources returns the tasks that the command line names, and the container in each of them; empty
-// for all.
-func (o logsOptions) sources(c *cli.Context) (states []lifecycle.State, container string, err error) {
-	refs, container := c.Args().Slice(), c.String("container")
+// logSources are the tasks that a command line names.
+type logSources struct {
+	states []lifecycle.State
+	// services are the services whose copies are among the tasks.
+	services []string
+	// container is the container in each of the tasks; empty for all.
+	container string
+}
+
+// printers returns a printer for each of the tasks.
+func (s logSources) printers(o logsOptions, opts observe.LogOptions) []*console.LogPrinter {
+	printers := console.NewLogPrinters(o.out, o.errOut, s.states, o.getenv)
+	for i, p := range printers {
+		if len(s.services) > 0 {
+			printers[i] = s.printer(o, s.states[i], opts)
+			continue
+		}
+		p.Prefix, p.Stamps = p.Prefix || s.container == "", opts.Timestamps
+	}
+	return printers
+}
+
+// printer returns the printer of one of several tasks whose number is not known.
+func (s logSources) printer(o logsOptions, st lifecycle.State, opts observe.LogOptions) *console.LogPrinter {
+	p := console.NewLogPrinter(o.out, o.errOut, st, o.getenv)
+	p.Task, p.Prefix, p.Stamps = st.DisplayName()+"/", true, opts.Timestamps
+	p.Width += len(p.Task)
+	return p
+}
+
+// followCopies calls begin for each copy that the services get from now on, until the context ends.
+func (o logsOptions) followCopies(ctx context.Context, from logSources, begin func(lifecycle.State)) error {
+	known := make(map[string]bool)
+	listed := false
+	for _, st := range from.states {
+		known[st.ID] = true
+	}
+	return o.tasks.Store.FollowRecords(ctx, func(id string) {
+		if known[id] {
+			return
+		}
+		known[id] = true
+		if st, err := o.tasks.Get(id); err == nil && slices.Contains(from.services, st.Options.Service) && (listed || !st.Settled()) {
+			begin(st)
+		}
+	}, func() { listed = true })
+}
+
+// sources returns the tasks that the command line names, and the container in each of them.
+func (o logsOptions) sources(c *cli.Context) (from logSources, err error) {
+	refs := c.Args().Slice()
+	from.container = c.String("container")
 	if len(refs) == 0 {
-		return nil, "", command.Usagef("logs", "no TASK to show the logs of")
+		return from, command.Usagef("logs", "no TASK to show the logs of")
 	}
 	for i, ref := range refs {
-		last := i > 0 && i == len(refs)-1 && container == ""
-		if last && hasContainer(states, ref) { // even if the ID of a task begins with it
-			container = ref
+		last := i > 0 && i == len(refs)-1 && from.container == ""
+		if last && hasContainer(from.states, ref) { // even if the ID of a task begins with it
+			from.container = ref
 			break
 		}
 		st, err := o.tasks.FindToShow(ref)
+		if connect.IsGone(err) {
+			if states, service := o.groups.find(ref); len(states) > 0 {
+				from.states = append(from.states, states...)
+				if service {
+					from.services = append(from.services, ref)
+				}
+				continue
+			}
+		}
 		if last && i == 1 && connect.IsGone(err) {
-			return nil, "", fmt.Errorf("there is no task %q, and task %s has no such container", ref, states[0].DisplayName())
+			return from, fmt.Errorf("there is no task %q, and task %s has no such container", ref, from.states[0].DisplayName())
 		}
 		if err != nil {
-			return nil, "", err
+			return from, err
 		}
-		states = append(states, st)
+		from.states = append(from.states, st)
 	}
-	for _, st := range states {
-		if _, ok := st.Task.Index(container); !ok && container != "" {
-			return nil, "", fmt.Errorf("task %s has no container %q", st.DisplayName(), container)
+	for _, st := range from.states {
+		if _, ok := st.Task.Index(from.container); !ok && from.container != "" {
+			return from, fmt.Errorf("task %s has no container %q", st.DisplayName(), from.container)
 		}
 	}
-	return states, container, nil
+	return from, nil
 }
 
 // hasContainer reports whether each of the tasks has a container of that name.

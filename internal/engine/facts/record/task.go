@@ -90,6 +90,24 @@ func (t *Tasks) States() ([]lifecycle.State, []error) {
 	return out, errs
 }
 
+// Copies returns the copies of a service that have not stopped, the newest last; without any the latest one.
+func (t *Tasks) Copies(service string) (copies []lifecycle.State) {
+	if service == "" {
+		return nil
+	}
+	all, _ := t.States() // what cannot be read is no copy
+	all = slices.DeleteFunc(all, func(s lifecycle.State) bool { return s.Options.Service != service })
+	for _, s := range all {
+		if !s.Settled() {
+			copies = append(copies, s)
+		}
+	}
+	if len(copies) == 0 && len(all) > 0 {
+		copies = all[len(all)-1:]
+	}
+	return copies
+}
+
 // NotFoundError means that no task matches the user's reference.
 type NotFoundError struct {
 	Ref string

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -108,6 +109,56 @@ func TestTasksWithoutANameAreFoundByTheirFamily(t *testing.T) {
 			if !strings.Contains(err.Error(), strings.Repeat(id, 12)) {
 				t.Errorf("%q: %v, want %s", ref, err, id)
 			}
+		}
+	}
+}
+
+// A service stands for its copies that have not stopped, the newest last; once all have, for the latest one.
+func TestCopiesOfAService(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	store, err := state.OpenIn(dir, state.OS{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	locks, err := state.OpenLocks(dir, state.Holder{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	tasks := &Tasks{Store: store, Locks: locks}
+	put := func(id, service string, age time.Duration, goal lifecycle.Goal) {
+		s := podState(id, "", taskdef.PodRef{}, age, goal)
+		s.Options.Service = service
+		s.Task.Containers[0].Essential, s.Task.Containers[0].StopTimeout = true, time.Second
+		if goal == lifecycle.Down {
+			s.Stop = lifecycle.StopReason{Code: lifecycle.StopUserInitiated, At: s.CreatedAt}
+		}
+		data, err := json.Marshal(s)
+		if err == nil {
+			err = tasks.Store.Put(s.ID, data)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	ids := func(service string) (all string) {
+		for _, s := range tasks.Copies(service) {
+			all += s.ID[:1]
+		}
+		return all
+	}
+	put("a", "shop", 3*time.Hour, lifecycle.Down)
+	put("b", "shop", time.Hour, lifecycle.Up)
+	put("c", "shop", 2*time.Hour, lifecycle.Up)
+	put("d", "blog", time.Hour, lifecycle.Up)
+	put("e", "old", 2*time.Hour, lifecycle.Down)
+	put("f", "old", time.Hour, lifecycle.Down)
+	if _, errs := tasks.States(); len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	for service, want := range map[string]string{"shop": "cb", "blog": "d", "old": "f", "none": "", "": ""} {
+		if got := ids(service); got != want {
+			t.Errorf("%q has the copies %q, want %q", service, got, want)
 		}
 	}
 }
