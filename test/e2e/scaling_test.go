@@ -36,6 +36,8 @@ func TestServiceScales(t *testing.T) {
 	}()
 	eventually(t, "four copies", func() bool { return b.sleeper().HealthyCount == 4 })
 
+	b.want(0, "exec", b.family, "--", "/testbox", "exists", "/testbox")
+	b.want(0, "logs", b.family)
 	var shown struct {
 		Desired    *int
 		Targets    []struct{ Value *float64 }
