@@ -308,7 +308,7 @@ const (
 	// how long it is listed afterwards. On ECS failures take minutes, and clients look every few
 	// seconds: they shall see the deployment, and that it failed.
 	leastRollout = 10 * time.Second
-	shownFailed  = time.Minute
+	shownFailed  = 20 * time.Second
 	// forgiven is how long a task has to be healthy for its failure to begin a new streak.
 	forgiven = 5 * time.Minute
 )

@@ -8,6 +8,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,7 +17,9 @@ import (
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -110,6 +113,71 @@ func BenchmarkClientsOfALargeHost(b *testing.B) {
 			for b.Loop() {
 				ask(b, h, c.operation, c.body)
 			}
+		})
+	}
+}
+
+// recordServices records services and returns their names.
+func recordServices(tb testing.TB, dir string, n int) (names []string) {
+	tb.Helper()
+	task, _, err := taskdef.Parse("bench", []byte(benchDefinition))
+	if err != nil {
+		tb.Fatal(err)
+	}
+	store, err := state.OpenIn(filepath.Join(dir, "services"), state.OS{})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	for i := range n {
+		name := fmt.Sprintf("s%03d", i)
+		s := service.New(fmt.Sprintf("%032x", i+1), name, service.Spec{TaskDefinition: "web:1", Task: task}, 0, service.Config{ClientConfig: service.ClientConfig{Client: []byte(`{"tags": [{"key": "a", "value": "b"}]}`)}}, time.Unix(1_800_000_000, 0).UTC())
+		data, err := json.Marshal(s)
+		if err == nil {
+			err = store.Put(s.ID, data)
+		}
+		if err != nil {
+			tb.Fatal(err)
+		}
+		names = append(names, name)
+	}
+	return names
+}
+
+// BenchmarkClientsOfManyServices asks for services of a host that has 300 of them, and 1,000 records of tasks.
+func BenchmarkClientsOfManyServices(b *testing.B) {
+	dir := b.TempDir()
+	names := recordServices(b, dir, 300)
+	d := openDoorsIn(b, dir, config.Default())
+	d.recordTasks(b, 1000)
+	h := d.server(b)
+	ask(b, h, "RegisterTaskDefinition", `{"family": "web", "containerDefinitions": [{"name": "app", "image": "registry.example/app:1", "memory": 64}]}`)
+	for i := range 20 {
+		ask(b, h, "CreateCluster", fmt.Sprintf(`{"clusterName": "c%d"}`, i))
+	}
+	ten, err := json.Marshal(names[150:160])
+	if err != nil {
+		b.Fatal(err)
+	}
+	for _, c := range []struct{ name, operation, body string }{
+		{"DescribeServices/1", "DescribeServices", `{"services": ["s150"]}`},
+		{"DescribeServices/10", "DescribeServices", `{"services": ` + string(ten) + `, "include": ["TAGS"]}`},
+		{"ListServices", "ListServices", `{"maxResults": 100}`},
+		{"ListServiceDeployments", "ListServiceDeployments", `{"service": "s150"}`},
+		{"DescribeClusters/20", "DescribeClusters", `{"clusters": ["c0", "c1", "c2", "c3", "c4", "c5", "c6", "c7", "c8", "c9", "c10", "c11", "c12", "c13", "c14", "c15", "c16", "c17", "c18", "c19"]}`},
+		{"ListClusters", "ListClusters", `{}`},
+		{"ListTaskDefinitions", "ListTaskDefinitions", `{}`},
+		{"DescribeTaskDefinition", "DescribeTaskDefinition", `{"taskDefinition": "web"}`},
+	} {
+		ask(b, h, c.operation, c.body)
+		b.Run(c.name, func(b *testing.B) {
+			var times []time.Duration
+			for b.Loop() {
+				began := time.Now()
+				ask(b, h, c.operation, c.body)
+				times = append(times, time.Since(began))
+			}
+			slices.Sort(times)
+			b.ReportMetric(float64(times[len(times)*99/100].Microseconds())/1000, "p99-ms")
 		})
 	}
 }

@@ -33,7 +33,12 @@ type doors struct {
 
 func openDoors(t testing.TB, settings *config.Settings) doors {
 	t.Helper()
-	dir := t.TempDir()
+	return openDoorsIn(t, t.TempDir(), settings)
+}
+
+// openDoorsIn opens those of a state directory.
+func openDoorsIn(t testing.TB, dir string, settings *config.Settings) doors {
+	t.Helper()
 	e, err := engine.Open(engine.Config{StateDir: dir, RuntimeDir: t.TempDir(), Settings: settings, Getenv: os.Getenv})
 	if err != nil {
 		t.Fatal(err)

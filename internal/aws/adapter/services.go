@@ -21,6 +21,12 @@ func NewECSServices(b serve.AgentBackend) ECSServices { return ECSServices{b.Ser
 // States implements awsapi.Services.
 func (e ECSServices) States() []svc.State { return e.backend.Controller.States() }
 
+// State implements awsapi.Services.
+func (e ECSServices) State(name string) (svc.State, bool) {
+	s, err := e.backend.Controller.State(name)
+	return s, err == nil
+}
+
 // Create implements awsapi.Services.
 func (e ECSServices) Create(ctx context.Context, n awsapi.NewService) (svc.State, error) {
 	spec, err := e.backend.Spec(ctx, n.Definition, api.ServiceSettings{})

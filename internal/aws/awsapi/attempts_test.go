@@ -149,10 +149,10 @@ func TestClientsSeeADeploymentFail(t *testing.T) {
 	old := *w.describe("web").Services[0].Deployments[1].Id
 	see(0, "PRIMARY web:2 IN_PROGRESS, 3 failed, ECS deployment "+id+" in progress.", "ACTIVE web:1 COMPLETED, 0 failed, ECS deployment "+old+" completed.")
 	back := "PRIMARY web:1 COMPLETED, 0 failed, ECS deployment circuit breaker"
-	for _, after := range []time.Duration{10 * time.Second, 69 * time.Second} {
+	for _, after := range []time.Duration{10 * time.Second, 29 * time.Second} {
 		see(after, back, "ACTIVE web:2 FAILED, 3 failed, ECS deployment circuit breaker")
 	}
-	see(70*time.Second, back)
+	see(30*time.Second, back)
 	if d := w.deployment(arn); d.Status != "ROLLBACK_SUCCESSFUL" || !strings.Contains(*d.StatusReason, "3 tasks failed") {
 		t.Errorf("%+v", d)
 	}

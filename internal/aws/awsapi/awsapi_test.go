@@ -59,6 +59,15 @@ func (k *keeper) States() []service.State {
 	return slices.Clone(k.all)
 }
 
+func (k *keeper) State(name string) (service.State, bool) {
+	all := k.States()
+	i := slices.IndexFunc(all, func(s service.State) bool { return s.Name == name })
+	if i < 0 {
+		return service.State{}, false
+	}
+	return all[i], true
+}
+
 func spec(definition string) service.Spec {
 	return service.Spec{TaskDefinition: definition, Task: taskdef.Task{Family: "web", Containers: []taskdef.Container{{Name: "app", Ports: []taskdef.Port{{Name: "web", ContainerPort: 80, Protocol: "tcp"}}}}}}
 }
@@ -399,6 +408,34 @@ func TestARunFromItsDefinitionToItsEnd(t *testing.T) {
 	}
 	if len(seen.Failures) != 1 || *seen.Failures[0].Reason != "MISSING" {
 		t.Errorf("%+v", seen.Failures)
+	}
+}
+
+// As on ECS, a client finds no instance behind a task of Fargate, and the cluster is looked for before anything else is
+// checked. A file system of EFS has the root directory / if it names none.
+func TestSmallAnswersAreThoseOfECS(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	for launch, want := range map[types.LaunchType]bool{types.LaunchTypeFargate: false, types.LaunchTypeEc2: true} {
+		run := must[*ecs.RunTaskOutput](t)(w.client.RunTask(t.Context(), &ecs.RunTaskInput{TaskDefinition: aws.String("web"), LaunchType: launch}))
+		if task := run.Tasks[0]; (task.ContainerInstanceArn != nil) != want {
+			t.Errorf("%s: the container instance is %v", launch, task.ContainerInstanceArn)
+		}
+	}
+	for operation, body := range map[string]string{"DescribeTasks": `"tasks": []`, "DescribeServices": `"services": []`, "DescribeContainerInstances": `"containerInstances": []`} {
+		for cluster, want := range map[string]string{"none": "ClusterNotFoundException", "default": "InvalidParameterException"} {
+			if _, answer := w.post(operation, `{"cluster": "`+cluster+`", `+body+`}`); !strings.Contains(answer, want) {
+				t.Errorf("%s in %s: %s, want %s", operation, cluster, answer, want)
+			}
+		}
+	}
+	for sent, want := range map[string]string{"": "/", `, "rootDirectory": "/data"`: "/data"} {
+		w.post("RegisterTaskDefinition", `{"family": "efs", "volumes": [{"name": "v", "efsVolumeConfiguration": {"fileSystemId": "fs-1"`+sent+`}}], "containerDefinitions": [{"name": "app", "image": "i", "memory": 64}]}`)
+		out := must[*ecs.DescribeTaskDefinitionOutput](t)(w.client.DescribeTaskDefinition(t.Context(), &ecs.DescribeTaskDefinitionInput{TaskDefinition: aws.String("efs")}))
+		if got := aws.ToString(out.TaskDefinition.Volumes[0].EfsVolumeConfiguration.RootDirectory); got != want {
+			t.Errorf("the root directory is %q, want %q", got, want)
+		}
 	}
 }
 

@@ -23,8 +23,8 @@ type clusters struct {
 	tasks   Tasks
 	host    Host
 	now     func() time.Time
-	// services counts the services of a cluster.
-	services func(cluster string) int
+	// services counts the active services of each cluster.
+	services func() map[string]int
 	// noDefault: the default cluster is there only after it was created.
 	noDefault bool
 
@@ -142,7 +142,7 @@ func (c *clusters) change(ctx context.Context, cluster string, f func(kept field
 		return nil, err
 	}
 	tags, err := c.tags.of(arn.Cluster(name), r.Tags)
-	return clusterAnswer{c.document(r, c.tasks.States(ctx), tags)}, err
+	return clusterAnswer{c.document(r, c.contents(ctx), tags)}, err
 }
 
 // update replaces the members that are given. Settings are replaced by their names.
@@ -249,24 +249,32 @@ type clusterDoc struct {
 	CapacityStrategies []struct{}  `json:"defaultCapacityProviderStrategy"`
 }
 
-// document describes the cluster, with its tasks among states.
-func (c *clusters) document(r clusterRecord, states []lifecycle.State, tags []tag) any {
+// contents counts what is in each cluster.
+type contents struct{ running, pending, services map[string]int }
+
+func (c *clusters) contents(ctx context.Context) contents {
+	n := contents{make(map[string]int), make(map[string]int), c.services()}
+	for _, s := range c.tasks.States(ctx) {
+		switch {
+		case statusOf(s) == "RUNNING":
+			n.running[clusterOf(s)]++
+		case s.Goal == lifecycle.Up:
+			n.pending[clusterOf(s)]++
+		}
+	}
+	return n
+}
+
+// document describes the cluster.
+func (c *clusters) document(r clusterRecord, n contents, tags []tag) any {
 	doc := clusterDoc{
-		ClusterARN: arn.Cluster(r.Name), ClusterName: r.Name, Status: "ACTIVE", Instances: 1, ActiveServices: c.services(r.Name),
+		ClusterARN: arn.Cluster(r.Name), ClusterName: r.Name, Status: "ACTIVE", Instances: 1, ActiveServices: n.services[r.Name],
 		Statistics: []nameValue{}, Tags: tags, Settings: []nameValue{{Name: "containerInsights", Value: "disabled"}}, CapacityProviders: []string{}, CapacityStrategies: []struct{}{},
 	}
 	if !r.DeletedAt.IsZero() {
 		doc.Status, doc.Instances = "INACTIVE", 0
 	}
-	for _, s := range states {
-		switch {
-		case clusterOf(s) != r.Name:
-		case statusOf(s) == "RUNNING":
-			doc.RunningTasks++
-		case s.Goal == lifecycle.Up:
-			doc.PendingTasks++
-		}
-	}
+	doc.RunningTasks, doc.PendingTasks = n.running[r.Name], n.pending[r.Name]
 	return over{doc, r.Kept}
 }
 
@@ -302,7 +310,7 @@ func (c *clusters) create(ctx context.Context, in createClusterIn, kept fields) 
 		}
 	}
 	tags, err := c.tags.of(arn.Cluster(name), r.Tags)
-	return clusterAnswer{c.document(r, c.tasks.States(ctx), tags)}, err
+	return clusterAnswer{c.document(r, c.contents(ctx), tags)}, err
 }
 
 type describeClustersIn struct {
@@ -336,7 +344,7 @@ func (c *clusters) describe(ctx context.Context, in describeClustersIn, _ fields
 		Clusters []any     `json:"clusters"`
 		Failures []problem `json:"failures"`
 	}{[]any{}, []problem{}}
-	states := c.tasks.States(ctx)
+	n := c.contents(ctx)
 	for _, text := range in.Clusters {
 		name, err := clusterName("clusters", text)
 		if err != nil {
@@ -356,7 +364,7 @@ func (c *clusters) describe(ctx context.Context, in describeClustersIn, _ fields
 				return nil, err
 			}
 		}
-		answer.Clusters = append(answer.Clusters, c.document(included(r, in.Include), states, tags))
+		answer.Clusters = append(answer.Clusters, c.document(included(r, in.Include), n, tags))
 	}
 	return answer, nil
 }
@@ -394,7 +402,7 @@ func (c *clusters) delete(ctx context.Context, in clusterIn, _ fields) (any, err
 	if slices.ContainsFunc(states, func(s lifecycle.State) bool { return clusterOf(s) == name && s.Status() != lifecycle.StatusStopped }) {
 		return nil, failf("ClusterContainsTasksException", "The Cluster cannot be deleted while Tasks are active.")
 	}
-	if c.services(name) > 0 {
+	if c.services()[name] > 0 {
 		return nil, failf("ClusterContainsServicesException", "The Cluster cannot be deleted while Services are active.")
 	}
 	r, _, err := c.find(name)
@@ -408,7 +416,7 @@ func (c *clusters) delete(ctx context.Context, in clusterIn, _ fields) (any, err
 	if err := c.put(r); err != nil {
 		return nil, err
 	}
-	return clusterAnswer{c.document(r, states, []tag{})}, nil
+	return clusterAnswer{c.document(r, c.contents(ctx), []tag{})}, nil
 }
 
 // tagged implements tagging for clusters.

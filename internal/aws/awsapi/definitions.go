@@ -116,12 +116,29 @@ func documentOf(r catalog.Revision, source []byte) (doc fields, tags []tag, err 
 	if !r.DeregisteredAt.IsZero() {
 		add("deregisteredAt", moment(r.DeregisteredAt))
 	}
-	add("volumes", []string{})
+	doc["volumes"] = describeVolumes(doc["volumes"])
 	add("placementConstraints", []string{})
 	add("requiresAttributes", []string{})
 	add("compatibilities", []string{"EXTERNAL", "EC2", "FARGATE"})
 	doc["containerDefinitions"], err = describeContainers(doc["containerDefinitions"], string(doc["networkMode"]))
 	return doc, tags, err
+}
+
+// describeVolumes adds the root directory of file systems that name none, as ECS does.
+func describeVolumes(sent json.RawMessage) json.RawMessage {
+	var volumes []fields
+	if json.Unmarshal(sent, &volumes) != nil || len(volumes) == 0 {
+		return json.RawMessage("[]")
+	}
+	for _, v := range volumes {
+		var efs fields
+		if json.Unmarshal(v["efsVolumeConfiguration"], &efs) == nil && len(efs) > 0 && efs["rootDirectory"] == nil {
+			efs["rootDirectory"] = json.RawMessage(`"/"`)
+			v["efsVolumeConfiguration"], _ = json.Marshal(efs) // it was JSON
+		}
+	}
+	all, _ := json.Marshal(volumes) // likewise
+	return all
 }
 
 // describeContainers adds what ECS adds to each container.

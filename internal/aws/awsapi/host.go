@@ -74,6 +74,8 @@ var ErrDraining = errors.New("the host is draining")
 // *Failure.
 type Services interface {
 	States() []service.State
+	// State returns a service of the host; false: there is none of the name.
+	State(name string) (service.State, bool)
 	Create(ctx context.Context, n NewService) (service.State, error)
 	Update(ctx context.Context, name string, c ServiceChange) (service.State, error)
 	// Remove has a service stop and remove its tasks. It is gone when they are.

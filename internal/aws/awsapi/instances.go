@@ -120,12 +120,12 @@ type describeInstancesIn struct {
 }
 
 func (i *instances) describe(ctx context.Context, in describeInstancesIn, _ fields) (any, error) {
-	if n := len(in.ContainerInstances); n < 1 || n > maxPage {
-		return nil, invalidf("containerInstances: %d is not 1 to %d", n, maxPage)
-	}
 	cluster, err := i.clusters.active(in.Cluster)
 	if err != nil {
 		return nil, err
+	}
+	if n := len(in.ContainerInstances); n < 1 || n > maxPage {
+		return nil, invalidf("containerInstances: %d is not 1 to %d", n, maxPage)
 	}
 	host, err := i.host.Instance()
 	if err != nil {

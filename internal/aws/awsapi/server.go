@@ -64,12 +64,12 @@ func New(cfg Config) *Server {
 	s.definitions = definitions
 	tasks := &tasks{clusters: clusters, definitions: definitions, tags: tags, tasks: cfg.Tasks, host: cfg.Host, log: cfg.Log}
 	instances := &instances{clusters: clusters, tasks: cfg.Tasks, host: cfg.Host}
-	book := &serviceBook{services: cfg.Services, tags: tags, records: cfg.Records, now: cfg.Now}
+	book := newServiceBook(cfg.Services, tags, cfg.Records, cfg.Now)
 	services := &serviceOps{serviceBook: book, clusters: clusters, definitions: definitions, registry: cfg.Registry}
 	if services.registry == nil {
 		services.registry = func(string) (string, bool) { return "", false }
 	}
-	clusters.services, definitions.used, tasks.service = book.inCluster, book.uses, book.known
+	clusters.services, definitions.used, tasks.service = book.perCluster, book.uses, book.known
 	tasks.executes = book.executes
 	execute := &execute{tasks, cfg.Sessions}
 	tagged := &tagging{services: book, tags: tags, clusters: clusters, definitions: definitions, tasks: tasks}

@@ -16,12 +16,17 @@ import (
 	"github.com/podtask/podtask/pkg/service"
 )
 
-// serviceBook knows the services that there are, and those that were there.
+// serviceBook is the index of the services that there are, by name and by cluster, and of those that were removed within
+// the hour.
 type serviceBook struct {
 	services Services
 	tags     *tagStore
 	records  *state.Store
 	now      func() time.Time
+}
+
+func newServiceBook(services Services, tags *tagStore, records *state.Store, now func() time.Time) *serviceBook {
+	return &serviceBook{services: services, tags: tags, records: records, now: now}
 }
 
 // serviceOps are the operations on services.
@@ -279,6 +284,9 @@ type createServiceIn struct {
 	Tags        []tag  `json:"tags"`
 }
 
+// daemonCount is ECS's sentence. The count 1, which a DAEMON service has on one host, is taken.
+const daemonCount = "The daemon scheduling strategy does not support a desired count for services. Remove the desired count value and try again"
+
 // count is the desired count of a new service.
 func (in createServiceIn) count() (int, error) {
 	if err := oneOf("schedulingStrategy", in.Scheduling, "REPLICA", "DAEMON"); err != nil {
@@ -286,7 +294,7 @@ func (in createServiceIn) count() (int, error) {
 	}
 	switch {
 	case in.Scheduling == "DAEMON" && in.DesiredCount != nil && *in.DesiredCount != 1:
-		return 0, invalidf("desiredCount: a DAEMON service has one task on each host, and there is one host")
+		return 0, invalidf(daemonCount)
 	case in.Scheduling == "DAEMON":
 		return 1, nil
 	case in.DesiredCount == nil:
@@ -385,14 +393,7 @@ func (o *serviceOps) definition(text string) (string, []tag, error) {
 }
 
 // find returns a service of the host.
-func (o *serviceBook) find(name string) (service.State, bool) {
-	all := o.services.States()
-	i := slices.IndexFunc(all, func(s service.State) bool { return s.Name == name })
-	if i < 0 {
-		return service.State{}, false
-	}
-	return all[i], true
-}
+func (o *serviceBook) find(name string) (service.State, bool) { return o.services.State(name) }
 
 // named reads the name or the ARN of a service in a cluster.
 func (o *serviceBook) named(path, cluster, text string) (service.State, string, bool, error) {
@@ -451,7 +452,7 @@ func (o *serviceOps) change(s service.State, in updateServiceIn, kept fields) (S
 	c := ServiceChange{Count: in.DesiredCount, Force: in.Force}
 	was := serviceClientOf(s.Config)
 	if was.Scheduling == "DAEMON" && in.DesiredCount != nil && *in.DesiredCount != 1 {
-		return c, invalidf("desiredCount: a DAEMON service has one task on each host, and there is one host")
+		return c, invalidf(daemonCount)
 	}
 	var tags []tag
 	if in.TaskDefinition != "" {
@@ -558,12 +559,12 @@ type describeServicesIn struct {
 const maxDescribed = 10
 
 func (o *serviceOps) describe(_ context.Context, in describeServicesIn, _ fields) (any, error) {
-	if n := len(in.Services); n < 1 || n > maxDescribed {
-		return nil, invalidf("services: %d is not 1 to %d", n, maxDescribed)
-	}
 	cluster, err := o.clusters.active(in.Cluster)
 	if err != nil {
 		return nil, err
+	}
+	if n := len(in.Services); n < 1 || n > maxDescribed {
+		return nil, invalidf("services: %d is not 1 to %d", n, maxDescribed)
 	}
 	answer := struct {
 		Services []any     `json:"services"`
@@ -665,14 +666,15 @@ func (o *serviceBook) tagged(text string) (string, []tag, error) {
 	return arn.Service(cluster, name), serviceClientOf(s.Config).Tags, nil
 }
 
-// inCluster counts the active services of a cluster.
-func (o *serviceBook) inCluster(cluster string) (n int) {
+// perCluster counts the active services of each cluster.
+func (o *serviceBook) perCluster() map[string]int {
+	all := make(map[string]int)
 	for _, s := range o.services.States() {
-		if clusterOfService(s) == cluster && s.Status == service.Active {
-			n++
+		if s.Status == service.Active {
+			all[clusterOfService(s)]++
 		}
 	}
-	return n
+	return all
 }
 
 // uses reports whether a service has a deployment of FAMILY:REVISION.

@@ -378,6 +378,23 @@ func TestBadRequestsForServices(t *testing.T) {
 
 var _ awsapi.Services = (*keeper)(nil)
 
+// As on ECS, the number of copies of a DAEMON service is not the client's to choose; the one that it has here is taken.
+func TestDaemonServicesHaveNoDesiredCount(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	create := func(count *int32) error {
+		_, err := w.client.CreateService(t.Context(), &ecs.CreateServiceInput{ServiceName: aws.String("web"), TaskDefinition: aws.String("web:1"), DesiredCount: count, SchedulingStrategy: types.SchedulingStrategyDaemon})
+		return err
+	}
+	if err := create(aws.Int32(2)); code(err) != "InvalidParameterException" || !strings.Contains(err.Error(), "The daemon scheduling strategy does not support a desired count for services.") {
+		t.Error(err)
+	}
+	if err := create(nil); err != nil {
+		t.Error(err)
+	}
+}
+
 // As on ECS, a role may be given by its name, and comes back as an ARN.
 func TestRoleOfAServiceComesBackAsAnARN(t *testing.T) {
 	t.Parallel()

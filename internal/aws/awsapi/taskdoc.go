@@ -217,7 +217,9 @@ func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
 	doc.Family, doc.Storage = onFargate(s, doc.LaunchType)
 	pulls := timesOfPulls(s)
 	doc.PullStartedAt, doc.PullStoppedAt = moment(pulls.started), moment(pulls.stopped)
-	doc.InstanceARN = arn.Instance(cluster, t.host.ID())
+	if doc.LaunchType != fargate { // as on ECS, where Fargate shows no instance
+		doc.InstanceARN = arn.Instance(cluster, t.host.ID())
+	}
 	for i := range s.Containers {
 		c := containerOf(s, cluster, i)
 		if doc.Exec {

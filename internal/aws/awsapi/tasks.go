@@ -339,12 +339,12 @@ type describeTasksIn struct {
 }
 
 func (t *tasks) describe(ctx context.Context, in describeTasksIn, _ fields) (any, error) {
-	if n := len(in.Tasks); n < 1 || n > maxPage {
-		return nil, invalidf("tasks: %d is not 1 to %d", n, maxPage)
-	}
 	cluster, err := t.clusters.active(in.Cluster)
 	if err != nil {
 		return nil, err
+	}
+	if n := len(in.Tasks); n < 1 || n > maxPage {
+		return nil, invalidf("tasks: %d is not 1 to %d", n, maxPage)
 	}
 	answer := tasksAnswer{[]any{}, []problem{}}
 	for _, text := range in.Tasks {

@@ -30,6 +30,18 @@ func (c *Cluster) States() (out []service.State) {
 	return out
 }
 
+// State implements awsapi.Services.
+func (c *Cluster) State(name string) (s service.State, ok bool) {
+	c.do(func(r *run) {
+		for _, one := range r.disk.Services {
+			if one.Name == name {
+				s, ok = one, true
+			}
+		}
+	})
+	return s, ok
+}
+
 // spec makes the specification of FAMILY:REVISION.
 func (c *Cluster) spec(definition string) (service.Spec, error) {
 	ref, err := catalog.ParseRef(definition)

@@ -141,11 +141,10 @@ func (a *Services) Run() {
 func (a *Services) States() []service.State {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	states := []service.State{}
-	for _, l := range a.loops {
-		states = append(states, l.loop.State())
+	states := make([]service.State, 0, len(a.loops))
+	for _, name := range slices.Sorted(maps.Keys(a.loops)) {
+		states = append(states, a.loops[name].loop.State())
 	}
-	slices.SortFunc(states, func(s, t service.State) int { return strings.Compare(s.Name, t.Name) })
 	return states
 }
 
