@@ -15,6 +15,8 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
@@ -101,7 +103,7 @@ func serviceVerbs() []serviceVerb {
 // SettingsFlags are the flags of `service create` and `service update`.
 func SettingsFlags() []cli.Flag {
 	return append([]cli.Flag{
-		&cli.IntFlag{Name: "count", Usage: "keep `NUMBER` copies", DefaultText: "1"},
+		&cli.IntFlag{Name: "count", Usage: "keep `NUMBER` copies", DefaultText: "as a Deployment says, else 1"},
 		&cli.StringFlag{Name: "family", Usage: "use the registered `FAMILY[:REV]`"},
 		&cli.IntFlag{Name: "min-healthy", Usage: "keep at least `PERCENT` of the copies healthy while rolling", DefaultText: "one after the other"},
 		&cli.IntFlag{Name: "max", Usage: "have at most `PERCENT` of the copies while rolling", DefaultText: "one after the other"},
@@ -389,11 +391,38 @@ func (k serviceCall) resolveDefinition(args []string) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	definitions.counted = k.c.Command.Name == "create"
 	name, err := definitions.register(d, doc)
 	if err == nil && name == "" {
 		err = command.ExitStatus(command.ExitOwnFailure)
 	}
 	return name, err
+}
+
+// copies returns how many copies a service of a definition has where no flag says so: what a Kubernetes controller asks for,
+// else one. What is wrong with the definition is reported when the service is made.
+func (k serviceCall) copies(registered string) int {
+	definitions, err := k.registry.open(k.c)
+	if err != nil {
+		return 1
+	}
+	ref, err := catalog.ParseRef(registered)
+	if err != nil {
+		return 1
+	}
+	r, source, err := definitions.catalog.Find(ref)
+	if err != nil {
+		return 1
+	}
+	d, err := definitions.definition()
+	if err != nil {
+		return 1
+	}
+	_, f, err := d.Check(define.Registered(r, source))
+	if err != nil || f.Definition.Manifest.Replicas == nil {
+		return 1
+	}
+	return *f.Definition.Manifest.Replicas
 }
 
 func (k serviceCall) create(ctx context.Context, args []string) error {
@@ -408,9 +437,11 @@ func (k serviceCall) create(ctx context.Context, args []string) error {
 	if registered == "" {
 		return command.Usagef(command.Path(k.c), "service create %s: give a FILE or --family FAMILY[:REV]", args[0])
 	}
-	n := api.NewService{ServiceName: args[0], TaskDefinition: registered, DesiredCount: 1}
+	n := api.NewService{ServiceName: args[0], TaskDefinition: registered}
 	if k.count != nil {
 		n.DesiredCount = *k.count
+	} else {
+		n.DesiredCount = k.copies(registered)
 	}
 	if n.ServiceSettings, err = k.settings(api.DeploymentConfiguration{}); err != nil {
 		return err

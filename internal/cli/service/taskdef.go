@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
 
@@ -102,6 +103,8 @@ type taskdefCall struct {
 	registry
 	c       *cli.Context
 	catalog *catalog.Catalog
+	// counted: the command takes the number of copies from the definition, so that no warning is due.
+	counted bool
 }
 
 // action returns the action of a command whose arguments are files or definitions.
@@ -171,6 +174,9 @@ func (t taskdefCall) register(d command.Definition, doc define.Document) (string
 	}
 	// What the host lacks is reported when the definition is run.
 	f.Needs = nil
+	if t.counted && f.Definition.Manifest.Replicas != nil {
+		f.Warnings = slices.DeleteFunc(f.Warnings, func(p taskdef.Problem) bool { return p.Pointer == "/spec/replicas" })
+	}
 	f.Print(t.errOut)
 	if !f.Valid {
 		fmt.Fprintf(t.errOut, "%s is not valid: it was not registered\n", f.File)

@@ -4,7 +4,7 @@ const (
 	ownRules   = "a service of podtask has rules of its own: flags of `podtask service create` change them"
 	noSelector = "the Pod of the document is the one that is meant"
 	noNetwork  = "there is no cluster network: publish ports with `hostPort`, or give a service a name with `--name-as`"
-	byPods     = "one Pod runs, with a warning: `podtask service create NAME FILE --count N` keeps N of them"
+	byPods     = "the copies of `podtask service create`, where no `--count` is given; `run` runs one Pod, with a warning"
 	noClaims   = "its storage is given by `--map-volume NAME=PATH`"
 	oneIndex   = "there is one index"
 	noHistory  = "podtask keeps no earlier versions of the document"
@@ -197,6 +197,15 @@ var controllerRules = []rule{
 	{"ServiceBackendPort.number", honored, "", nil},
 }
 
+// copies is the number of copies of a service of the controller; nil if the document does not say.
+func (m *manifest) copies() *int {
+	n := int(m.owner.at("spec").at("replicas").integer(0, 1<<31-1, -1))
+	if m.kind.template == nil || m.kind.name == "StatefulSet" || n < 0 {
+		return nil
+	}
+	return &n
+}
+
 // replicas warns of a number of copies other than the one that runs.
 func (m *manifest) replicas() {
 	v := m.owner.at("spec").at("replicas")
@@ -208,6 +217,6 @@ func (m *manifest) replicas() {
 	case m.kind.name == "StatefulSet":
 		v.warn("one Pod runs, that with the first number: copies of a service of podtask have the same name", "run the others as tasks of their own, each from a document with ordinals.start")
 	default:
-		v.warn("`run` runs one Pod: copies are those of a service", "keep them with podtask service create NAME FILE --count "+v.node.Text)
+		v.warn("`run` runs one Pod: copies are those of a service", "keep "+v.node.Text+" with podtask service create NAME FILE")
 	}
 }

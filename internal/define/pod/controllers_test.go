@@ -152,6 +152,25 @@ func TestReplicasAreTold(t *testing.T) {
 	}
 }
 
+// The number of copies is that of a service; the Pods of a StatefulSet are no copies of each other.
+func TestCopiesOfAService(t *testing.T) {
+	t.Parallel()
+	for kind, want := range map[string]string{"Deployment": "3", "ReplicaSet": "3", "StatefulSet": "none"} {
+		r, _, err := parseText(fmt.Sprintf("{apiVersion: apps/v1, kind: %s, metadata: {name: d}, spec: {replicas: 3, template: {spec: {containers: [{name: c, image: x}]}}}}", kind))
+		got := "none"
+		if r.Replicas != nil {
+			got = fmt.Sprint(*r.Replicas)
+		}
+		if err != nil || got != want {
+			t.Errorf("%s: %s, %v", kind, got, err)
+		}
+	}
+	r, _, err := parseText("{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {template: {spec: {containers: [{name: c, image: x}]}}}}")
+	if err != nil || r.Replicas != nil {
+		t.Errorf("%v, %v", r.Replicas, err)
+	}
+}
+
 func TestHooksOfHelmAreLeftOut(t *testing.T) {
 	t.Parallel()
 	const deployment = "{apiVersion: apps/v1, kind: Deployment, metadata: {name: d}, spec: {template: {spec: {containers: [{name: c, image: x}]}}}}"

@@ -46,6 +46,9 @@ type Result struct {
 	HostPaths []HostPath
 	// CronJob says when the Pod runs; nil if the manifest is not a CronJob.
 	CronJob *CronJob
+	// Replicas is how many copies a service of the controller has; nil if the manifest does not say, or is a StatefulSet, whose
+	// Pods are no copies of each other.
+	Replicas *int
 }
 
 // HostPath is a path of the host and what Kubernetes wants to find there.
@@ -82,6 +85,7 @@ func parse(src taskdef.Source, o Options) (Result, taskdef.Report, error) {
 	var result Result
 	if m.spec.present() {
 		result = m.build(o)
+		result.Replicas = m.copies()
 		if m.kind.name == "CronJob" {
 			result.CronJob = newCronJob(m.owner)
 		}
