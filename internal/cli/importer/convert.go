@@ -426,6 +426,9 @@ func membersOf(pod string) ([]taskunit.File, error) {
 	}
 	var out []taskunit.File
 	for _, path := range paths {
+		if strings.HasSuffix(path, "@.container") {
+			continue // a template, of which Quadlet runs instances only
+		}
 		text, err := readBeside(path)
 		if err != nil {
 			return nil, err

@@ -42,6 +42,7 @@ func (c *compose) service(s types.ServiceConfig) container {
 	one.gpus(s.Gpus, "gpus")
 	one.logging()
 	c.named(s)
+	c.autoUpdate(&one.ctr, c.lines.at("services", s.Name, "labels"))
 	if s.StopSignal != "" && !one.ctr.stopWith(s.StopSignal) {
 		c.lose(c.lines.at("services", s.Name, "stop_signal"), "%s.stop_signal %s: there is no such signal", s.Name, s.StopSignal)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"path"
 	"slices"
 	"strings"
@@ -389,8 +390,8 @@ func (b *builder) share() {
 	b.def.Extensions = &extensions{Network: taskdef.NetworkShared}
 	for i := range b.def.Containers {
 		for _, other := range b.def.Containers {
-			if other.Name != b.def.Containers[i].Name {
-				b.def.Containers[i].ExtraHosts = append(b.def.Containers[i].ExtraHosts, host{other.Name, "127.0.0.1"})
+			if name := strings.ReplaceAll(other.Name, "@", "-"); other.Name != b.def.Containers[i].Name { // no host name has an @
+				b.def.Containers[i].ExtraHosts = append(b.def.Containers[i].ExtraHosts, host{name, "127.0.0.1"})
 			}
 		}
 	}
@@ -398,6 +399,26 @@ func (b *builder) share() {
 
 // hostNames are the names of the host that Podman writes into each hosts file.
 var hostNames = []string{"host.docker.internal", "host.containers.internal"}
+
+// autoUpdateLabel is the label by which podman auto-update knows a container.
+const autoUpdateLabel = "io.containers.autoupdate"
+
+// autoUpdate takes the label of podman auto-update from a container: a unit says so for the whole task.
+func (b *builder) autoUpdate(ctr *container, line int) {
+	switch value := ctr.Labels[autoUpdateLabel]; value {
+	case "":
+		return
+	case "registry", "image":
+		if !slices.Contains(b.unit.Task, "AutoUpdate=registry") {
+			b.unit.Task = append(b.unit.Task, "AutoUpdate=registry")
+		}
+	case "disabled":
+	default:
+		b.lose(line, "label %s=%s: podtask updates images from registries only", autoUpdateLabel, value)
+	}
+	ctr.Labels = maps.Clone(ctr.Labels)
+	delete(ctr.Labels, autoUpdateLabel)
+}
 
 // extraHost gives a container a line of its hosts file. What is what the source calls it.
 func (b *builder) extraHost(ctr *container, h host, line int, what string) {

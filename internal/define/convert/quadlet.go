@@ -28,7 +28,7 @@ import (
 // one publishes the task publishes. Specifiers, $$ and variables of the service are
 // replaced by what the user's systemd would put in their place.
 func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
-	q := quadlet{containers: map[string]int{}, ready: map[string]string{}, volumes: map[string]string{}, images: map[string]string{}, user: user}
+	q := quadlet{containers: map[string]int{}, ready: map[string]string{}, volumes: map[string]string{}, images: map[string]string{}, pods: map[string]bool{}, user: user}
 	for _, f := range files {
 		switch path.Ext(f.Path) {
 		case ".container":
@@ -37,6 +37,8 @@ func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
 			q.declare(f)
 		case ".image":
 			q.declareImage(f)
+		case ".pod":
+			q.pods[path.Base(f.Path)] = true
 		}
 	}
 	for _, f := range files {
@@ -122,6 +124,8 @@ type quadlet struct {
 	ready      map[string]string
 	// volumes are the names, in Podman, of the volumes of files, and images those of the images.
 	volumes, images map[string]string
+	// pods are the names of the .pod files.
+	pods map[string]bool
 	// refused are errors about lines that cannot be converted, each with its place.
 	refused []error
 }
@@ -170,6 +174,9 @@ func (q *quadlet) container(f taskunit.File) {
 		}
 	}
 	q.name = path.Base(f.Path)
+	if strings.HasPrefix(ctr.User, ":") {
+		q.refused = append(q.refused, fmt.Errorf("%s: Group= without User=: Quadlet refuses it: write User= too", q.name))
+	}
 	q.writable(ctr, f)
 	switch {
 	case len(check.Command) > 0:
@@ -220,6 +227,10 @@ func placeName(f taskunit.File, a taskunit.Assignment) string {
 func effective(all []taskunit.Assignment) []taskunit.Assignment {
 	var out []taskunit.Assignment
 	for _, a := range all {
+		if a.Value == "" && a.Section == "Container" && a.Key == "Entrypoint" {
+			out = append(out, a) // no entry point, and so no command of the image
+			continue
+		}
 		if a.Value == "" {
 			out = slices.DeleteFunc(out, func(before taskunit.Assignment) bool { return before.Section == a.Section && before.Key == a.Key })
 			continue
@@ -313,11 +324,16 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 		}
 	case "Label":
 		ctr.addLabels(q.words(a))
+		q.autoUpdate(ctr, a.Line)
 	case "Notify":
 		if isTrue(a.Value) {
 			q.lose(a.Line, "Notify=%s: podtask does not pass sd_notify to containers: give the container a health check, with which others wait for it", a.Value)
 		}
-	case "ContainerName", "Pod": // dealt with
+	case "ContainerName": // dealt with
+	case "Pod":
+		if !q.pods[a.Value] {
+			q.lose(a.Line, "Pod=%s: the file is not among those that are imported: import the .pod file, with its containers", a.Value)
+		}
 	default:
 		return q.stop(ctr, a)
 	}

@@ -220,3 +220,32 @@ x.container:3: Image=: "{{ image }}" is a tag of a template that was not rendere
 		t.Errorf("lost %q", r.Lost)
 	}
 }
+
+// Keys whose effect was easily overlooked.
+func TestQuadletKeysThatSayMore(t *testing.T) {
+	t.Parallel()
+	ctr, r := importQuadlet(t, "x.container", "[Container]\nImage=a\nEntrypoint=\nExec=sh\nLabel=io.containers.autoupdate=registry team=blue\nEnvironmentHost=no\nHttpProxy=false\nReadOnly=true\nTmpfs=/tmp:size=1m\n")
+	if len(ctr.EntryPoint) != 1 || ctr.EntryPoint[0] != "" || len(ctr.Labels) != 1 || !strings.Contains(r.Unit, "\nAutoUpdate=registry\n") {
+		t.Errorf("%q %v\n%s", ctr.EntryPoint, ctr.Labels, r.Unit)
+	}
+	if len(r.Lost) != 1 || !strings.Contains(r.Lost[0], "x.container:8: ReadOnly=") || len(ctr.Linux.Tmpfs) != 3 {
+		t.Errorf("%q, %v", r.Lost, ctr.Linux.Tmpfs)
+	}
+	_, r = importQuadlet(t, "x.container", "[Container]\nImage=a\nPod=none.pod\nLabel=io.containers.autoupdate=local\nStopTimeout=0\n[Unit]\nRequires=db.service\n[X-Note]\nA=b\n")
+	if len(r.Lost) != 3 || !strings.Contains(r.Unit, "\nRequires=db.service\n") {
+		t.Errorf("%q\n%s", r.Lost, r.Unit)
+	}
+	_, err := Quadlet("x", []taskunit.File{taskunit.Read("/srv/q/x.container", "[Container]\nImage=a\nGroup=7\n")}, someUser)
+	if err == nil || !strings.Contains(err.Error(), "Group= without User=") {
+		t.Error(err)
+	}
+	files := []taskunit.File{taskunit.Read("/srv/q/a.container", "[Container]\nImage=a\nPod=p.pod\nSecret=source=s,type=env,target=S\n"), taskunit.Read("/srv/q/b@1.container", "[Container]\nImage=b\nPod=p.pod\n"), taskunit.Read("/srv/q/p.pod", "[Pod]\n")}
+	r, err = Quadlet("p", files, someUser)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task, _, err := taskdef.Parse("x.json", r.Definition)
+	if err != nil || len(task.Containers[0].Net.ExtraHosts) != 1 || task.Containers[0].Secrets[0].ValueFrom != "podman:s" {
+		t.Errorf("%+v, %v", task.Containers, err)
+	}
+}

@@ -223,7 +223,7 @@ func (q *quadlet) once(a taskunit.Assignment, text string) {
 
 // secret converts NAME[,OPTION=VALUE...] as podman run reads it.
 func (q *quadlet) secret(ctr *container, a taskunit.Assignment, text string) {
-	name, rest, _ := strings.Cut(text, ",")
+	name, rest, _ := strings.Cut(strings.TrimPrefix(text, "source="), ",")
 	options := map[string]string{"type": "mount"}
 	for o := range strings.SplitSeq(rest, ",") {
 		if key, value, ok := strings.Cut(o, "="); ok {
@@ -258,6 +258,9 @@ func (q *quadlet) noCounterpart(a taskunit.Assignment) {
 	}
 	if a.Key == "UserNS" && a.Value == "host" {
 		return // it is Podman's default
+	}
+	if slices.Contains([]string{"EnvironmentHost", "HttpProxy", "SecurityLabelNested", "VolatileTmp"}, a.Key) && slices.Contains([]string{"0", "no", "false", "off"}, strings.ToLower(a.Value)) {
+		return // as it is anyway
 	}
 	if reason := quadletReason(a.Section, a.Key); reason != "" {
 		q.lose(a.Line, "%s%s=: %s", section, a.Key, reason)

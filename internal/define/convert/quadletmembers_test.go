@@ -110,7 +110,7 @@ var quadletExamples = map[string]string{
 	"Container.Notify": "healthy", "Container.PidsLimit": "7", "Container.Pod": "x.pod", "Container.PublishPort": "8080:80", "Container.Pull": "never", "Container.ReadOnly": "true",
 	"Container.ReadOnlyTmpfs": "false", "Container.RunInit": "true", "Container.Secret": "s,type=env,target=S", "Container.SecurityLabelDisable": "true", "Container.ShmSize": "32m",
 	"Container.StopSignal": "SIGQUIT", "Container.StopTimeout": "7", "Container.Sysctl": "net.core.somaxconn=99", "Container.Tmpfs": "/t:size=8m", "Container.Ulimit": "nofile=9:9",
-	"Container.User": "7", "Container.Volume": "/srv/v:/v", "Container.WorkingDir": "/w", "Container.EnvironmentFile": "/srv/e.env", "Container.DNS": "10.0.0.53",
+	"Container.User": "8:8", "Container.Volume": "/srv/v:/v", "Container.WorkingDir": "/w", "Container.EnvironmentFile": "/srv/e.env", "Container.DNS": "10.0.0.53",
 	"Pod.AddHost": "db:10.0.0.1", "Pod.DNS": "10.0.0.53", "Pod.Network": "none", "Pod.PublishPort": "8080:80", "Pod.StopTimeout": "7", "Pod.Volume": "/srv/v:/v",
 	"Volume.VolumeName": "other", "Image.Image": "localhost/other:1", "Service.Environment": "W=two", "Service.Restart": "always", "Service.RestartSec": "7", "Service.TimeoutStartSec": "77",
 	"Container.DropCapability": "CHOWN", "Container.AddCapability": "NET_RAW", "Container.ContainerName": "other", "Container.SecurityLabelLevel": "s0",
@@ -121,6 +121,9 @@ func quadletOutcome(section, line string) string {
 	text := map[string]string{
 		"Container": "Image=i.image\nExec=run $W\nPod=p.pod\nVolume=v.volume:/data\nHealthCmd=true\n", "Pod": "PodName=p\n", "Volume": "VolumeName=v\n", "Image": "Image=localhost/bb:1\n",
 		"Service": "Restart=no\nEnvironment=W=one\n", "Install": "WantedBy=default.target\n",
+	}
+	if strings.HasPrefix(line, "Group=") {
+		text[section] += "User=7\n"
 	}
 	if section == "Container" && strings.HasPrefix(line, "ReadOnlyTmpfs=") {
 		text[section] += "ReadOnly=true\n"
