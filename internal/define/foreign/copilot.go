@@ -23,12 +23,14 @@ func isCopilotType(kind string) bool {
 // membersOfCopilot decides about the members of a manifest. A star stands for the names of the user.
 var membersOfCopilot = newTable(
 	honored(
-		"name", "type", "image", "image.build", "image.location", "image.credentials", "image.labels", "image.depends_on", "image.port", "image.healthcheck", "cpu", "memory", "platform",
+		"name", "type", "image", "image.location", "image.credentials", "image.labels", "image.depends_on", "image.port", "image.healthcheck", "cpu", "memory", "platform",
 		"variables", "secrets", "sidecars", "sidecars.*", "entrypoint", "command", "storage", "storage.readonly_fs", "storage.ephemeral", "storage.volumes",
 		"storage.volumes.*", "storage.volumes.*.path", "storage.volumes.*.read_only", "deployment", "deployment.rolling", "on", "on.schedule", "timeout", "taskdef_overrides",
-		"environments", "build", "sidecars.*.image", "sidecars.*.port", "sidecars.*.essential", "sidecars.*.variables", "sidecars.*.secrets", "sidecars.*.mount_points",
+		"environments", "build", "sidecars.*.image", "sidecars.*.image.location", "sidecars.*.port", "sidecars.*.essential", "sidecars.*.variables", "sidecars.*.secrets", "sidecars.*.mount_points",
 		"sidecars.*.labels", "sidecars.*.depends_on", "sidecars.*.healthcheck", "sidecars.*.entrypoint", "sidecars.*.command", "sidecars.*.credentialsParameter",
 	),
+	droppedSometimes("image.build", "podtask builds no images: an image that Copilot would build is asked for", "`podman build`, and --param image.CONTAINER=NAME"),
+	droppedSometimes("sidecars.*.image.build", "podtask builds no images: an image that Copilot would build is asked for", "`podman build`, and --param image.CONTAINER=NAME"),
 	droppedSometimes("http", "host names, paths, certificates and health checks of the load balancer", "write image.healthcheck, so that podtask knows which copies are healthy"),
 	droppedSometimes("nlb", "a service forwards TCP only", ""),
 	droppedSometimes("count", "the number of copies does not follow the load", "podtask service scale changes it"),
@@ -288,7 +290,7 @@ func (c *copilotManifest) image(at *doctree.Node, name string, image *doctree.No
 		return image.Member("location")
 	}
 	build := image.Member("build")
-	dir := "."
+	dir, options := ".", ""
 	switch {
 	case scalar(build):
 		if i := strings.LastIndexByte(build.Text, '/'); i > 0 {
@@ -297,9 +299,17 @@ func (c *copilotManifest) image(at *doctree.Node, name string, image *doctree.No
 	case build.Member("context") != nil:
 		dir = textOf(build.Member("context"))
 	}
+	for _, o := range []struct{ member, flag string }{{"dockerfile", " -f "}, {"target", " --target "}} {
+		if v := textOf(build.Member(o.member)); v != "" {
+			options += o.flag + shellWord(v)
+		}
+	}
+	for _, arg := range fields(build.Member("args")) {
+		options += " --build-arg " + shellWord(arg.Key+"="+textOf(arg.Value))
+	}
 	local := "localhost/" + strings.ToLower(plain(name))
 	c.askFor(orAt(build, at), "image."+param, "the container "+name+" has no image: podtask builds none",
-		"run `podman build -t "+local+" "+shellWord(dir)+"`, and give --param "+shellWord("image."+param+"="+local))
+		"run `podman build -t "+local+options+" "+shellWord(dir)+"`, and give --param "+shellWord("image."+param+"="+local))
 	return c.textAt(at, local)
 }
 

@@ -127,7 +127,7 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 		case kind == "Ingress":
 			r.lose(d, title+": no path of it leads to "+textOf(chosen.Member("kind"))+" "+doctree.Quote(documentName(chosen))+" by a Service of the file", "give an address with --ingress of podtask service create")
 		case kind == "HorizontalPodAutoscaler":
-			r.lose(d, title+": the number of copies stays as it is", "podtask service scale changes it")
+			r.lose(d, title+": "+fixedCopies, followLoad)
 		case kind == "PersistentVolumeClaim":
 			r.lose(d, title+": its storage is given on the command line", "give --map-volume NAME=PATH")
 		case kind == "":

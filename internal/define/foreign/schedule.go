@@ -64,7 +64,8 @@ var ruleMembers = newTable(
 	noMeaning(otherTarget, "targets.appSyncParameters", "targets.batchParameters", "targets.httpParameters", "targets.redshiftDataParameters", "targets.runCommandParameters"),
 	noMeaning(describesAWS, "description", "eventBusName", "roleArn", "tags"),
 	// Terraform spells these differently, and has them besides.
-	honored("isEnabled", "namePrefix", "targets.rule", "targets.targetId"),
+	honored("isEnabled", "targets.rule", "targets.targetId"),
+	noMeaning("the provider makes a name of it, which is in a state; without one the name is that of the resource", "namePrefix"),
 	dropped("targets.ecsParameters.placementConstraint", oneHost, ""),
 	noMeaning(oneHost, "targets.ecsParameters.orderedPlacementStrategy"),
 	noMeaning(otherTarget, "targets.appsyncTarget", "targets.batchTarget", "targets.httpTarget", "targets.kinesisTarget", "targets.redshiftTarget", "targets.runCommandTargets", "targets.sagemakerPipelineTarget", "targets.sqsTarget"),
@@ -82,7 +83,7 @@ var scheduleMembers = newTable(
 	noMeaning(otherTarget, "target.eventBridgeParameters", "target.eventbridgeParameters", "target.sagemakerPipelineParameters"),
 	noMeaning(describesAWS, "description", "groupName", "kmsKeyArn"),
 	// Terraform has these besides.
-	honored("namePrefix"),
+	noMeaning("the provider makes a name of it, which is in a state; without one the name is that of the resource", "namePrefix"),
 	dropped("actionAfterCompletion", "a schedule that is over stays", "`podtask schedule rm NAME` removes it", "NONE"),
 	noMeaning(describesAWS, "id", "arn", "region", "creationDate", "lastModificationDate"),
 )

@@ -551,7 +551,7 @@ func (a *assembly) others() {
 			case "AWS::ECS::Service", "AWS::ECS::TaskDefinition", "AWS::ECS::Cluster", "AWS::CloudFormation::Stack", "AWS::CDK::Metadata":
 			case "AWS::ApplicationAutoScaling::ScalableTarget":
 				scaled = true
-				s.lose(f.Value, f.Key+": the number of copies stays as it is", "podtask service scale changes it")
+				s.lose(f.Value, f.Key+": "+fixedCopies, followLoad)
 			case "AWS::Events::Rule", "AWS::Scheduler::Schedule":
 				if !s.startsTask(f) {
 					counts[kind]++

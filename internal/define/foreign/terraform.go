@@ -666,7 +666,7 @@ func (p *plan) others() {
 		case "aws_ecs_service", "aws_ecs_task_definition", "aws_ecs_cluster":
 		case "aws_appautoscaling_target":
 			scaled = true
-			p.lose(res.values, res.address+": the number of copies stays as it is", "podtask service scale changes it")
+			p.lose(res.values, res.address+": "+fixedCopies, followLoad)
 		default:
 			if !tasks[res] {
 				counts[res.kind]++
