@@ -46,7 +46,7 @@ type Result struct {
 	HostPaths []HostPath
 	// CronJob says when the Pod runs; nil if the manifest is not a CronJob.
 	CronJob *CronJob
-	// Replicas is how many copies a service of the controller has; nil if the manifest does not say, or is a StatefulSet, whose
+	// Replicas is the number of copies of a service of the controller; nil if the manifest does not say, or is a StatefulSet, whose
 	// Pods are no copies of each other.
 	Replicas *int
 }
