@@ -11,6 +11,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/google/go-cmp/cmp"
 	appsv1 "k8s.io/api/apps/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -57,7 +58,7 @@ func TestSchemaIsThatOfKubernetes(t *testing.T) {
 	}
 	have, err := os.ReadFile("schema_gen.go")
 	if err != nil || string(have) != source {
-		t.Errorf("schema_gen.go is not that of k8s.io/api; run go test ./internal/define/pod -run Schema -update (%v)", err)
+		t.Errorf("schema_gen.go is not that of k8s.io/api; run go test ./internal/define/pod -run Schema -update (%v)\n%s", err, cmp.Diff(strings.Split(string(have), "\n"), strings.Split(source, "\n")))
 	}
 }
 
