@@ -66,12 +66,14 @@ type LogOptions struct {
 // fn is not called after ctx has ended.
 func (c *Client) Logs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
 	c.awaitJournal(ctx, name)
-	if o.Tail == 0 || o.Until.IsZero() {
+	if o.Tail == 0 || o.Follow {
 		return c.readLogs(ctx, name, o, fn)
 	}
-	// Podman counts from the end of the log, not from Until.
+	// Podman sends one line more where the last one of the journal has no line feed.
 	last := lastLines{n: o.Tail}
-	o.Tail = 0
+	if !o.Until.IsZero() {
+		o.Tail = 0 // Podman counts from the end of the log, not from Until
+	}
 	if err := c.readLogs(ctx, name, o, last.add); err != nil {
 		return err
 	}
