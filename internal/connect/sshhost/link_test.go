@@ -11,6 +11,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 )
 
 func TestACommandRunsThere(t *testing.T) {
@@ -232,6 +233,57 @@ func TestConnectionsToLoopbackOnly(t *testing.T) {
 			_ = c.Close()
 			t.Errorf("%s is connected to", bad)
 		}
+	}
+}
+
+// TestHostileClients: what a client sends that is no command of podtask's own reaches no other host, no directory but the session's, and
+// does not keep the commands of the same link from running.
+func TestHostileClients(t *testing.T) {
+	t.Parallel()
+	w := connect(t)
+	send := func(text string) {
+		t.Helper()
+		stream, err := w.session.OpenStream()
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = stream.SetDeadline(time.Now().Add(time.Minute))
+		if _, err := io.WriteString(stream, text); err != nil {
+			t.Fatal(err)
+		}
+		_, _ = stream.Read(make([]byte, 1)) // the answer, or its end
+		_ = stream.Close()
+	}
+	for _, text := range []string{
+		"\n", "{}\n", "null\n", "[]\n", "{\"run\":1,\"part\":\"other\"}\n", "{\"run\":1e99,\"part\":\"request\"}\n", "\x00\xff\n", strings.Repeat("[", 1<<16) + "\n",
+	} {
+		send(text)
+	}
+	for _, address := range []string{"169.254.169.254:80", "[fe80::1%lo]:80", "[::ffff:169.254.169.254]:80", "0.0.0.0:22", "[::]:22", "10.0.0.1:22", "127.0.0.1:99999", "127.0.0.1:0\n", "2130706433:80"} {
+		if c, err := w.DialLoopback(address); err == nil {
+			_ = c.Close()
+			t.Errorf("%q is connected to", address)
+		}
+	}
+	outside := t.TempDir()
+	for _, dir := range []string{outside, "/", "..", w.Greeting.Memory + "/../../../other", w.Greeting.Disk + "x", filepath.Dir(w.Greeting.Memory)} {
+		if _, err := w.Run(t.Context(), Request{Args: []string{"say", "x"}, Dir: dir}, Streams{Out: io.Discard, Err: io.Discard}); err == nil {
+			t.Errorf("a command runs in %s", dir)
+		}
+	}
+	for run := range 3 * maxRuns { // none of them becomes a command
+		stream, err := w.session.OpenStream()
+		if err == nil {
+			err = writeJSON(stream, opening{Run: 1000 + run, Part: partFiles})
+			_ = stream.Close()
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	out := newBuffer()
+	if code, err := w.Run(t.Context(), Request{Args: []string{"say", "hello"}, Environment: []string{"LD_PRELOAD=/x", "PATH=/x", "TERM=a\x00b"}}, Streams{Out: out, Err: io.Discard}); err == nil && (code != 7 || out.String() != "hello\n") {
+		t.Errorf("%d %q", code, out)
 	}
 }
 

@@ -151,6 +151,11 @@ func (s *Server) accept(ctx context.Context, stream *smux.Stream) {
 	}
 	s.mu.Lock()
 	c := s.runs[o.Run]
+	if c == nil && len(s.runs) >= maxRuns || c != nil && c.parts[o.Part] != nil {
+		s.mu.Unlock()
+		_ = stream.Close() // it never becomes a command
+		return
+	}
 	if c == nil {
 		c = &run{make(map[part]*smux.Stream), make(map[part]*bufio.Reader)}
 		s.runs[o.Run] = c

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -167,4 +168,71 @@ func FuzzComposeStack(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestHostileStacks: a Compose file that grows or names itself is refused, or costs little; names that are paths and options make no files
+// elsewhere. What is left of them, the agent refuses.
+func TestHostileStacks(t *testing.T) {
+	t.Parallel()
+	bomb := "x-a: &a [x, x, x, x, x, x, x, x, x, x]\n"
+	for i := 'b'; i <= 'j'; i++ {
+		bomb += "x-" + string(i) + ": &" + string(i) + " [" + strings.Repeat("*"+string(i-1)+", ", 9) + "*" + string(i-1) + "]\n"
+	}
+	one := func(member string) string { return "services:\n  web:\n    image: localhost/x:1\n    " + member + "\n" }
+	for name, text := range map[string]string{
+		"aliases that multiply":      bomb + one("labels: *j"),
+		"merges that multiply":       bomb + "services: {web: {image: x, environment: {A: b, <<: [*j, *j]}}}\n",
+		"an alias of itself":         "x-a: &a {b: *a}\n" + one("labels: *a"),
+		"20,000 levels":              one("labels: " + strings.Repeat("{a: ", 20_000) + strings.Repeat("}", 20_000)),
+		"it includes itself":         "include: [compose.yaml]\n" + one("command: x"),
+		"it extends itself":          one("extends: {service: web}"),
+		"it extends a device":        one("extends: {file: /dev/zero, service: web}"),
+		"it includes a device":       "include: [/dev/zero]\n" + one("command: x"),
+		"variables of a device":      one("env_file: /dev/zero"),
+		"copies without end":         one("deploy: {replicas: 1000000000000}"),
+		"copies less than none":      one("scale: -5"),
+		"all ports":                  one("ports: ['1-20000:1-20000']"),
+		"all ports of others":        one("expose: ['1-65535']"),
+		"a port from nowhere":        one("ports: ['70000:1']"),
+		"a service that is a path":   "services: {'../../x': {image: y}}\n",
+		"a service that is a flag":   "services: {'--help': {image: y}}\n",
+		"a service with an escape":   "services: {\"a\\e[2Jb\": {image: y}}\n",
+		"a service of two lines":     "services: {\"a\\nExecStart=x\": {image: y}}\n",
+		"a long service":             "services: {" + strings.Repeat("a", 5000) + ": {image: y}}\n",
+		"a name that is a path":      one("container_name: ../../../etc/x"),
+		"a volume that is a path":    "services: {web: {image: y, volumes: ['v:/x']}}\nvolumes: {v: {name: ../../x}}\n",
+		"a volume that is an option": "services: {web: {image: y, volumes: ['v:/x']}}\nvolumes: {v: {name: '--rm'}}\n",
+		"another name in a network":  one("networks: {default: {aliases: [localhost, \"a\\n127.0.0.1 bank\", '169.254.170.2', '*.x']}}"),
+		"a config that is a path":    "services: {web: {image: y, configs: [{source: '../../c', target: /c}]}}\nconfigs: {'../../c': {content: x}}\n",
+		"a secret file":              "services: {web: {image: y, secrets: ['../../s']}}\nsecrets: {'../../s': {environment: '../../S'}}\n",
+		"a secret that is a path":    "services: {web: {image: y, secrets: [s]}}\nsecrets: {s: {name: ../x, external: true}}\n",
+		"ten thousand services": "services:\n" + func() (all string) {
+			var b strings.Builder
+			for i := range 10_000 {
+				fmt.Fprintf(&b, "  s%d: {image: y, depends_on: [s%d]}\n", i, (i+1)%10_000)
+			}
+			return b.String()
+		}(),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r, err := asStack(t, text, nil)
+			if err != nil {
+				if len(err.Error()) > 100_000 {
+					t.Errorf("the error has %d bytes: %.300s", len(err.Error()), err)
+				}
+				return
+			}
+			for _, m := range r.Members {
+				if len(m.Definition) > 32<<20 || len(m.Names) > 100 {
+					t.Errorf("member %.100q with %d names and %d bytes", m.Name, len(m.Names), len(m.Definition))
+				}
+			}
+			for _, f := range slices.Concat(r.Files, r.Secrets) { // they are written
+				if !regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,200}$`).MatchString(f.Name) {
+					t.Errorf("a file is called %.100q", f.Name)
+				}
+			}
+		})
+	}
 }

@@ -7,12 +7,14 @@ import (
 	"io"
 	"math/rand/v2"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/facts/failpoint"
 	"github.com/podtask/podtask/internal/logs/logfiles"
 	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -312,6 +314,15 @@ const (
 	longestWait = time.Minute
 )
 
+// maxError limits the bytes of an error, which may quote a log server.
+const maxError = 500
+
+// brief is an error as one line for the state of a route, events and the log.
+func brief(err error) string {
+	text := term.Line(err.Error())
+	return strings.ToValidUTF8(text[:min(len(text), maxError)], "")
+}
+
 // failed notes an error and waits before the next attempt.
 func (r *route) failed(ctx context.Context, err error) {
 	var failed *logroute.SendError
@@ -322,7 +333,7 @@ func (r *route) failed(ctx context.Context, err error) {
 	r.mu.Lock()
 	r.failures++
 	n := r.failures
-	text := err.Error()
+	text := brief(err)
 	if wait == 0 || wait > firstPause {
 		if r.saved.Error == "" {
 			r.saved.Since = time.Now().UTC()

@@ -264,6 +264,48 @@ func TestIDsCannotBeGuessed(t *testing.T) {
 	}
 }
 
+// TestTheIDsOfAnotherTaskAreUnknown: a container that has learned all addresses of another task gets nothing of it at its own endpoint,
+// with any method, and its own answers as often as before.
+func TestTheIDsOfAnotherTaskAreUnknown(t *testing.T) {
+	t.Parallel()
+	own := source(running())
+	own.Credentials = func(context.Context) (Credentials, error) { return Credentials{SecretAccessKey: "own"}, nil }
+	own.Protect = func(context.Context, time.Time) error { t.Error("the task was protected"); return nil }
+	own.Faults = &injector{st: new(lifecycle.State)}
+	s := New(own)
+	const another = "fedcba9876543210fedcba9876543210"
+	other, mine := containerID(another, "web"), containerID(key, "web")
+	paths := []string{
+		"/v2/credentials/" + credentialsID(another), "/v2/credentials/" + credentialsID(key)[:35], "/v2/credentials/%2e%2e/" + credentialsID(key), "/v2/credentials/" + strings.ToUpper(credentialsID(another)),
+		"/v4/" + other + "/../" + other + "/task", "/v2/credentials/..%2f" + credentialsID(another), "//v2/credentials/" + credentialsID(another),
+	}
+	for _, v := range []string{"/v3/", "/v4/"} {
+		for _, rest := range []string{"", "/task", "/taskWithTags", "/stats", "/task/stats", "/task%2f"} {
+			paths = append(paths, v+other+rest)
+		}
+	}
+	for _, kind := range []string{"network-blackhole-port", "network-latency", "network-packet-loss"} {
+		for _, verb := range []string{"start", "stop", "status"} {
+			paths = append(paths, "/api/"+other+"/fault/v1/"+kind+"/"+verb)
+		}
+	}
+	paths = append(paths, "/api/"+other+"/task-protection/v1/state")
+	for _, path := range paths {
+		for _, method := range []string{"GET", "POST", "PUT", "DELETE", "OPTIONS"} {
+			code, text := send(s, method, path, `{"ProtectionEnabled":true}`)
+			if code < 300 || strings.Contains(text, "own") || strings.Contains(text, "shop") {
+				t.Errorf("%s %s: %d %s", method, path, code, text)
+			}
+		}
+	}
+	if code, text := ask(t, s, "/v2/credentials/"+credentialsID(key)); code != http.StatusOK || !strings.Contains(text, "own") {
+		t.Errorf("the task's own credentials: %d %s", code, text)
+	}
+	if code, _ := ask(t, s, "/v4/"+mine); code != http.StatusOK {
+		t.Errorf("the task's own metadata: %d", code)
+	}
+}
+
 func TestEnvironment(t *testing.T) {
 	t.Parallel()
 	id := containerID(key, "web")
