@@ -3,9 +3,11 @@ package state
 import (
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // FS is the part of a file system that the store works on. It is small so that
@@ -71,8 +73,27 @@ func (OS) Create(name string) (File, error) {
 	return os.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
 }
 
-// ReadFile implements FS.
-func (OS) ReadFile(name string) ([]byte, error) { return os.ReadFile(name) }
+// maxFile limits the bytes of a file: more is no record.
+const maxFile = 64 << 20
+
+// ReadFile implements FS. What is no file, such as a pipe, is an error at once, and so is a file that is too large.
+func (OS) ReadFile(name string) ([]byte, error) {
+	f, err := os.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	info, err := f.Stat()
+	switch {
+	case err != nil:
+		return nil, err
+	case !info.Mode().IsRegular():
+		return nil, fmt.Errorf("%s is no file: remove it", name)
+	case info.Size() > maxFile:
+		return nil, fmt.Errorf("%s has %d bytes, and no record has more than %d: remove it", name, info.Size(), maxFile)
+	}
+	return io.ReadAll(io.LimitReader(f, maxFile))
+}
 
 // ReadDir implements FS.
 func (OS) ReadDir(dir string) ([]string, error) {

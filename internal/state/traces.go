@@ -77,7 +77,7 @@ func (t *Traces) Has(key string) (bool, error) {
 	}
 	for _, name := range names {
 		var text []byte
-		text, err = os.ReadFile(filepath.Join(t.dir, name))
+		text, err = OS{}.ReadFile(filepath.Join(t.dir, name))
 		if errors.Is(err, fs.ErrNotExist) {
 			err = nil // it has expired meanwhile
 		}

@@ -11,6 +11,7 @@ import (
 	"slices"
 
 	"github.com/podtask/podtask/internal/atomicfile"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/netns"
 )
 
@@ -57,7 +58,7 @@ func (d *Directory) file(id string) string { return filepath.Join(d.Dir, id+".js
 
 // load reads the table of a task; an empty one if there is none.
 func (d *Directory) load(id string) (t table, err error) {
-	data, err := os.ReadFile(d.file(id))
+	data, err := state.OS{}.ReadFile(d.file(id))
 	if errors.Is(err, fs.ErrNotExist) {
 		return t, nil
 	}

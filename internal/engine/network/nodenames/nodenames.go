@@ -19,6 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/atomicfile"
 	"github.com/podtask/podtask/internal/engine/network/names"
 	"github.com/podtask/podtask/internal/forward"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -112,7 +113,7 @@ func (n *Nodes) Load() {
 			continue
 		}
 		var to api.NodeNames
-		data, err := os.ReadFile(filepath.Join(n.Dir, f.Name()))
+		data, err := state.OS{}.ReadFile(filepath.Join(n.Dir, f.Name()))
 		if err == nil {
 			err = json.Unmarshal(data, &to)
 		}
