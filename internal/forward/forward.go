@@ -78,6 +78,7 @@ type Forwarder struct {
 	quiet   uint64 // connections that made room for others
 	sets    []*share
 	open    map[string]map[*connection]bool // by id of the target, also of one that was taken away
+	live    int                             // connections, also those that have no target yet
 	changed chan struct{}                   // closed and replaced when a field above changes
 	refused uint64
 	cut     uint64
@@ -94,6 +95,7 @@ type door struct {
 	// shared: other listeners have the same budget, so none takes of it before there is a connection.
 	shared bool
 	done   chan struct{} // closed when the listener is not used any more
+	ended  chan struct{} // closed when no connection is accepted any more
 }
 
 // Budget bounds the connections of several listeners together.
@@ -178,7 +180,7 @@ func (f *Forwarder) Attach(l net.Listener, b *Budget) (detach func()) {
 }
 
 func (f *Forwarder) attach(d *door) (detach func()) {
-	d.done = make(chan struct{})
+	d.done, d.ended = make(chan struct{}), make(chan struct{})
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.closed {
@@ -190,6 +192,7 @@ func (f *Forwarder) attach(d *door) (detach func()) {
 	return sync.OnceFunc(func() {
 		close(d.done)
 		d.Close()
+		<-d.ended
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		delete(f.doors, d)
@@ -277,6 +280,33 @@ func (f *Forwarder) DrainAll(ctx context.Context) error {
 	}
 }
 
+// Settle returns when there is no connection any more, also none that has no target yet, or with the error of ctx. Connections that were
+// accepted before a listener was stopped count.
+func (f *Forwarder) Settle(ctx context.Context) error {
+	for {
+		f.mu.Lock()
+		n, changed := f.live, f.changed
+		f.mu.Unlock()
+		if n == 0 {
+			return nil
+		}
+		select {
+		case <-changed:
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}
+
+// lives counts connections.
+func (f *Forwarder) lives(n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if f.live += n; f.live == 0 {
+		f.change()
+	}
+}
+
 // Cut closes the connections of a target that was taken away and returns how many these were.
 // One that is just being opened goes to another target.
 func (f *Forwarder) Cut(id string) (n int) {
@@ -348,6 +378,7 @@ func (f *Forwarder) count(id string) (int, <-chan struct{}) {
 
 // accept accepts connections of a listener until it is detached or the forwarder is closed.
 func (f *Forwarder) accept(d *door) {
+	defer close(d.ended)
 	for d.shared || f.takeSlot(d, func() bool { return queued(d.Listener) }) {
 		client, err := d.Accept()
 		switch {
@@ -366,7 +397,9 @@ func (f *Forwarder) accept(d *door) {
 			client.Close()
 			return
 		default:
+			f.lives(1)
 			f.running.Go(func() {
+				defer f.lives(-1)
 				defer func() { <-d.budget.slots }()
 				f.forward(d, client)
 			})

@@ -517,3 +517,44 @@ func TestListenersAreAttachedAndDetached(t *testing.T) {
 		}
 	})
 }
+
+// TestConnectionsSettle: a connection that was accepted before its listener was stopped has its time, also if it had no target yet.
+func TestConnectionsSettle(t *testing.T) {
+	t.Parallel()
+	f := forward.New(forward.Config{})
+	defer f.Close()
+	l := listen(t)
+	stop := f.Serve(l)
+	c, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	use := forward.NewUse(func() {})
+	f.SetUse(use)
+	second, err := net.Dial("tcp", l.Addr().String()) // accepted after the first one
+	if err != nil {
+		t.Fatal(err)
+	}
+	_ = second.Close()
+	for !use.Usage().Busy {
+		runtime.Gosched()
+	}
+	stop()
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := f.Settle(over); !errors.Is(err, context.Canceled) {
+		t.Errorf("connections without a target do not count: %v", err)
+	}
+	one, _ := server(t, "one")
+	f.Route(forward.Set{ID: "s", Weight: 1, Targets: []forward.Target{one}})
+	fmt.Fprintln(c, "hello")
+	_ = c.(*net.TCPConn).CloseWrite()
+	if text, err := io.ReadAll(c); err != nil || string(text) != "one hello\nend\n" {
+		t.Errorf("%q, %v", text, err)
+	}
+	_ = c.Close()
+	if err := f.Settle(t.Context()); err != nil {
+		t.Error(err)
+	}
+}

@@ -6,8 +6,10 @@ import (
 	"fmt"
 	"io/fs"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
+	"slices"
 	"sync"
 	"syscall"
 	"time"
@@ -23,6 +25,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/fleet"
 	"github.com/podtask/podtask/internal/engine/run/services"
+	"github.com/podtask/podtask/internal/forward/kept"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/serve/metrics"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
@@ -96,12 +99,12 @@ func (o agentOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	l, err := agentListener(o.socket)
+	l, store, err := agentListener(o.socket, o.log)
 	if err != nil {
 		return errors.Join(err, unlock())
 	}
 	o.logLevel.Set(agentLevel(o.settings))
-	a := &agentRun{agentOptions: o, reload: func() (*config.Settings, error) { return o.configure(c) }}
+	a := &agentRun{agentOptions: o, kept: store, reload: func() (*config.Settings, error) { return o.configure(c) }}
 	return errors.Join(a.run(ctx, l), unlock())
 }
 
@@ -113,24 +116,31 @@ func agentLevel(c *config.Settings) slog.Level {
 	return c.Logging.Level
 }
 
-// agentListener returns the socket that systemd passes, else a new one.
-func agentListener(socket string) (net.Listener, error) {
-	passed, err := activation.Listeners()
+// agentListener returns the socket that systemd passes, else a new one, and the store with the listeners of services
+// that systemd has kept.
+func agentListener(socket string, log *slog.Logger) (l net.Listener, store *kept.Store, err error) {
+	named, err := activation.ListenersWithNames()
 	if err != nil {
-		return nil, fmt.Errorf("take the socket from systemd: %w", err)
+		return nil, nil, fmt.Errorf("take the socket from systemd: %w", err)
 	}
+	store = kept.New(log, named)
+	passed := slices.Concat(slices.Collect(maps.Values(named))...)
 	switch len(passed) {
 	case 0:
-		return api.Listen(socket)
+		l, err = api.Listen(socket)
 	case 1:
-		return api.Guard(passed[0])
+		l, err = api.Guard(passed[0])
+	default:
+		err = fmt.Errorf("systemd passes %d sockets: podtask.socket must have one ListenStream", len(passed))
 	}
-	return nil, fmt.Errorf("systemd passes %d sockets: podtask.socket must have one ListenStream", len(passed))
+	return l, store, err
 }
 
 // agentRun is an agent that runs.
 type agentRun struct {
 	agentOptions
+	// kept has the listeners of services that outlive this process.
+	kept     *kept.Store
 	fleet    *fleet.Fleet
 	services *services.Services
 	// beside has the other loops of the agent: servers on TCP addresses, and what parts do.
@@ -224,11 +234,14 @@ func (a *agentRun) newMetrics() *metrics.Metrics {
 func (a *agentRun) openServices(ctx context.Context) (err error) {
 	options := lifecycle.Options{Limits: a.settings.Tasks.Limits, Pull: a.settings.Tasks.Pull}
 	a.services, err = engine.NewServices(ctx, a.engine, a.fleet, options)
-	if a.services != nil && err != nil {
-		a.log.Error("a service is not kept", "error", err)
-		return nil
+	if a.services == nil {
+		return err
 	}
-	return err
+	a.services.Keep(a.kept)
+	if err != nil {
+		a.log.Error("a service is not kept", "error", err)
+	}
+	return nil
 }
 
 // states returns the recorded tasks; those of this agent as their owners have them.

@@ -20,6 +20,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/fsnotify/fsnotify"
 
+	"github.com/podtask/podtask/internal/forward/kept"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/accesslog"
 	"github.com/podtask/podtask/internal/ingress/certs"
@@ -124,7 +125,11 @@ func serve(ctx context.Context, o *options, log *slog.Logger, signals <-chan os.
 		return fmt.Errorf("follow %s: %w", dir, err)
 	}
 	defer watcher.Close()
+	for _, problem := range s.sockets.problems {
+		log.Error("no requests are served at an address", "error", problem)
+	}
 	s.streams = newStreams(log, s.sockets.streams, s.change, s.uses.of)
+	s.streams.kept = kept.New(log, nil)
 	defer s.streams.close()
 	s.reload()
 	s.streams.unused()
@@ -427,6 +432,9 @@ func (s *server) status() (ingress.Status, <-chan struct{}) {
 	s.mu.Lock()
 	problem, changed := s.problem, s.changed
 	s.mu.Unlock()
+	if len(s.sockets.problems) > 0 {
+		problem = strings.TrimSuffix(strings.Join(append(slices.Clone(s.sockets.problems), problem), "; "), "; ")
+	}
 	open := s.proxy.Open()
 	st := ingress.Status{
 		PID: os.Getpid(), Version: s.o.version, Since: s.since.UTC(), Plain: addresses(s.sockets.plain), Secure: addresses(s.sockets.secure), Problem: problem,

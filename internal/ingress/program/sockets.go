@@ -1,7 +1,6 @@
 package program
 
 import (
-	"encoding/hex"
 	"errors"
 	"fmt"
 	"net"
@@ -11,6 +10,7 @@ import (
 	"syscall"
 
 	"github.com/coreos/go-systemd/v22/activation"
+	"github.com/podtask/podtask/internal/forward/kept"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/netns"
@@ -21,8 +21,6 @@ const (
 	plainName   = "http"
 	secureName  = "https"
 	controlName = "control"
-	// streamPrefix begins the names of listeners for TCP connections.
-	streamPrefix = "listen-"
 )
 
 // inheritedEnv names the listeners that a process passes to its successor, joined by colons. They are
@@ -38,6 +36,8 @@ type sockets struct {
 	control       net.Listener
 	// streams are those of a predecessor for TCP connections, by address.
 	streams map[string][]net.Listener
+	// problems are the reasons for missing listeners for requests.
+	problems []string
 	// ready is closed when this process serves; nil without a predecessor.
 	ready *os.File
 }
@@ -46,16 +46,13 @@ type sockets struct {
 func open(o *options) (*sockets, error) {
 	s, found, err := inherit()
 	if err == nil && !found {
-		s, found, err = activated()
+		s, err = activated()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if !found {
-		s = &sockets{}
-		if s.plain, err = listen(o.plain); err == nil {
-			s.secure, err = listen(o.secure)
-		}
+	if s.ready == nil && len(s.plain)+len(s.secure) == 0 {
+		err = s.listen(o)
 	}
 	if err == nil && s.control == nil {
 		s.control, err = api.Listen(o.socket)
@@ -85,6 +82,23 @@ func (s *sockets) Close() {
 	}
 }
 
+// listen opens the listeners for requests. Under a service manager it opens those that it can: the listeners of services
+// need none of them.
+func (s *sockets) listen(o *options) error {
+	plain, plainErr := listen(o.plain)
+	secure, secureErr := listen(o.secure)
+	s.plain, s.secure = plain, secure
+	if os.Getenv("NOTIFY_SOCKET") == "" {
+		return errors.Join(plainErr, secureErr)
+	}
+	for _, err := range []error{plainErr, secureErr} {
+		if err != nil {
+			s.problems = append(s.problems, err.Error())
+		}
+	}
+	return nil
+}
+
 // listen opens a listener. The error says what to do about a low port.
 func listen(address string) ([]net.Listener, error) {
 	if address == "none" {
@@ -109,20 +123,20 @@ func listen(address string) ([]net.Listener, error) {
 }
 
 // activated returns the listeners that systemd passes.
-func activated() (*sockets, bool, error) {
-	passed, err := activation.ListenersWithNames()
-	if err != nil || len(passed) == 0 {
-		return &sockets{}, false, err
-	}
+func activated() (*sockets, error) {
 	s := &sockets{}
+	passed, err := activation.ListenersWithNames()
+	if err != nil {
+		return s, err
+	}
 	for name, all := range passed {
 		for _, l := range all {
 			if err := s.add(name, l); err != nil {
-				return s, true, fmt.Errorf("systemd passes a socket: %w", err)
+				return s, fmt.Errorf("systemd passes a socket: %w", err)
 			}
 		}
 	}
-	return s, true, nil
+	return s, nil
 }
 
 // inherit returns the listeners of a predecessor.
@@ -163,7 +177,7 @@ func (s *sockets) add(name string, l net.Listener) (err error) {
 	case controlName:
 		s.control, err = api.Guard(l)
 	default:
-		if address, is := streamAddress(name); is {
+		if address, is := kept.Address(name); is {
 			if s.streams == nil {
 				s.streams = make(map[string][]net.Listener)
 			}
@@ -173,16 +187,6 @@ func (s *sockets) add(name string, l net.Listener) (err error) {
 		err = fmt.Errorf("its name is %q and has to be %s or %s (FileDescriptorName=)", name, plainName, secureName)
 	}
 	return err
-}
-
-// streamName is the name of a listener for TCP connections. An address has colons, which names have not.
-func streamName(address string) string { return streamPrefix + hex.EncodeToString([]byte(address)) }
-
-// streamAddress is the address of a name of streamName.
-func streamAddress(name string) (address string, is bool) {
-	text, is := strings.CutPrefix(name, streamPrefix)
-	data, err := hex.DecodeString(text)
-	return string(data), is && err == nil
 }
 
 // files returns the descriptors for a successor, and their names.
@@ -208,7 +212,7 @@ func (s *sockets) files(streams map[string][]net.Listener) (names []string, file
 	}
 	for address, all := range streams {
 		for _, l := range all {
-			take(streamName(address), l)
+			take(kept.Name(address), l)
 		}
 	}
 	take(controlName, s.control)

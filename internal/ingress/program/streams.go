@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/forward"
+	"github.com/podtask/podtask/internal/forward/kept"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/pkg/netns"
@@ -26,6 +27,7 @@ const streamRetry = 5 * time.Second
 type streams struct {
 	log     *slog.Logger
 	changed func()
+	kept    *kept.Store // nil: no listener outlives the process
 	use     func(service string) *forward.Use
 
 	mu        sync.Mutex
@@ -72,6 +74,7 @@ func (s *streams) route(all []routefile.Listener) {
 	for address, one := range s.open {
 		if !slices.ContainsFunc(all, func(l routefile.Listener) bool { return l.Address == address }) {
 			one.close()
+			s.kept.Forget(address)
 			s.retire(one.forwarder)
 			delete(s.open, address)
 		}
@@ -129,6 +132,7 @@ func (s *streams) listen() {
 		}
 		for _, l := range all {
 			one.serve(l)
+			s.kept.Keep(address, l)
 		}
 		one.problem, one.awaited = "", false
 	}
@@ -159,6 +163,7 @@ func (s *streams) take(address string, l net.Listener) error {
 		return errNotHere
 	}
 	one.serve(l)
+	s.kept.Keep(address, l)
 	one.problem, one.awaited = "", false
 	return nil
 }
@@ -208,7 +213,9 @@ func (s *streams) give(address string, hand func(*net.TCPListener) error) (found
 		return true, err
 	}
 	door.stop()
-	one.doors = one.doors[1:]
+	if one.doors = one.doors[1:]; len(one.doors) == 0 {
+		s.kept.Forget(address)
+	}
 	s.given()
 	return true, nil
 }
@@ -238,10 +245,11 @@ func listenProblem(address string, err error) string {
 func (s *streams) unused() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, all := range s.inherited {
+	for address, all := range s.inherited {
 		for _, l := range all {
 			_ = l.Close()
 		}
+		s.kept.Forget(address)
 	}
 	s.inherited = nil
 }

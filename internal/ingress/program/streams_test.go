@@ -9,9 +9,13 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/forward"
+	"github.com/podtask/podtask/internal/forward/kept"
 	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/internal/testing/freeport"
 )
+
+// listenerName returns the name that a predecessor gives a listener.
+var listenerName = kept.Name
 
 // lineServer answers each line with its name and the line.
 func lineServer(t *testing.T, name string) string {
@@ -101,7 +105,7 @@ func TestStreamsAreHandedOver(t *testing.T) {
 		inherited, err := net.FileListener(f)
 		f.Close()
 		if err == nil {
-			err = s.add(streamName(at), inherited)
+			err = s.add(listenerName(at), inherited)
 		}
 		if err != nil {
 			t.Fatal(err)

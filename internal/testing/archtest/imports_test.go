@@ -69,7 +69,7 @@ var narrow = []struct {
 }{
 	{"internal/state/", []string{"pkg/transient"}, "it stores bytes and knows nothing of their meaning"},
 	{"internal/unitfile/", []string{"pkg/taskdef/suggest", "pkg/taskdef/unrendered"}, "a systemd generator links it: no Podman, no YAML"},
-	{"internal/ingress/", []string{"pkg/", "internal/forward"}, "what the network can attack has no access to Podman"},
+	{"internal/ingress/", []string{"pkg/", "internal/forward", "internal/forward/kept"}, "what the network can attack has no access to Podman"},
 	{"internal/netnshelper", []string{"pkg/netns"}, "it is initialized before most other packages"},
 	{"internal/aws/adapter", nil, ""}, // joins the interfaces of the rows below to the engine
 	{"internal/aws/", []string{"pkg/", "internal/define/catalog", "internal/ecsstatus", "internal/engine/facts/arn", "internal/state/", "internal/config"}, "clients of AWS drive the agent over interfaces that they declare"},

@@ -16,7 +16,7 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// damages are what may become of a file by a full disk, a crash of the machine or a hand.
+// damages change a file as a full disk, a crash of the machine or a hand does.
 var damages = map[string]func(path string, was []byte) error{
 	"empty":     func(path string, _ []byte) error { return os.WriteFile(path, nil, 0o600) },
 	"half":      func(path string, was []byte) error { return os.WriteFile(path, was[:len(was)/2], 0o600) },

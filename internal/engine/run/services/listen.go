@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/network/names"
 	"github.com/podtask/podtask/internal/forward"
+	"github.com/podtask/podtask/internal/forward/kept"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/pkg/service"
@@ -43,6 +44,8 @@ type listeners struct {
 	awaited func(address string) bool
 	// pass hands a listener at an address to the ingress proxy; nil: it is only closed.
 	pass func(address string, l *net.TCPListener) error
+	// kept are the listeners that outlive this process; nil: none do.
+	kept *kept.Store
 	// take takes the listeners at an address from an ingress proxy that ends; nil: there are none.
 	take func(address string) []net.Listener
 	// targets are where the copies in rotation were found.
@@ -92,6 +95,7 @@ func (l *listeners) Follow(s service.State) (not []service.Unheard) {
 		if !slices.ContainsFunc(all, func(c service.Listener) bool { return c.Address == address }) {
 			f.Close()
 			delete(l.open, address)
+			l.kept.Forget(address)
 		}
 	}
 	hold := sleepOf(s).Hold
@@ -126,6 +130,9 @@ func (l *listeners) route(all []service.Listener, groups []service.Group, hold t
 			}
 			l.open[c.Address] = f
 		}
+		for _, o := range l.kept.Take(c.Address) { // of the agent before
+			f.doors = append(f.doors, door{o, f.Serve(o)})
+		}
 		switch by := l.proxied != nil && l.proxied(c.Address); {
 		case len(f.doors) > 0 && (by || l.awaited != nil && l.awaited(c.Address)):
 			l.leave(c.Address, f, by)
@@ -137,6 +144,7 @@ func (l *listeners) route(all []service.Listener, groups []service.Group, hold t
 			}
 			for _, o := range opened {
 				f.doors = append(f.doors, door{o, f.Serve(o)})
+				l.kept.Keep(c.Address, o)
 			}
 		}
 		f.SendAddress(c.ProxyProtocol)
@@ -161,6 +169,9 @@ func (l *listeners) leave(address string, f *listener, listens bool) {
 		d.stop()
 		return true
 	})
+	if len(f.doors) == 0 {
+		l.kept.Forget(address)
+	}
 }
 
 // openOrTake takes the listeners of an ingress proxy that ends, with the connections that wait in them; otherwise it opens one.
@@ -292,6 +303,37 @@ func (l *listeners) Drain(ctx context.Context, id string) {
 			n := f.Cut(id)
 			l.log.Warn("connections are cut: a copy that is to stop still had them when its time to drain was over", "task", id, "connections", n)
 		}
+	}
+}
+
+// forget has no listener outlive this process.
+func (l *listeners) forget() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for address := range l.open {
+		l.kept.Forget(address)
+	}
+}
+
+// settleTime limits how long the connections of a service may go on when the agent ends.
+const settleTime = 2 * time.Second
+
+// settle lets connections end, if those that come meanwhile wait in listeners that outlive this process.
+func (l *listeners) settle() {
+	if !l.kept.Keeps() {
+		return
+	}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	ctx, cancel := context.WithTimeout(context.Background(), settleTime)
+	defer cancel()
+	for _, f := range l.open {
+		for _, d := range f.doors {
+			d.stop()
+		}
+	}
+	for _, f := range l.open {
+		_ = f.Settle(ctx) // Close cuts the others
 	}
 }
 

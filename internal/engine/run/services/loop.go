@@ -47,7 +47,7 @@ func newRunner(a *Services, s service.State) *runner {
 	sleeps := newSleeper()
 	l := &runner{
 		all: a, id: s.ID, name: s.Name, over: make(chan struct{}), driver: driver.NewService(s),
-		hearing: &listeners{log: a.Log.With("service", s.Name), tasks: a.Tasks, service: s.Name, names: a.Names, use: sleeps.use},
+		hearing: &listeners{log: a.Log.With("service", s.Name), tasks: a.Tasks, service: s.Name, names: a.Names, kept: a.kept, use: sleeps.use},
 		sleeper: sleeps,
 		loop:    loop.New[service.State, driver.Message, driver.ServiceDecision](s),
 	}
@@ -70,6 +70,11 @@ func (l *runner) run() {
 		l.all.Log.Error("the service is not run any more", "service", l.name, "error", err)
 	}
 	cancel()
+	if l.all.ctx.Err() == nil {
+		l.hearing.forget()
+	} else {
+		l.hearing.settle()
+	}
 	l.hearing.Close()
 	l.effects.Wait()
 	l.calls.jobs.Wait()

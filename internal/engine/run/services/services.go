@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/network/routes"
 	"github.com/podtask/podtask/internal/engine/run/fleet"
 	"github.com/podtask/podtask/internal/engine/run/owner"
+	"github.com/podtask/podtask/internal/forward/kept"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -29,7 +30,8 @@ import (
 // any goroutine.
 type Services struct {
 	Config
-	ctx context.Context
+	ctx  context.Context
+	kept *kept.Store // listeners that outlive this process; nil: none do
 
 	naming sync.Mutex // while names are checked and taken
 
@@ -113,6 +115,22 @@ func Open(ctx context.Context, cfg Config) (*Services, error) {
 		errs = append(errs, cfg.Routes.Keep(slices.Collect(maps.Keys(all.loops))))
 	}
 	return all, errors.Join(errs...)
+}
+
+// Keep has the listeners of services outlive this process, and takes those that the one before has left. It is called
+// before Run.
+func (a *Services) Keep(k *kept.Store) {
+	a.kept = k
+	var addresses []string
+	for _, l := range a.waiting {
+		l.hearing.kept = k
+	}
+	for _, s := range a.States() {
+		for _, c := range listenersOf(s.Config) {
+			addresses = append(addresses, c.Address)
+		}
+	}
+	k.Only(addresses)
 }
 
 // Run carries the services on until the context ends. Tasks run on.
