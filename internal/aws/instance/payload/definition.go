@@ -138,7 +138,9 @@ func (b *builder) task(t wire.Task) object {
 	}
 	for _, c := range t.Containers {
 		b.at = c.Name
-		list = append(list, b.container(t, c))
+		d := b.container(t, c)
+		nameStream(d, t.ARN)
+		list = append(list, d)
 	}
 	b.at = ""
 	d["containerDefinitions"] = list

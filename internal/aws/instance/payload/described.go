@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 
 	"github.com/podtask/podtask/internal/aws/instance/wire"
@@ -32,6 +33,7 @@ func Described(definition json.RawMessage, t wire.Task, instance string) (Plan, 
 	containers := make(map[string]object)
 	for _, c := range list {
 		if o, ok := c.(object); ok {
+			nameStream(o, t.ARN)
 			containers[fmt.Sprint(o["name"])] = o
 		}
 	}
@@ -88,6 +90,21 @@ func (b *builder) overridden(t wire.Task) object {
 		b.logRole(t)
 	}
 	return d
+}
+
+// nameStream gives a container whose stream has a prefix its name on ECS, PREFIX/CONTAINER/ID of the task: the agent would take
+// its own ID.
+func nameStream(c object, task string) {
+	logs, _ := c["logConfiguration"].(object)
+	options, _ := logs["options"].(object)
+	prefix, _ := options["awslogs-stream-prefix"].(string)
+	if logs["logDriver"] != "awslogs" || prefix == "" {
+		return
+	}
+	delete(options, "awslogs-stream-prefix")
+	if options["awslogs-stream"] == nil {
+		options["awslogs-stream"] = prefix + "/" + fmt.Sprint(c["name"]) + "/" + path.Base(task)
+	}
 }
 
 // usesAWSLogs reports whether the lines of a container go to CloudWatch Logs.

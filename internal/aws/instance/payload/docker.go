@@ -200,7 +200,11 @@ func logConfig(_ *builder, d object, raw json.RawMessage) error {
 	}
 	out := object{"logDriver": c.Type}
 	if len(c.Config) > 0 {
-		out["options"] = c.Config
+		options := make(object)
+		for k, v := range c.Config {
+			options[k] = v
+		}
+		out["options"] = options
 	}
 	d["logConfiguration"] = out
 	return nil

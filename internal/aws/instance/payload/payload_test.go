@@ -217,6 +217,20 @@ func TestLogsGoWithTheExecutionRole(t *testing.T) {
 	}
 }
 
+// The stream of a container in CloudWatch Logs has the ID that ECS gave the task, as the console looks for it.
+func TestTheStreamHasTheIDOfECS(t *testing.T) {
+	t.Parallel()
+	config := `{\"awslogs-group\":\"g\",\"awslogs-region\":\"r\",\"awslogs-stream-prefix\":\"shop\"}`
+	task := read(t, `{"arn":"arn:aws:ecs:r:1:task/lab/abc","family":"web","containers":[{"name":"main","image":"i","dockerConfig":{"hostConfig":"{\"LogConfig\":{\"Type\":\"awslogs\",\"Config\":`+config+`}}"}}]}`)
+	plan, problems := Of(task, "")
+	described, more := Described(json.RawMessage(`{"family":"web","containerDefinitions":[{"name":"main","image":"i","logConfiguration":{"logDriver":"awslogs","options":`+strings.ReplaceAll(config, `\`, "")+`}}]}`), task, "")
+	for _, p := range []Plan{plan, described} {
+		if text := string(p.Definition); !strings.Contains(text, `"awslogs-stream":"shop/main/abc"`) || strings.Contains(text, "prefix") {
+			t.Errorf("%s, %v, %v", text, problems, more)
+		}
+	}
+}
+
 func FuzzPayload(f *testing.F) {
 	f.Add([]byte(whole))
 	f.Add([]byte(`{"arn":"a","containers":[{"name":"m","dockerConfig":{"config":"{}","hostConfig":"{\"Tmpfs\":{\"/a\":\"size=9999999999g\"}}"}}]}`))
