@@ -69,7 +69,7 @@ func newECSInstanceOf(t *testing.T, plane *ecsplane.Plane, prepare ...func(*box)
 	return i
 }
 
-// taskARN is that of the n-th task of the test. The agent derives the ID of a task from its ARN, and the instances of all tests share
+// taskARN returns the ARN of the n-th task of the test. The agent derives the ID of a task from its ARN, and the instances of all tests share
 // one Podman.
 func (i *ecsInstance) taskARN(n int) string {
 	sum := sha256.Sum256([]byte(i.family))

@@ -45,6 +45,9 @@ func TestMain(m *testing.M) {
 	if endpoint := os.Getenv(awsStubEnv); endpoint != "" {
 		os.Exit(awsStub(endpoint, os.Args[1:]))
 	}
+	if address := os.Getenv(awsAccountEnv); address != "" {
+		os.Exit(awsToAccount(address, os.Args[1:]))
+	}
 	catchInterrupts()
 	os.Exit(testbed.Main(m, setUp))
 }

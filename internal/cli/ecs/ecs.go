@@ -67,6 +67,7 @@ the services of AWS can be reached and their certificates are trusted, the clock
 credentials for, and the calls that change nothing. The exit code is 125 if something that is needed
 fails.`,
 				"podtask ecs check --cluster edge --region eu-central-1"),
+			trialCommand(p),
 		},
 	}
 }

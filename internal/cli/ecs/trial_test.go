@@ -1,0 +1,83 @@
+package ecs
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+)
+
+func newTestTrial() *trial {
+	return &trial{name: "podtask-trial-1", secret: "very-secret", region: "eu-central-1", patience: time.Millisecond, pause: time.Microsecond, instance: &joined{},
+		known: map[string]string{"$ACTIVATION_CODE": "the-code", "$ACTIVATION_ID": "the-id"}}
+}
+
+// A report is sent to others: it has no account, host, key, address or secret, whatever AWS has said.
+func TestAReportHasNothingPrivate(t *testing.T) {
+	t.Parallel()
+	x := newTestTrial()
+	private := []string{"very-secret", "the-code", "the-id", "111122223333", "mi-0123456789abcdef0", "ASIAEXAMPLEKEY", "10.1.2.3", "0a1b2c3d-0000-1111-2222-0123456789ab",
+		strings.Repeat("ab", 16), "jane", "c2lnbmVk"}
+	said := "User: arn:aws:sts::111122223333:assumed-role/admin/jane is not authorized; very-secret the-code the-id mi-0123456789abcdef0 ASIAEXAMPLEKEY from 10.1.2.3, " +
+		"0a1b2c3d-0000-1111-2222-0123456789ab, task/" + strings.Repeat("ab", 16) + "?X-Amz-Signature=c2lnbmVk"
+	x.results = []result{{name: "exit", expected: "STOPPED", answer: said + " | x", took: time.Second}}
+	text := string(x.report(time.Now(), errors.New(said), []error{errors.New("not removed: " + said)}))
+	for _, p := range private {
+		if strings.Contains(text, p) {
+			t.Errorf("the report has %s:\n%s", p, text)
+		}
+	}
+	for _, want := range []string{"| exit | STOPPED |", "DIFFERS", "is not authorized", "ended early", "not removed"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the report lacks %s:\n%s", want, text)
+		}
+	}
+}
+
+// Each thing that is made has a command that removes it, and both are printed; no value is in them.
+func TestTheCommandsOfATrialArePrinted(t *testing.T) {
+	t.Parallel()
+	x := newTestTrial()
+	var out bytes.Buffer
+	x.printCommands(&out)
+	made, removed, _ := strings.Cut(out.String(), "# Remove")
+	for _, verb := range [][2]string{{"create-cluster", "delete-cluster"}, {"create-log-group", "delete-log-group"}, {"put-parameter", "delete-parameter"},
+		{"create-role", "delete-role"}, {"attach-role-policy", "detach-role-policy"}, {"put-role-policy", "delete-role-policy"}, {"create-activation", "delete-activation"},
+		{"ecs join", "ecs leave"}, {"ecs activate", "ssm deregister-managed-instance"}} {
+		if n := strings.Count(made, " "+verb[0]+" "); n == 0 || n != strings.Count(removed, " "+verb[1]+" ") {
+			t.Errorf("%s %d times, %s %d times", verb[0], n, verb[1], strings.Count(removed, " "+verb[1]+" "))
+		}
+	}
+	if strings.Contains(out.String(), x.secret) || strings.Contains(out.String(), "the-code") {
+		t.Error("a value is in the commands")
+	}
+}
+
+// What does not come ends the wait with what was said last; an error ends it at once.
+func TestATrialWaitsForAsLongAsItHasPatience(t *testing.T) {
+	t.Parallel()
+	x, asked := newTestTrial(), 0
+	_, err := x.until(t.Context(), func(context.Context) (bool, string, error) {
+		asked++
+		return false, fmt.Sprintf("answer %d", asked), nil
+	})
+	if err == nil || !strings.Contains(err.Error(), fmt.Sprintf("answer %d", asked)) {
+		t.Errorf("%d questions: %v", asked, err)
+	}
+	refused := errors.New("refused")
+	if _, err := x.until(t.Context(), func(context.Context) (bool, string, error) { return false, "", refused }); !errors.Is(err, refused) {
+		t.Error(err)
+	}
+}
+
+func TestPartitionsOfRegions(t *testing.T) {
+	t.Parallel()
+	for region, want := range map[string]string{"eu-central-1": "aws", "cn-north-1": "aws-cn", "us-gov-west-1": "aws-us-gov", "eusc-de-east-1": "aws-eusc"} {
+		if got := partition(region); got != want {
+			t.Errorf("%s: %s", region, got)
+		}
+	}
+}
