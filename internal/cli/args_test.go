@@ -66,10 +66,10 @@ func TestArrangeRefuses(t *testing.T) {
 	t.Parallel()
 	tests := []struct{ in, what, do string }{
 		{"stopp web", `unknown command "stopp": did you mean "stop"?`, "`podtask --help`"},
-		{"image", "image needs a command: resolve, ls or prune", "`podtask image --help`"},
+		{"image", "image needs a command: resolve, ls, pending or prune", "`podtask image --help`"},
 		{"image --dry-run ls", "unknown flag --dry-run", "`podtask image ls --help`"},
 		{"image ls --older-than 1h", "unknown flag --older-than", "`podtask image ls --help`"},
-		{"image pull x", `image has no command "pull": it has resolve, ls or prune`, "`podtask image --help`"},
+		{"image pull x", `image has no command "pull": it has resolve, ls, pending or prune`, "`podtask image --help`"},
 		{"service creat x", `service has no command "creat": did you mean "create"?`, "`podtask service --help`"},
 		{"down", "unknown command \"down\": `podtask stop TASK` stops a task", "`podtask --help`"},
 		{"help stopp", `unknown command "stopp": did you mean "stop"?`, "`podtask --help`"},

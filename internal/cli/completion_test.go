@@ -38,7 +38,7 @@ func TestCompletion(t *testing.T) {
 		{"run ", ""},
 		{"completion ", "bash zsh fish"},
 		{"nonsense x", ""},
-		{"image ", "resolve ls prune"},
+		{"image ", "resolve ls pending prune"},
 		{"image ls --no-t", "--no-trunc"},
 		{"service ", "create ls ps inspect update scale scaling rollback continue history events rm"},
 		{"service ps ", ""},

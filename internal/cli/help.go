@@ -27,7 +27,7 @@ var flagGroups = []flagGroup{
 	}},
 	{"Change the task", []string{"env", "env-file", "publish", "network", "namespace", "name-as", "secret", "memory", "cpus", "pids-limit", "cpu-period", "stop-timeout", "stop-after", "clamp-ulimits", "logs", "limits", "leave-out"}},
 	{"Read the definition", []string{"strict", "lenient", "without", "override", "var", "map-volume", "map-secret", "map-env-file", "map-log-config"}},
-	{"Images and progress", []string{"pull", "locked", "progress", "quiet"}},
+	{"Images and progress", []string{"pull", "locked", "minimum-age", "progress", "quiet"}},
 	{"Services of systemd", []string{"notify", "auto-update", "settle"}},
 }
 

@@ -34,6 +34,7 @@ var otherWays = map[string]struct{ task, service, unit string }{
 	"map-secret":     {"references", "references", "MapSecret"},
 	"map-volume":     {"references", "references", "MapVolume"},
 	"memory":         {"memory", "memory", "MemoryMax"},
+	"minimum-age":    {"minimumAge", "minimumAge", "MinimumAge"},
 	"name":           {"name", "serviceName", "TaskName"},
 	"namespace":      {"namespace", "namespace", "a unit has an owner of its own, and the agent serves names"},
 	"network":        {"network", "network", "Network"},

@@ -78,6 +78,7 @@ var routes = map[string]route{
 	"wait":    {},
 
 	"image ls":      {},
+	"image pending": {},
 	"image prune":   {},
 	"image resolve": {},
 	"doctor":        {},

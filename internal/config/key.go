@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/pkg/admission"
+	"github.com/podtask/podtask/pkg/images/imageage"
 )
 
 // Key is one thing that can be configured.
@@ -213,6 +214,14 @@ var keys = []Key{
 		set:  setMetricsListen,
 	},
 	{
+		Name: "minimum-age", Default: "0", Verb: "run",
+		Help: "how long this host must have known an image before an update takes it, such as 3d; 0 for no time",
+		set: func(s *Settings, v string) (err error) {
+			s.Tasks.MinimumAge, err = imageage.ParseAge(v)
+			return err
+		},
+	},
+	{
 		Name: "pids-limit", Verb: "run",
 		Help: "the most processes and threads a task may have, 0 for no limit; by default 4096, where the host can limit them",
 		set:  setPIDsLimit,
@@ -286,6 +295,21 @@ var keys = []Key{
 		Name: "unknown-members", Default: "refuse", Values: []string{"refuse", "warn"}, Rare: true,
 		Help: "what to do with members of a task definition that neither ECS nor podtask knows; --lenient warns for one command",
 		set:  boolean("warn", func(s *Settings) *bool { return &s.Tasks.Lenient }),
+	},
+	{
+		Name: "update-hours", Rare: true,
+		Help: "comma-separated parts of a day, such as 02:00-05:00, in which updates of images begin; by default, at any time",
+		set:  rules(imageage.ParseHours, func(s *Settings) *[]imageage.Hours { return &s.Updates.Hours }),
+	},
+	{
+		Name: "update-registries", Rare: true,
+		Help: "comma-separated registries, HOST or HOST/PATH, of which updates of images are taken; by default, of all",
+		set:  rules(imageage.ParseRegistries, func(s *Settings) *[]string { return &s.Updates.Registries }),
+	},
+	{
+		Name: "update-tags", Rare: true,
+		Help: "comma-separated patterns of tags, or constraints of versions such as semver: ~1.4, of which updates are taken; by default, of all",
+		set:  rules(imageage.ParseTags, func(s *Settings) *[]imageage.TagRule { return &s.Updates.Tags }),
 	},
 	{
 		Name: "without-members", Rare: true,

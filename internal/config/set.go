@@ -126,6 +126,17 @@ func setCPUPeriod(s *Settings, v string) error {
 	return nil
 }
 
+// rules parses rules of updates; the empty value has none.
+func rules[T any](parse func(string) ([]T, error), field func(*Settings) *[]T) func(*Settings, string) error {
+	return func(s *Settings, v string) (err error) {
+		*field(s) = nil
+		if v != "" {
+			*field(s), err = parse(v)
+		}
+		return err
+	}
+}
+
 func setPIDsLimit(s *Settings, v string) error {
 	if v == "" {
 		s.Tasks.Quota.TasksMax = 0

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/pkg/admission"
+	"github.com/podtask/podtask/pkg/images/imageage"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -27,6 +28,8 @@ type Settings struct {
 	Metadata Metadata
 	Delivery Delivery
 	AWS      AWS
+	// Updates select the updates of images that are taken.
+	Updates imageage.Rules
 	// References says where this host keeps what definitions name on AWS.
 	References References
 
@@ -110,6 +113,8 @@ type Tasks struct {
 	Without []string
 	// ClampUlimits lowers limits of processes to those of the user.
 	ClampUlimits bool
+	// MinimumAge is the time for which this host must have known an image before an update takes it.
+	MinimumAge time.Duration
 }
 
 // Cleanup configures the removal of stopped tasks.

@@ -48,6 +48,10 @@ metadata = "off"
 metadata-file = "on"
 bridge-ipv6 = "off"
 task-cleanup-wait = "never"
+minimum-age = "3d"
+update-tags = "semver: ~1.4, stable-*"
+update-hours = "02:00-05:00"
+update-registries = "ghcr.io"
 `)
 	for name, v := range map[string]string{
 		"PULL_IDLE": "2s", "PULL_FIRST_BYTE": "3s", "PULL_TIMEOUT": "4s", "BUDGET_CPU": "1.5", "BUDGET_MEMORY": "none",
@@ -77,12 +81,15 @@ task-cleanup-wait = "never"
 	if !reflect.DeepEqual(s.Images, images) || !reflect.DeepEqual(s.Budget, budget) {
 		t.Errorf("%+v, %+v, want %+v, %+v", s.Images, s.Budget, images, budget)
 	}
-	tasks := Tasks{Pull: lifecycle.PullOnce, Limits: "off", Quota: lifecycle.Quota{TasksMax: lifecycle.Unlimited, CPUPeriod: 20 * time.Millisecond}, LogSize: 5 << 20, Logs: "local"}
+	tasks := Tasks{Pull: lifecycle.PullOnce, Limits: "off", Quota: lifecycle.Quota{TasksMax: lifecycle.Unlimited, CPUPeriod: 20 * time.Millisecond}, LogSize: 5 << 20, Logs: "local", MinimumAge: 72 * time.Hour}
 	if !reflect.DeepEqual(s.Tasks, tasks) || s.Cleanup.TaskWait != 0 || s.Agent.StopTasks != StopNever || s.Network.BridgeIPv6 {
 		t.Errorf("%+v", s)
 	}
 	if want := (Delivery{CredentialsHelper: []string{"other", "-y"}, AWSLogsEndpoint: "http://127.0.0.1:4566", Backlog: 2 << 30, Drain: time.Minute}); !reflect.DeepEqual(s.Delivery, want) || !s.Delivery.AWSLogs() {
 		t.Errorf("%+v, want %+v", s.Delivery, want)
+	}
+	if u := s.Updates; len(u.Tags) != 2 || u.Tags[0].String() != "semver: ~1.4" || u.Hours[0].String() != "02:00-05:00" || !slices.Equal(u.Registries, []string{"ghcr.io"}) {
+		t.Errorf("%+v", u)
 	}
 	if m := s.Metadata; m.Enabled || !m.File || !slices.Equal(m.CredentialsHelper, []string{"helper", "-x"}) {
 		t.Errorf("%+v", m)
@@ -115,8 +122,8 @@ func TestOverrideChangesOnlyWhatIsGiven(t *testing.T) {
 func TestMistakesAreFoundInEverySource(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	file := p.write("home/podtask/podtask.toml", "image-min-free = \"much\"\nimage-exclude = \"[\"\npull-idle = \"-1s\"\npulls-at-once = 0\n")
-	want := []string{file + ":1: image-min-free", file + ":2: image-exclude", file + ":3: pull-idle", file + ":4: pulls-at-once"}
+	file := p.write("home/podtask/podtask.toml", "image-min-free = \"much\"\nimage-exclude = \"[\"\npull-idle = \"-1s\"\npulls-at-once = 0\nupdate-tags = \"semver: >2 <1\"\nupdate-hours = \"05:00-05:00\"\nupdate-registries = \"https://ghcr.io\"\nminimum-age = \"soon\"\n")
+	want := []string{file + ":1: image-min-free", file + ":2: image-exclude", file + ":3: pull-idle", file + ":4: pulls-at-once", file + ":5: update-tags", file + ":6: update-hours", file + ":7: update-registries", file + ":8: minimum-age"}
 	for _, k := range []string{"budget-cpu", "budget-memory", "reserved-memory", "reserved-ports", "queue-overtake"} {
 		name := Key{Name: k}.Env()
 		p.env[name] = "nonsense"

@@ -88,6 +88,7 @@ type Engine struct {
 	Events    *record.Events
 	Ledger    *admit.Ledger
 	Images    *imagestore.Resolver
+	Sights    *imagestore.Sights
 	Puller    *imagestore.Puller
 	Pruner    *imagestore.Pruner
 	Pulls     *imagestore.ProgressHub
@@ -191,6 +192,11 @@ func (a *Engine) openState() (imagestore.Records, error) {
 	if err != nil {
 		return none, err
 	}
+	seen, err := state.OpenLedger(filepath.Join(dir, "image-ages"), fsys)
+	if err != nil {
+		return none, err
+	}
+	a.Sights = &imagestore.Sights{Log: a.log, Ledger: seen}
 	a.Ledger = &admit.Ledger{Log: a.log, Store: shared, Tasks: a.Tasks}
 	return records, nil
 }
@@ -207,7 +213,8 @@ func (a *Engine) assemble(records imagestore.Records) {
 	cfg := a.cfg
 	a.Pulls = &imagestore.ProgressHub{}
 	fromAWS := awsReader(cfg.Settings, cfg.Getenv)
-	a.Images = &imagestore.Resolver{AWS: fromAWS, Log: a.log, Getenv: cfg.Getenv, Registry: cfg.Registry, Podman: conn.As[imagestore.Podman](a.Podman), Secrets: conn.As[imagestore.SecretReader](a.Podman), Records: records, Timeout: cfg.Settings.References.Timeout}
+	a.Images = &imagestore.Resolver{AWS: fromAWS, Log: a.log, Getenv: cfg.Getenv, Registry: cfg.Registry, Podman: conn.As[imagestore.Podman](a.Podman), Secrets: conn.As[imagestore.SecretReader](a.Podman), Records: records, Timeout: cfg.Settings.References.Timeout,
+		Sights: a.Sights, MinimumAge: cfg.Settings.Tasks.MinimumAge, Rules: cfg.Settings.Updates}
 	a.Pruner = &imagestore.Pruner{Log: a.log, Getenv: cfg.Getenv, Policy: a.policy, Podman: conn.As[imagestore.Podman](a.Podman), Facts: a.Facts, Tasks: a.Tasks, Records: records, Free: imagestore.FreeSpace}
 	a.Puller = &imagestore.Puller{
 		Log: a.log, Root: cfg.Root, Policy: a.policy, Registry: cfg.Registry, Progress: cfg.Progress, Fail: a.fail, Podman: conn.As[imagestore.Podman](a.Podman),

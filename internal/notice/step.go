@@ -235,7 +235,7 @@ func (s *step) bad(c Condition, subject string, e Event) {
 	}
 	for _, r := range s.rules {
 		told, before := o.Told[r.Name]
-		if !r.Matches(c, e.About) || before && e.At.Sub(told) < againTime {
+		if !r.Matches(c, e.About) || before && (e.At.Sub(told) < againTime || onceOnly(c)) {
 			continue
 		}
 		o.Told[r.Name] = e.At
@@ -247,6 +247,11 @@ func (s *step) bad(c Condition, subject string, e Event) {
 	if len(o.Told) > 0 && !(c == Failed && strings.HasSuffix(subject, "/"+e.About.Task)) { // nothing follows the end of a task without a name
 		s.Open[k] = o
 	}
+}
+
+func onceOnly(c Condition) bool {
+	f, _ := FactOf(c)
+	return f.once
 }
 
 // well notes since when a condition is well.

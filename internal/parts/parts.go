@@ -13,6 +13,7 @@ var table = []part.Absent{
 	{Name: "scaling", Commands: []string{"service scaling"}},
 	{Name: "stacks", Commands: []string{"stack"}},
 	{Name: "notices", Commands: []string{"notify"}, Settings: []string{"notify"}},
+	{Name: "updates"},
 	{Name: "import", Commands: []string{"import", "ecs import", "ecs diff"}},
 	{Name: "kubelet", Commands: []string{"kubelet"}},
 	{Name: "ecs", Commands: []string{"ecs"}},

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/schedule"
 	"github.com/podtask/podtask/internal/cli/stack"
 	"github.com/podtask/podtask/internal/cli/tasktest"
+	"github.com/podtask/podtask/internal/cli/updates"
 	"github.com/podtask/podtask/internal/cli/views"
 )
 
@@ -27,6 +28,7 @@ func linked() []part.Part {
 		scaling.Part(),
 		stack.Part(),
 		notify.Part(),
+		updates.Part(),
 		importer.Part(),
 		aws.Part(),
 		kubelet.Part(),

@@ -108,6 +108,8 @@ type TaskOptions struct {
 	PIDsLimit string `json:"pidsLimit,omitempty"`
 	// CPUPeriod is the period of the CPU limit, 8ms to 1s.
 	CPUPeriod string `json:"cpuPeriod,omitempty"`
+	// MinimumAge is the time for which the host must have known an image before the task follows a tag to it, such as 3d; 0 for no time.
+	MinimumAge string `json:"minimumAge,omitempty"`
 	// ClampUlimits lowers ulimits to those of the user who runs the agent.
 	ClampUlimits bool `json:"clampUlimits,omitempty"`
 }
@@ -115,7 +117,7 @@ type TaskOptions struct {
 // Keys returns the options that are given, by the keys of the configuration.
 func (o TaskOptions) Keys() map[string]string {
 	given := make(map[string]string)
-	for key, value := range map[string]string{"pull": o.Pull, "limits": o.Limits, "pids-limit": o.PIDsLimit, "cpu-period": o.CPUPeriod} {
+	for key, value := range map[string]string{"pull": o.Pull, "limits": o.Limits, "pids-limit": o.PIDsLimit, "cpu-period": o.CPUPeriod, "minimum-age": o.MinimumAge} {
 		if value != "" {
 			given[key] = value
 		}

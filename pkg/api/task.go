@@ -103,7 +103,7 @@ type PodRef struct {
 type Reason struct {
 	// Code is a word for scripts: ended, queued, operation, retry, restart, dependency, digests,
 	// pod, volumes, inspect, health, unhealthy, paused, stop-order, running, protected, fault,
-	// logs-stalled, disk-full or no-owner.
+	// logs-stalled, disk-full, update-waits or no-owner.
 	Code string `json:"code"`
 	// Container is absent for the task as a whole.
 	Container string `json:"container,omitempty"`
@@ -133,6 +133,9 @@ type LogRoute struct {
 	Error string    `json:"error,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 }
+
+// WhyUpdateWaits is the code of another image of a tag that is not taken yet. It comes after the other reasons.
+const WhyUpdateWaits = "update-waits"
 
 // WhyLogsStalled is the code of output that was not sent for a minute. It comes after the other
 // reasons, because the task itself does not wait for it.

@@ -19,6 +19,8 @@ type Adjustments struct {
 	StopTimeout time.Duration
 	// Deadline replaces the time limit of the task.
 	Deadline time.Duration
+	// MinimumAge replaces that of the task.
+	MinimumAge string
 	// Namespace replaces the namespace of the task.
 	Namespace string
 	// Ports replace the mappings of the same container port, in the first container
@@ -62,6 +64,11 @@ func (t Task) Adjust(a Adjustments) (Task, error) {
 	}
 	if a.Namespace != "" {
 		t.Extensions.Namespace = a.Namespace
+	}
+	if a.MinimumAge != "" {
+		t.Extensions.MinimumAge = a.MinimumAge
+	} else if len(a.Images) > 0 {
+		t.Extensions.MinimumAge = "" // of a lockfile
 	}
 	if a.Deadline != 0 {
 		t.Extensions.Deadline = a.Deadline

@@ -7,8 +7,10 @@ import (
 	"regexp"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
+	"github.com/podtask/podtask/pkg/images/imageage"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -44,6 +46,9 @@ type TaskExtensions struct {
 	// Deadline is how long the task may run, counted from when it got its share of the
 	// host; 0 means for ever. It is x-podtask.timeout, and at most MaxDeadline there.
 	Deadline time.Duration `json:"deadline,omitempty"`
+	// MinimumAge is the time for which the host must have known an image before the task follows a tag to it, as
+	// imageage.ParseAge reads it; empty for that of the host.
+	MinimumAge string `json:"minimumAge,omitempty"`
 	// Namespace is where the names are that the task reaches services by; empty for none.
 	Namespace string `json:"namespace,omitempty"`
 	// Ingress are the public addresses of a service with this task.
@@ -123,6 +128,7 @@ func decodeTaskExtensions(c cursor) TaskExtensions {
 		WatchDependencies: c.at("watchDependencies").flag(false),
 		Network:           c.at("network").str(),
 		Deadline:          decodeSeconds(c.at("timeout"), 0),
+		MinimumAge:        c.at("minimumAge").str(),
 		Namespace:         c.at("namespace").str(),
 		Ingress:           decodeIngress(c.at("ingress")),
 		SleepAfter:        decodeSeconds(c.at("sleepAfter"), 0),
@@ -164,6 +170,7 @@ func checkTaskExtensions(r rules, t Task) {
 	}
 	r.in(extensionMember).in("sleepAfter").require(0 <= t.Extensions.SleepAfter && t.Extensions.SleepAfter <= MaxSleepAfter, "leave it out for a service that never sleeps",
 		"sleepAfter is out of range: it must be 1 to %d seconds", int64(MaxSleepAfter/time.Second))
+	checkMinimumAge(r.in(extensionMember).in("minimumAge"), t)
 	if n := t.Extensions.Namespace; n != "" {
 		in := r.in(extensionMember).in("namespace")
 		in.require(NamespaceName(n), "use letters, digits, dots, dashes and underscores, and begin and end with a letter or a digit", "%s is not the name of a namespace", quote(n))
@@ -180,6 +187,22 @@ func checkTaskExtensions(r rules, t Task) {
 		"write pasta, slirp4netns, shared, or the name of a network of Podman's", "%s is not a network to join", quote(t.Extensions.Network))
 	in.require(t.Network == NetworkBridge || t.Network == NetworkAWSVPC, "remove one of the two",
 		"%s connects nothing with networkMode %s", t.Extensions.Network, quote(string(t.Network)))
+}
+
+func checkMinimumAge(in rules, t Task) {
+	text := t.Extensions.MinimumAge
+	if text == "" {
+		return
+	}
+	age, err := imageage.ParseAge(text)
+	in.require(err == nil, "", "minimumAge: %v", err)
+	follows := func(c Container) bool { return !strings.Contains(c.Image, "@") }
+	in.require(err != nil || age == 0 || len(t.Containers) == 0 || slices.ContainsFunc(t.Containers, follows), "remove it, or write a tag without a digest",
+		"the minimum age %s has no effect: each image has a digest, and such an image is never updated", text)
+	for _, c := range t.Containers {
+		in.require(err != nil || age == 0 || !c.Unpinned, "remove one of the two",
+			"the minimum age %s has no effect on container %s: with versionConsistency disabled it runs what the tag has", text, quote(c.Name))
+	}
 }
 
 func checkExtensions(r rules, t Task, c Container) {

@@ -202,6 +202,7 @@ var extensions = []member{
 	{extensionMember + ".stopWhenUnhealthy", honoured, "stop the task when an essential container becomes UNHEALTHY; default false", nil},
 	{extensionMember + ".watchDependencies", honoured, "stop the task when a dependency of a started essential container becomes UNHEALTHY (condition `HEALTHY`) or exits (`START`, `HEALTHY`); default false", nil},
 	{extensionMember + ".timeout", honoured, "seconds after which the task is stopped, with the stop code DeadlineExceeded, counted from when it got its share of the host; 1 to 31536000, default no limit", nil},
+	{extensionMember + ".minimumAge", honoured, "the time for which this host must have known an image before the task follows a tag to it, such as `3d` ([docs/minimum-age.md](minimum-age.md)); default as configured", nil},
 	{extensionMember + ".namespace", honoured, "the task reaches the services of this namespace by name, if an agent runs it (docs/names.md); not with networkMode `host` and `none`", nil},
 	{extensionMember + ".sleepAfter", honoured, "a service of this task stops its copies after this many seconds without a connection, until the next one comes ([docs/sleep.md](sleep.md)); 1 to 2592000, default never", nil},
 	{extensionMember + ".network", honoured, "with `bridge` or `awsvpc`: `pasta`, `slirp4netns` or `shared` (Podman's default) give all containers one network namespace, connected by that program; any other value is the name of a Podman network to join", nil},

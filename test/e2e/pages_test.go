@@ -425,7 +425,7 @@ func (u *tutorial) importing() map[string]func(line string) {
 }
 
 // pagesOfOtherTests names the test that runs the commands of a page instead.
-var pagesOfOtherTests = map[string]string{"autoscaling.md": "TestServiceScales", "sleep.md": "TestSleepAndWakeByIngressAndName", "stacks.md": "TestStack", "notices.md": "TestNotices"}
+var pagesOfOtherTests = map[string]string{"autoscaling.md": "TestServiceScales", "sleep.md": "TestSleepAndWakeByIngressAndName", "stacks.md": "TestStack", "notices.md": "TestNotices", "minimum-age.md": "TestMinimumAgeOfAUnit"}
 
 // TestPages types the commands of the other pages.
 func TestPages(t *testing.T) {

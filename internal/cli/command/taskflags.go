@@ -15,6 +15,7 @@ func TaskFlags() []cli.Flag {
 		&cli.StringSliceFlag{Name: "env-file", Usage: "read variables from `FILE`, one per line"},
 		&cli.StringFlag{Name: "pull", Value: "default", Usage: "pull images as `POLICY` says: always, once, prefer-cached, never, or default, which is always with a local copy if that fails"},
 		LockedFlag(),
+		&cli.StringFlag{Name: "minimum-age", Usage: "follow a tag to another image only when this host has known that for `TIME`, such as 3d; 0 for no time", DefaultText: "as configured"},
 		&cli.StringFlag{Name: "limits", Value: limits.BestEffort, Usage: "apply cpu and memory limits in `MODE` best-effort (all that this host can apply, with a warning about the others), enforce (refuse a task if it cannot apply all) or off"},
 		&cli.StringFlag{Name: "pids-limit", Usage: "allow the task `NUMBER` processes and threads, 0 for no limit", DefaultText: "4096, where the host can limit them"},
 		&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the task's cpu limit", DefaultText: "100ms"},

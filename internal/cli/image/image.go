@@ -28,7 +28,7 @@ func Command(p *command.Program) *cli.Command {
   podtask image resolve docker.io/library/alpine:3.20
   podtask image ls
   podtask image prune --dry-run`,
-		Subcommands: []*cli.Command{imageResolveCommand(p), imageListCommand(p), imagePruneCommand(p), imageLoadCommand(p), imageLayersCommand(p)},
+		Subcommands: []*cli.Command{imageResolveCommand(p), imageListCommand(p), pendingCommand(p), imagePruneCommand(p), imageLoadCommand(p), imageLayersCommand(p)},
 	}
 }
 

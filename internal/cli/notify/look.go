@@ -8,9 +8,11 @@ import (
 	"github.com/docker/go-units"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/facts/conn"
+	"github.com/podtask/podtask/internal/engine/run/imagelook"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/notice"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/images/imageage"
 )
 
 // looker looks at the conditions that are no events. It starts nothing and asks Podman nothing.
@@ -18,6 +20,7 @@ type looker struct {
 	engine   *engine.Engine
 	stateDir string
 	getenv   func(string) string
+	updates  *imagelook.Looker
 }
 
 const (
@@ -43,7 +46,15 @@ func (l looker) look(ctx context.Context) []notice.Look {
 	if o, is := l.engine.Podman.Outage(); is {
 		away["podman"] = "its service at " + o.Socket + " has not answered since " + o.Since.UTC().Format(time.RFC3339)
 	}
+	pending := map[string]string{}
+	waiting, _, err := l.updates.Pending()
+	for _, p := range waiting {
+		pending[p.For+" with "+p.Image.Ref] = pendingText(p)
+	}
 	looks := []notice.Look{{Condition: notice.Disk, Bad: disk}, {Condition: notice.PodmanAway, Bad: away}}
+	if err == nil {
+		looks = append(looks, notice.Look{Condition: notice.UpdatePending, Bad: pending})
+	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
 	_, runtimeDir, err := state.Dirs(l.getenv)
@@ -61,4 +72,16 @@ func (l looker) look(ctx context.Context) []notice.Look {
 		}
 	}
 	return append(looks, notice.Look{Condition: notice.Certificate, Bad: bad})
+}
+
+// pendingText says since when and until when an update waits.
+func pendingText(p imageage.Pending) string {
+	text := "another image was seen at " + p.Since.UTC().Format(time.RFC3339)
+	switch {
+	case p.Why == "":
+		return text + "; the next update takes it"
+	case p.Until.IsZero():
+		return text + "; it is not taken: " + p.Why
+	}
+	return text + "; it is taken from " + p.Until.UTC().Format(time.RFC3339) + ": " + p.Why
 }

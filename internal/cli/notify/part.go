@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/run/imagelook"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/notice"
 	"github.com/podtask/podtask/internal/notice/deliver"
@@ -52,7 +53,7 @@ func agent(a *part.Agent) error {
 	if err != nil {
 		return err
 	}
-	host := looker{engine: a.Engine, stateDir: a.StateDir, getenv: a.Getenv}
+	host := looker{engine: a.Engine, stateDir: a.StateDir, getenv: a.Getenv, updates: imagelook.New(a.Log, a.Engine.Images, a.Engine.Tasks, a.StateDir)}
 	a.Collect(noticemetrics.New(func() (notice.State, error) {
 		s, _, err := store.Get()
 		return s, err

@@ -53,7 +53,7 @@ func Task(t api.Task, now time.Time) Explanation {
 		a.Sentence += console.Reason(first, now) + advice(t, first)
 	}
 	for i, r := range a.Why {
-		if i > 0 && (r.Code == lifecycle.WhyProtected || r.Code == lifecycle.WhyFault || r.Code == api.WhyLogsStalled || r.Code == api.WhyNames || r.Code == ECS) {
+		if i > 0 && (r.Code == lifecycle.WhyProtected || r.Code == lifecycle.WhyFault || r.Code == api.WhyLogsStalled || r.Code == api.WhyUpdateWaits || r.Code == api.WhyNames || r.Code == ECS) {
 			a.Sentence += ". " + console.Capital(console.Reason(r, now))
 		}
 	}

@@ -122,6 +122,7 @@ func SettingsFlags() []cli.Flag {
 		&cli.StringFlag{Name: "override", Usage: "change the definition as `FILE` says, an ECS TaskOverride"},
 		&cli.StringFlag{Name: "pull", Usage: "pull images as `POLICY` says: default, always, once, prefer-cached or never", DefaultText: "as configured for the agent"},
 		&cli.StringFlag{Name: "limits", Usage: "apply cpu and memory limits in `MODE` enforce, best-effort or off", DefaultText: "as configured for the agent"},
+		&cli.StringFlag{Name: "minimum-age", Usage: "follow a tag to another image only when this host has known that for `TIME`, such as 3d; 0 for no time", DefaultText: "as configured for the agent"},
 		&cli.StringFlag{Name: "pids-limit", Usage: "allow each copy `NUMBER` processes and threads, 0 for no limit", DefaultText: "as configured for the agent"},
 		&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the cpu limit", DefaultText: "as configured for the agent"},
 		&cli.BoolFlag{Name: "clamp-ulimits", Usage: "lower ulimits of the definition to the hard limits of the agent's user"},
@@ -264,7 +265,7 @@ func (k serviceCall) settings(present api.DeploymentConfiguration) (api.ServiceS
 	if s.Ingress, err = ingressFlag(k.c); err != nil {
 		return s, err
 	}
-	s.TaskOptions = api.TaskOptions{Pull: k.c.String("pull"), Limits: k.c.String("limits"), PIDsLimit: k.c.String("pids-limit"), CPUPeriod: k.c.String("cpu-period"), ClampUlimits: k.c.Bool("clamp-ulimits")}
+	s.TaskOptions = api.TaskOptions{Pull: k.c.String("pull"), Limits: k.c.String("limits"), PIDsLimit: k.c.String("pids-limit"), CPUPeriod: k.c.String("cpu-period"), MinimumAge: k.c.String("minimum-age"), ClampUlimits: k.c.Bool("clamp-ulimits")}
 	s.TaskSettings, err = k.taskSettings()
 	return s, err
 }

@@ -31,7 +31,7 @@ var changeFlags = map[string]string{
 	"Environment": "-e", "Vars": "--var", "Overrides": "--override", "References": "--map-secret, --map-volume and other references",
 	"Without": "--without", "Publish": "--publish", "Images": "--locked", "LeaveOut": "--leave-out", "Network": "--network", "Secrets": "--secret",
 	"Memory": "--memory", "CPUs": "--cpus", "StopTimeout": "--stop-timeout", "StopAfter": "--stop-after",
-	"Pull": "--pull", "Limits": "--limits", "PIDsLimit": "--pids-limit", "CPUPeriod": "--cpu-period", "ClampUlimits": "--clamp-ulimits",
+	"Pull": "--pull", "Limits": "--limits", "PIDsLimit": "--pids-limit", "CPUPeriod": "--cpu-period", "MinimumAge": "--minimum-age", "ClampUlimits": "--clamp-ulimits",
 }
 
 // droppedChanges returns the flags, and the names of variables, that an update does not name. Values are left out.

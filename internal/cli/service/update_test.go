@@ -99,7 +99,7 @@ func TestEveryFlagOfAServiceIsKept(t *testing.T) {
 	request := strings.Fields("family locked wait timeout force image")
 	// Members of the configuration, which change only if they are given.
 	config := strings.Fields("count min-healthy max no-rollback health-grace listen test-listen name-as namespace sleep-after hold ingress drain strategy bake step-percent step-bake canary-percent canary-bake hook alarm breaker-threshold breaker-cumulative early-success early-deferred")
-	changes := strings.Fields("env env-file var override pull limits pids-limit cpu-period clamp-ulimits without publish secret network memory cpus stop-timeout stop-after leave-out map-secret map-volume map-env-file map-log-config")
+	changes := strings.Fields("env env-file var override pull limits pids-limit cpu-period minimum-age clamp-ulimits without publish secret network memory cpus stop-timeout stop-after leave-out map-secret map-volume map-env-file map-log-config")
 	for _, f := range SettingsFlags() {
 		if name := f.Names()[0]; !slices.Contains(slices.Concat(request, config, changes), name) {
 			t.Errorf("say of --%s whether an update keeps it: a member of api.TaskChanges, of the configuration, or a part of the request", name)

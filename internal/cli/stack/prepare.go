@@ -17,13 +17,16 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/podtask/podtask/internal/atomicfile"
+	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/facts/conn"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/images/imageage"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -40,6 +43,11 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 	type key struct {
 		image    string
 		platform taskdef.Platform
+	}
+	if age := k.c.String("minimum-age"); age != "" {
+		if _, err := imageage.ParseAge(age); err != nil {
+			return command.Usagef(command.Path(k.c), "--minimum-age: %v", err)
+		}
 	}
 	found, jobs := map[key]string{}, map[key]taskdef.Task{}
 	for _, m := range w.members {
@@ -58,7 +66,7 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 		g.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, lookUpLimit)
 			defer cancel()
-			results[i], errs[i] = k.imageNow(ctx, jobs[j], j.image)
+			results[i], errs[i] = k.imageNow(ctx, w.name, jobs[j], j.image, hadImage(current, j.image))
 			return nil
 		})
 	}
@@ -88,8 +96,9 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 	return nil
 }
 
-// imageNow returns what an image is now: NAME:TAG@DIGEST, or stacks.IDPrefix and its ID.
-func (k call) imageNow(ctx context.Context, t taskdef.Task, image string) (string, error) {
+// imageNow returns what an image is now: NAME:TAG@DIGEST, or stacks.IDPrefix and its ID. While its minimum age has not passed, it is
+// what the stack has.
+func (k call) imageNow(ctx context.Context, name string, t taskdef.Task, image, had string) (string, error) {
 	origin, err := k.engine.Images.Origin(ctx, lifecycle.State{Task: t}, image)
 	if err != nil {
 		return "", err
@@ -101,8 +110,16 @@ func (k call) imageNow(ctx context.Context, t taskdef.Task, image string) (strin
 	case digest == "":
 		return image, nil
 	}
-	name, _, _ := strings.Cut(origin.Reference, "@")
-	return name + "@" + digest, nil
+	if age := k.c.String("minimum-age"); age != "" {
+		t.Extensions.MinimumAge = age
+	}
+	_, before, _ := strings.Cut(had, "@")
+	f := k.engine.Images.Adopt(ctx, imagestore.Asker{Name: imagestore.StackTaker + name, Has: before, Take: k.verb.agent && !k.c.Bool("dry-run")}, lifecycle.State{Task: t}, image, digest)
+	if f.Why != "" {
+		k.warn("%s: the stack keeps the image that it has: %s", image, f.Why)
+	}
+	ref, _, _ := strings.Cut(origin.Reference, "@")
+	return ref + "@" + f.Digest, nil
 }
 
 // hadImage names what a revision runs for an image; empty if it does not have it.

@@ -90,6 +90,7 @@ func readingVerbs() []verb {
 	reading := []cli.Flag{
 		&cli.StringFlag{Name: "name", Usage: "call the stack `NAME`", DefaultText: "the project's name"},
 		&cli.StringSliceFlag{Name: "profile", Usage: "include the services of `PROFILE` of a Compose file"},
+		&cli.StringFlag{Name: "minimum-age", Usage: "take another image of a tag only when this host has known that for `TIME`, such as 3d; 0 for no time", DefaultText: "as configured"},
 	}
 	return []verb{
 		{

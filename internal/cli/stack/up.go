@@ -11,6 +11,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
@@ -315,6 +316,9 @@ func (k call) remove(ctx context.Context, args []string) error {
 	}
 	if _, err := k.verdict(s); err != nil {
 		return err
+	}
+	if err := k.engine.Images.Forget(ctx, imagestore.StackTaker+name); err != nil {
+		k.warn("%v", err)
 	}
 	if err := k.forget(ctx, s); err != nil {
 		return err

@@ -107,6 +107,9 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 // ofParts asks the parts, one after the other, what a word means.
 func (o whyOptions) ofParts(ctx context.Context, ref string) (a reason.Explanation, found bool, err error) {
 	for _, p := range o.parts {
+		if p.Ref == nil {
+			continue
+		}
 		if a, found, err = p.Ref(ctx, ref); found || err != nil {
 			return a, found, err
 		}

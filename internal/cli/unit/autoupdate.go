@@ -5,12 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log/slog"
+	"path/filepath"
+	"slices"
 	"strings"
+	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/engine/run/imagelook"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/unit/rollback"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -30,15 +36,21 @@ ready. If the task does not become ready with the new images, the update is roll
 the task is started with the previous images, and the new ones are not tried again until
 the tag points to another image.
 
+An image that this host has not known for the minimum age is not taken yet, nor is one that a
+rule of the configuration holds back (docs/minimum-age.md); --now takes an image at once,
+as for a fix. Updates are made one at a time, by one auto-update at a time.
+
 The exit code is 1 if an update failed or was rolled back.
 
 Examples:
   podtask auto-update
   podtask auto-update --dry-run
   podtask auto-update --format json web
+  podtask auto-update --now ghcr.io/team/web:1
   systemctl --user enable --now podtask-auto-update.timer    # daily`,
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "dry-run", Usage: "only show what would be updated"},
+			&cli.StringSliceFlag{Name: "now", Usage: "take `IMAGE` whatever its age and the rules, once; it may be given several times"},
 			command.FormatFlag(command.ListFormats),
 		},
 		Action: command.WithMachine(p, newAutoUpdate),
@@ -66,6 +78,9 @@ type updateRow struct {
 	// registry. New is the digest in the registry.
 	Digest string `json:"digest"`
 	New    string `json:"newDigest"`
+	// Waits is the reason for which New is not taken yet, Until the time at which that ends; absent if it does not wait.
+	Waits string     `json:"waits,omitempty"`
+	Until *time.Time `json:"until,omitempty"`
 }
 
 type autoUpdateOptions struct {
@@ -76,6 +91,7 @@ type autoUpdateOptions struct {
 	stateDir string
 	tasks    *record.Tasks
 	images   *imagestore.Resolver
+	logger   *slog.Logger
 }
 
 func newAutoUpdate(m *command.Machine) autoUpdateOptions {
@@ -87,6 +103,7 @@ func newAutoUpdate(m *command.Machine) autoUpdateOptions {
 		stateDir: m.Connector.StateDir,
 		tasks:    m.Engine.Tasks,
 		images:   m.Engine.Images,
+		logger:   m.Log,
 	}
 }
 
@@ -99,17 +116,34 @@ func (o autoUpdateOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	now, err := imagesNow(c.StringSlice("now"), tasks)
+	if err != nil {
+		return err
+	}
+	if !c.Bool("dry-run") {
+		lock, err := o.alone(ctx)
+		if err != nil {
+			return err
+		}
+		defer lock.Unlock()
+	}
 	rows := []updateRow{}
 	var errs []error
 	for _, st := range tasks {
-		more, err := o.update(ctx, st, c.Bool("dry-run"))
+		more, err := o.update(ctx, st, now, c.Bool("dry-run"))
 		rows = append(rows, more...)
 		errs = append(errs, err)
+	}
+	if !c.Bool("dry-run") {
+		o.look(ctx)
 	}
 	err = command.PrintItems(o.out, c, rows, func(bool) error {
 		table := [][]string{{"UNIT", "TASK", "CONTAINER", "IMAGE", "POLICY", "UPDATED"}}
 		for _, r := range rows {
 			table = append(table, []string{r.Unit, r.Task, r.Container, r.Image, r.Policy, r.Updated})
+			if r.Waits != "" {
+				fmt.Fprintf(o.errOut, "%s: %s goes on with its image: %s\n", r.Task, r.Image, r.Waits)
+			}
 		}
 		return console.WriteTable(o.out, table)
 	})
@@ -155,14 +189,56 @@ func (o autoUpdateOptions) updatable(names []string) ([]lifecycle.State, error) 
 	return out, errors.Join(errs...)
 }
 
-// update updates one task. The error means that the check could not run.
-func (o autoUpdateOptions) update(ctx context.Context, st lifecycle.State, dryRun bool) ([]updateRow, error) {
+// imagesNow returns the images that are taken at once, and an error for those that no task of a unit follows.
+func imagesNow(given []string, tasks []lifecycle.State) (refs []string, err error) {
+	followed := map[string]bool{}
+	for _, st := range tasks {
+		for _, c := range st.Task.Containers {
+			if i, ok := imagestore.ImageOf(c.Image); ok {
+				followed[i.Ref] = true
+			}
+		}
+	}
+	var errs []error
+	for _, text := range given {
+		i, ok := imagestore.ImageOf(text)
+		switch {
+		case !ok:
+			errs = append(errs, fmt.Errorf("--now %s: this is no tag of a registry, and nothing else is updated: write REGISTRY/NAME:TAG", text))
+		case !followed[i.Ref]:
+			errs = append(errs, fmt.Errorf("--now %s: no running unit with AutoUpdate=registry has this image", text))
+		}
+		refs = append(refs, i.Ref)
+	}
+	return refs, errors.Join(errs...)
+}
+
+// alone waits until no other auto-update of this user runs.
+func (o autoUpdateOptions) alone(ctx context.Context) (*state.Lock, error) {
+	locks, err := state.OpenLocks(filepath.Join(o.stateDir, "updates"), state.Holder{Command: "podtask auto-update"})
+	if err != nil {
+		return nil, err
+	}
+	return locks.LockWait(ctx, strings.Repeat("0", 32))
+}
+
+// look notes what the tags of services and of other units have now, on a host whose agent does not.
+func (o autoUpdateOptions) look(ctx context.Context) {
+	if err := imagelook.New(o.logger, o.images, o.tasks, o.stateDir).Look(ctx); err != nil && ctx.Err() == nil {
+		o.warn("%v", err)
+	}
+}
+
+// update updates one task. Now has images that are taken at once. The error means that the check could not run.
+func (o autoUpdateOptions) update(ctx context.Context, st lifecycle.State, now []string, dryRun bool) ([]updateRow, error) {
 	record, err := rollback.Open(o.stateDir, st.Name)
 	if err != nil {
 		o.warn("%v", err)
 	}
 	task := record.Unpin(st.Task)
 	running := rollback.DigestsOf(task, st)
+	unpinned := st
+	unpinned.Task = task
 	var rows []updateRow
 	pending := false
 	for _, c := range task.Containers {
@@ -170,18 +246,31 @@ func (o autoUpdateOptions) update(ctx context.Context, st lifecycle.State, dryRu
 			continue // it does not follow a tag
 		}
 		digest := running[c.Image]
-		fresh, err := o.images.Digest(ctx, st, c.Image)
+		f, err := o.images.Follow(ctx, unpinned, c.Image)
 		if err != nil {
 			return rows, fmt.Errorf("%s: %w", st.DisplayName(), err)
 		}
-		r := updateRow{Unit: st.Options.Unit, Task: st.DisplayName(), Container: c.Name, Image: c.Image, Policy: st.Options.AutoUpdate, Updated: updateNone, Digest: digest, New: fresh}
-		if fresh != "" && fresh != digest && !record.Avoids(c.Image, fresh) {
-			r.Updated, pending = updatePending, true
+		if i, ok := imagestore.ImageOf(c.Image); ok && slices.Contains(now, i.Ref) {
+			f = imagestore.Followed{Digest: f.New, New: f.New}
+		}
+		r := updateRow{Unit: st.Options.Unit, Task: st.DisplayName(), Container: c.Name, Image: c.Image, Policy: st.Options.AutoUpdate, Updated: updateNone, Digest: digest, New: f.New, Waits: f.Why}
+		if !f.Until.IsZero() {
+			r.Until = &f.Until
+		}
+		if f.Digest != "" && f.Digest != digest && !record.Avoids(c.Image, f.Digest) {
+			r.Updated, r.New, pending = updatePending, f.Digest, true
 		}
 		rows = append(rows, r)
 	}
 	if dryRun || !pending {
 		return rows, nil
+	}
+	for _, r := range rows {
+		if r.Updated == updatePending {
+			if err := o.images.Allow(ctx, unpinned, r.Image, r.New); err != nil {
+				return rows, err
+			}
+		}
 	}
 	return o.apply(ctx, st, task, rows)
 }

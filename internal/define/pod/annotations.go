@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/define/members"
+	"github.com/podtask/podtask/pkg/images/imageage"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
@@ -59,6 +60,7 @@ var annotationRules = []rule{
 	{"io.containers.sdnotify", warned, "write `Notify=` in a `.task` unit", []string{"conmon", "ignore"}},
 	{"io.containers.seccomp.profile", warned, "a container has the profile of Podman", nil},
 
+	{annotationMinimumAge, honored, "the time for which this host must have known an image before the task follows a tag to it, such as `3d`", nil},
 	{"helm.sh/hook", honored, "a document with a Pod that is a hook is left out, with a warning, if another Pod is in the file", nil},
 	{"helm.sh/hook-delete-policy", ignored, inHelm, nil},
 	{"helm.sh/hook-weight", ignored, inHelm, nil},
@@ -85,6 +87,8 @@ var annotationRules = []rule{
 const (
 	annotationUlimit = "io.podman.annotations.ulimit"
 	annotationInit   = "io.podman.annotations.init"
+	// annotationMinimumAge is podtask's own.
+	annotationMinimumAge = "podtask/minimum-age"
 )
 
 var annotationTable = tabulate(annotationRules)
@@ -126,12 +130,29 @@ func (b *reader) annotation(at value, f doctree.Field) {
 		at.warn("the annotation "+doctree.Quote(f.Key)+" has no effect: "+members.Plain(r.note), "")
 	case r.member == annotationUlimit:
 		b.ulimits(at, f.Value.Text, container)
+	case r.member == annotationMinimumAge:
+		b.minimumAge(at, f.Value.Text)
 	case r.member == annotationInit && same("true"):
 		for i := range b.result.Task.Containers {
 			if c := &b.result.Task.Containers[i]; container == "" || container == c.Name {
 				c.Init = true
 			}
 		}
+	}
+}
+
+// minimumAge reads the annotation, and refuses one that has no effect.
+func (b *reader) minimumAge(at value, text string) {
+	age, err := imageage.ParseAge(text)
+	pinned := func(c taskdef.Container) bool { return strings.Contains(c.Image, "@") }
+	all := b.result.Task.Containers
+	switch {
+	case err != nil:
+		at.wrong(err.Error(), "")
+	case age > 0 && len(all) > 0 && !slices.ContainsFunc(all, func(c taskdef.Container) bool { return !pinned(c) }):
+		at.wrong("the minimum age "+text+" has no effect: each image has a digest, and such an image is never updated", "remove it, or write a tag without a digest")
+	default:
+		b.result.Task.Extensions.MinimumAge = text
 	}
 }
 

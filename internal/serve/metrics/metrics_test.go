@@ -21,6 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/serve/metrics/awsmetrics"
 	"github.com/podtask/podtask/internal/serve/metrics/ecsmetrics"
+	"github.com/podtask/podtask/internal/serve/metrics/imagemetrics"
 	"github.com/podtask/podtask/internal/serve/metrics/noticemetrics"
 	"github.com/podtask/podtask/internal/serve/metrics/schedulemetrics"
 	"github.com/podtask/podtask/pkg/cgroups"
@@ -251,6 +252,7 @@ func TestDocument(t *testing.T) {
 	m.Add(schedulemetrics.New(nil))
 	m.Add(noticemetrics.New(nil, nil))
 	m.Add(awsmetrics.New(nil))
+	m.Add(imagemetrics.New(nil))
 	m.Logs(func() []logdelivery.Status { return nil })
 	m.Usage(nil, nil)
 	descs := make(chan *prometheus.Desc, 1000)

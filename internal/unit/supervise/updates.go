@@ -38,7 +38,7 @@ func (u *updates) choose(ctx context.Context, task taskdef.Task) taskdef.Task {
 	}
 	now := make(map[string]string)
 	for ref := range u.record.Bad {
-		if digest, err := u.images.Digest(ctx, lifecycle.State{Options: u.unit.Options}, ref); err == nil {
+		if digest, err := u.images.Digest(ctx, lifecycle.State{Name: u.unit.Name, Task: task, Options: u.unit.Options}, ref); err == nil {
 			now[ref] = digest
 		}
 	}

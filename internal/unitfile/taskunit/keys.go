@@ -43,6 +43,7 @@ var keys = []key{
 	{name: "PodtaskArgs", many: true},
 	{name: "Notify"},
 	{name: "AutoUpdate", flag: "auto-update", read: oneOf(map[string]string{"registry": "registry"})},
+	{name: "MinimumAge", flag: "minimum-age", read: readAge},
 	{name: "Environment", many: true, flag: "env", read: readEnvironment},
 	{name: "EnvironmentFile", many: true, flag: "env-file", read: readPath},
 	{name: "Override", flag: "override", read: readPath},
@@ -155,6 +156,14 @@ func readWords(e entry) ([]string, error) {
 		return nil, fmt.Errorf("%s=%s: write names of members, separated by spaces", e.key, e.value)
 	}
 	return strings.Fields(e.value), nil
+}
+
+// readAge reads a minimum age of images.
+func readAge(e entry) ([]string, error) {
+	if e.value == "0" {
+		return []string{e.value}, nil
+	}
+	return readTimeSpan(e)
 }
 
 // readLocked reads true, false or the path of a lockfile.

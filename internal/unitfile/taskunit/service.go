@@ -20,6 +20,11 @@ func (c *serviceWriter) write() {
 	if e, ok := last(task, "AutoUpdate"); ok && notify == "no" {
 		c.wrong(e.place, "AutoUpdate=%s: a failed update would not be detected, because the start of the service waits for nothing: remove Notify=no and Type=", e.value)
 	}
+	if e, ok := last(task, "MinimumAge"); ok && e.value != "0" {
+		if l, locked := last(task, "Locked"); locked && l.value != "false" {
+			c.wrong(e.place, "MinimumAge=%s: Locked=%s keeps the images as they are, so nothing is updated: remove one of them", e.value, l.value)
+		}
+	}
 	name := c.taskName(task)
 
 	c.out.Add(serviceSection, "Type", kind)

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"slices"
 	"time"
 
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/host/secretsource"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/images/flight"
+	"github.com/podtask/podtask/pkg/images/imageage"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -27,6 +27,10 @@ type Resolver struct {
 	Records  Records
 	// AWS reads credentials from the source aws:; nil: there is none.
 	AWS secretsource.AWS
+	// Sights is the book of what the host has seen; nil: nothing waits. MinimumAge and Rules are those of the host.
+	Sights     *Sights
+	MinimumAge time.Duration
+	Rules      imageage.Rules
 	// Timeout is how long a program may take to print credentials; 0 means the default of
 	// package secretsource.
 	Timeout time.Duration
@@ -39,55 +43,64 @@ type Resolver struct {
 // copies, it is the digest of the local copy. It is empty for a local image without a digest
 // and for a container that is not pinned.
 func (r *Resolver) Digest(ctx context.Context, s lifecycle.State, ref string) (string, error) {
-	i := slices.IndexFunc(s.Task.Containers, func(c taskdef.Container) bool { return c.Image == ref })
-	if i < 0 {
-		s.Task.Containers, i = []taskdef.Container{{Image: ref}}, 0
-	}
-	answer, err := r.Resolve(ctx, s, lifecycle.ResolveImage{Index: i, Ref: ref})
-	return answer.Digest, err
+	f, err := r.Follow(ctx, s, ref)
+	return f.Digest, err
 }
 
 // Resolve returns the digest of an image: from local storage if the pull behavior prefers
 // local copies, otherwise from the registry (ECS: pullContainerManifest).
 func (r *Resolver) Resolve(ctx context.Context, s lifecycle.State, e lifecycle.ResolveImage) (lifecycle.Result, error) {
+	f, err := r.resolve(ctx, s, e, true)
+	return lifecycle.Result{Digest: f.Digest}, err
+}
+
+// resolve is Resolve; with take, the task runs what it gets.
+func (r *Resolver) resolve(ctx context.Context, s lifecycle.State, e lifecycle.ResolveImage, take bool) (Followed, error) {
 	if s.Task.Containers[e.Index].Unpinned {
-		return lifecycle.Result{}, nil
+		return Followed{}, nil
 	}
 	ref, err := images.ParseRef(e.Ref)
 	if err != nil {
-		return lifecycle.Result{}, err
+		return Followed{}, err
 	}
 	behavior := s.Options.Pull.Or(s.Task.Containers[e.Index].Extensions.Kube.Pull)
 	if ref.Local() {
-		return r.resolveLocal(ctx, ref, behavior)
+		local, err := r.resolveLocal(ctx, ref, behavior)
+		return Followed{Digest: local.Digest}, err
 	}
 	if _, ok := r.built(ctx, ref, behavior); ok {
-		return lifecycle.Result{}, nil // a locally built image has no registry's digest
+		return Followed{}, nil // a locally built image has no registry's digest
 	}
 	if r.prefersLocal(behavior, ref) {
 		image, err := r.localImage(ctx, ref.String())
 		if err == nil {
-			return lifecycle.Result{Digest: r.localDigest(ref, image)}, nil
+			return Followed{Digest: r.localDigest(ref, image)}, nil
 		}
 		if !errors.Is(err, libpod.NotFound) {
-			return lifecycle.Result{}, err
+			return Followed{}, err
 		}
 		if behavior == lifecycle.PullNever {
-			return lifecycle.Result{}, notLocal(e.Ref)
+			return Followed{}, notLocal(e.Ref)
 		}
 	}
 	login, err := r.login(ctx, credentials(s, e.Index), ref)
 	if err != nil {
-		return lifecycle.Result{}, err
+		return Followed{}, err
 	}
 	res, err := r.Registry.Resolve(ctx, e.Ref, login)
 	if err != nil && behavior == lifecycle.PullDefault && ctx.Err() == nil {
+		if digest, has := r.held(s, ref); take && has {
+			return Followed{Digest: digest}, nil
+		}
 		// If there is a local copy, the registry is asked only once, so the error is permanent.
 		if image, localErr := r.localImage(ctx, ref.String()); localErr == nil && suits(image, ref, platform(s.Task)) == nil {
-			return lifecycle.Result{}, fmt.Errorf("%v; the local copy is used", err)
+			return Followed{}, fmt.Errorf("%v; the local copy is used", err)
 		}
 	}
-	return lifecycle.Result{Digest: res.Digest}, err
+	if err != nil {
+		return Followed{}, err
+	}
+	return r.gate(ctx, s, ref, res.Digest, take), nil
 }
 
 // CheckLocal returns an error for the images of a task that only local storage can have, and does not: those of

@@ -40,8 +40,8 @@ func (m metrics) Collect(out chan<- prometheus.Metric) {
 	ctx, cancel := context.WithTimeout(context.Background(), askTimeout)
 	defer cancel()
 	for _, l := range m.looks(ctx) {
-		if l.Condition == notice.Certificate {
-			continue // it has a metric of its own
+		if l.Condition == notice.Certificate || l.Condition == notice.UpdatePending {
+			continue // they have metrics of their own
 		}
 		for subject := range l.Bad {
 			out <- prometheus.MustNewConstMetric(conditionDesc, prometheus.GaugeValue, 1, string(l.Condition), subject)
