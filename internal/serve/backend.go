@@ -82,7 +82,11 @@ func (b AgentBackend) Remove(ctx context.Context, id, by string, force bool) err
 	if err := ownerapi.Removable(s, force); err != nil {
 		return err
 	}
-	return b.Ask(ctx, id, lifecycle.RemoveRequested{By: by, Force: force}, func(c *api.Client) error { return c.Remove(ctx, id, by, force) })
+	err = b.Ask(ctx, id, lifecycle.RemoveRequested{By: by, Force: force}, func(c *api.Client) error { return c.Remove(ctx, id, by, force) })
+	if api.Is(err, api.NotFound) { // it was there: an owner that was just ending, or another request, has removed it
+		return nil
+	}
+	return err
 }
 
 // Update implements api.Backend.

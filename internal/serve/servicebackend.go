@@ -126,6 +126,11 @@ func (k ServiceBackend) ContinueService(ctx context.Context, name string, q api.
 	return wireService(k.Controller.Continue(ctx, name, q.Hook, q.Rollback))
 }
 
+// WakeService implements api.ServiceBackend.
+func (k ServiceBackend) WakeService(ctx context.Context, name, by string) (api.Service, error) {
+	return wireService(k.Controller.Wake(ctx, name, by))
+}
+
 // RemoveService implements api.ServiceBackend.
 func (k ServiceBackend) RemoveService(ctx context.Context, name string, force bool) error {
 	_, err := wireService(k.Controller.Remove(ctx, name, force))

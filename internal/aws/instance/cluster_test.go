@@ -32,7 +32,7 @@ func withCluster(t *testing.T, test func(*clusterLab)) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 		transport := &http.Transport{DialContext: listener.dial, DisableKeepAlives: true}
-		cluster, err := ecscluster.New("http://ecs.example", filepath.Join(dir, "cluster"))
+		cluster, err := ecscluster.New("http://127.0.0.1", filepath.Join(dir, "cluster"))
 		if err != nil {
 			t.Fatal(err)
 		}
