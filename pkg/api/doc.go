@@ -20,6 +20,7 @@
 //	GET    /v1/services/NAME/watch JSON Lines: the service now and after each change
 //	POST   /v1/services/NAME/rollback
 //	POST   /v1/services/NAME/continue
+//	POST   /v1/services/NAME/wake  query by=
 //
 // A failure is answered with {"error": {"code": "...", "message": "..."}}; see
 // Code. Stop and removal are requests: the reply confirms that they were accepted, the

@@ -303,6 +303,10 @@ func (f full) RollbackService(ctx context.Context, name string, _ bool) (Service
 	return f.Service(ctx, name)
 }
 
+func (f full) WakeService(ctx context.Context, name, _ string) (Service, error) {
+	return f.Service(ctx, name)
+}
+
 func (f full) ContinueService(ctx context.Context, name string, q ContinueRequest) (Service, error) {
 	if q.Hook == "ended" {
 		return Service{}, Failed(Conflict, "the deployment does not wait at a pause")
@@ -408,6 +412,8 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 		{"POST /v1/services/young/rollback", "", 409},
 		{"POST /v1/services/web/continue", `{"hook":"ok","rollback":true}`, 200},
 		{"POST /v1/services/web/continue", `{"hook":"ended"}`, 409},
+		{"POST /v1/services/web/wake?by=somebody", "", 200},
+		{"POST /v1/services/none/wake", "", 404},
 		{"DELETE /v1/services/web?force=true", "", 202},
 		{"DELETE /v1/services/web", "", 409},
 	}

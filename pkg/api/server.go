@@ -133,6 +133,7 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"PATCH /v1/services/{service}":         s.withServices(serveUpdateService),
 		"DELETE /v1/services/{service}":        s.withServices(serveRemoveService),
 		"POST /v1/services/{service}/rollback": s.withServices(serveRollbackService),
+		"POST /v1/services/{service}/wake":     s.withServices(serveWakeService),
 		"POST /v1/services/{service}/continue": s.withServices(serveContinueService),
 		"GET /v1/services/{service}/watch":     s.withServices(serveWatchService),
 	}

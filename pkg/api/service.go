@@ -1,6 +1,7 @@
 package api
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -8,7 +9,9 @@ import (
 	"net/url"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
+	"unicode"
 
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -337,6 +340,8 @@ type ServiceBackend interface {
 	RemoveService(ctx context.Context, name string, force bool) error
 	// ContinueService decides about the pause of a deployment, likewise.
 	ContinueService(ctx context.Context, name string, q ContinueRequest) (Service, error)
+	// WakeService wakes a service that sleeps; by names the one who asks.
+	WakeService(ctx context.Context, name, by string) (Service, error)
 	// WatchService calls fn as Watch of a task does, until the service is removed.
 	WatchService(ctx context.Context, name string, fn func(Service) bool) error
 }
@@ -551,6 +556,21 @@ func serveUpdateService(w http.ResponseWriter, r *http.Request, k ServiceBackend
 	return err
 }
 
+// maxBy is the longest name of the one who asks, in bytes.
+const maxBy = 100
+
+func serveWakeService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
+	by := r.URL.Query().Get("by")
+	if len(by) > maxBy || strings.ContainsFunc(by, unicode.IsControl) {
+		return Failed(BadRequest, "by is up to %d bytes of text", maxBy)
+	}
+	s, err := k.WakeService(r.Context(), r.PathValue("service"), cmp.Or(by, "a client of the API"))
+	if err == nil {
+		writeJSON(w, http.StatusOK, s)
+	}
+	return err
+}
+
 func serveRollbackService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
 	gradual, err := parseBool(r, "gradual")
 	if err != nil {
@@ -618,6 +638,11 @@ func (c *ServiceClient) RollbackService(ctx context.Context, name string, gradua
 // ContinueService decides about the pause of a deployment.
 func (c *ServiceClient) ContinueService(ctx context.Context, name string, q ContinueRequest) (Service, error) {
 	return c.callService(ctx, http.MethodPost, servicePath(name)+"/continue", q)
+}
+
+// WakeService wakes a service that sleeps; by names the one who asks. A service that is awake is left as it is.
+func (c *ServiceClient) WakeService(ctx context.Context, name, by string) (Service, error) {
+	return c.callService(ctx, http.MethodPost, servicePath(name)+"/wake?by="+url.QueryEscape(by), nil)
 }
 
 // RemoveService asks for a service to be removed with its tasks. Without force it must be

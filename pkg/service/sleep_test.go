@@ -302,3 +302,21 @@ func TestSleepIsChecked(t *testing.T) {
 		t.Errorf("%+v", slept)
 	}
 }
+
+// A service that is woken by hand stays awake as long as after a connection, and falls asleep again.
+func TestWakeByHand(t *testing.T) {
+	t.Parallel()
+	w := asleep(t, 3, Config{Sleep: &Sleep{After: 15 * time.Minute}})
+	w.tell(WakeRequested{By: "podtask service wake"})
+	if err := calm(w, 10*time.Minute); err != nil || w.count() != 3 || w.state.Rest.Wakes != 1 {
+		t.Fatalf("%v: %d copies, %+v", err, w.count(), w.state.Rest)
+	}
+	w.mustSay(t, "wakes: podtask service wake asks for it.")
+	w.tell(WakeRequested{By: "podtask service wake"})
+	if w.state.Rest.Wakes != 1 {
+		t.Error("it was woken while it is awake")
+	}
+	if err := calm(w, time.Hour); err != nil || !w.state.Rest.Asleep {
+		t.Errorf("%v: it does not fall asleep again: %+v", err, w.state.Rest)
+	}
+}

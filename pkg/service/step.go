@@ -64,6 +64,8 @@ type (
 		Raised  []string
 		Problem string
 	}
+	// WakeRequested asks for a service that sleeps to wake without a connection; By names the one who asks.
+	WakeRequested struct{ By string }
 	// TimerFired says that Wake has come.
 	TimerFired struct{}
 	// ClockChanged says that the clock of the host was set forward by a time, or back if it is negative. The
@@ -82,6 +84,7 @@ func (Heard) input()             {}
 func (HookAnswered) input()      {}
 func (ContinueRequested) input() {}
 func (AlarmsChecked) input()     {}
+func (WakeRequested) input()     {}
 func (TimerFired) input()        {}
 func (ClockChanged) input()      {}
 
@@ -192,6 +195,10 @@ func (s *State) fold(at time.Time, in Input) {
 		s.checked(at, in)
 	case Used:
 		s.use = use{Used: in, known: true}
+	case WakeRequested:
+		if s.Status == Active && s.Rest.Asleep {
+			s.wake(at, in.By+" asks for it")
+		}
 	case ClockChanged:
 		s.moveTimes(in.By)
 	case TimerFired:

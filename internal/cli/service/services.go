@@ -91,6 +91,7 @@ func serviceVerbs() []serviceVerb {
 			append(waitFlags("all copies are healthy"), &cli.StringFlag{Name: "hook", Usage: "decide at the pause `NAME`, if there are several"}, &cli.BoolFlag{Name: "rollback", Usage: "return to the revision before"}),
 			"continue web --wait", serviceCall.goOn,
 		},
+		{"wake", "NAME ...", "wake services that sleep", 1, many, waitFlags("all copies are healthy"), "wake wiki --wait", serviceCall.wake},
 		{"history", "NAME", "list the latest ten deployments of a service with their results", 1, 1, []cli.Flag{output, sorted}, "history web", serviceCall.history},
 		{"events", "NAME", "list the events of a service", 1, 1, []cli.Flag{output}, "events web", serviceCall.events},
 		{
@@ -495,6 +496,14 @@ func (k serviceCall) rollback(ctx context.Context, args []string) error {
 		return command.Usagef(command.Path(k.c), "--now and --gradual exclude each other")
 	}
 	return k.change(ctx, "rollback", args[0], func() (api.Service, error) { return k.client.RollbackService(ctx, args[0], gradual) })
+}
+
+func (k serviceCall) wake(ctx context.Context, args []string) error {
+	var errs []error
+	for _, name := range args {
+		errs = append(errs, k.change(ctx, "wake", name, func() (api.Service, error) { return k.client.WakeService(ctx, name, "podtask service wake") }))
+	}
+	return errors.Join(errs...)
 }
 
 func (k serviceCall) goOn(ctx context.Context, args []string) error {

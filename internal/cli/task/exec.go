@@ -39,7 +39,8 @@ func ExecCommand(p *command.Program, build part.Build) *cli.Command {
 		Usage:     "run a command in a container of a task",
 		ArgsUsage: "TASK|SERVICE [CONTAINER] [--] [COMMAND [ARG ...]]",
 		Description: `Without CONTAINER the command runs in the only container of the task, or the only
-essential one. The name of a service stands for the newest copy that runs. All words behind COMMAND are its own. -- is needed where COMMAND is also the
+essential one. The name of a service stands for the newest copy that runs; one
+that sleeps is woken first. All words behind COMMAND are its own. -- is needed where COMMAND is also the
 name of a container. On a terminal, without COMMAND, it is a shell, with -it.
 
 The exit code is that of the command: 127 if the container has no such command, 126 if it
@@ -82,7 +83,7 @@ func newExec(build part.Build) func(*command.Machine) execOptions {
 		p := m.Program
 		return execOptions{
 			in: p.Stdin, out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, caller: p.CallerEnviron, executable: p.Executable, notify: p.Notify,
-			tasks: m.Engine.Tasks, groups: groups{m.Engine.Tasks, m.Connector.StateDir, build}, exec: m.Engine.Exec, log: m.Log,
+			tasks: m.Engine.Tasks, groups: groups{m.Engine.Tasks, m.Connector, build}, exec: m.Engine.Exec, log: m.Log,
 		}
 	}
 }
@@ -95,8 +96,10 @@ func (o execOptions) Run(ctx context.Context, c *cli.Context) error {
 	}
 	st, err := o.tasks.Find(words[0])
 	if connect.IsGone(err) {
-		if one, found := o.groups.one(words[0]); found {
-			st, err = one, nil
+		var one lifecycle.State
+		var found bool
+		if one, found, err = o.groups.one(ctx, words[0], err); found {
+			st = one
 		}
 	}
 	if err != nil {

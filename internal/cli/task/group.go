@@ -1,16 +1,22 @@
 package task
 
 import (
+	"context"
+	"fmt"
+
 	"github.com/podtask/podtask/internal/cli/part"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 )
 
 // groups finds tasks by names that are not their own: the name of a service, or one of a part, such as a schedule.
 type groups struct {
-	tasks    *record.Tasks
-	stateDir string
-	build    part.Build
+	tasks  *record.Tasks
+	owners *connect.Connector
+	build  part.Build
 }
 
 // find returns the tasks of a name; none if nothing has it. They are copies of a service if service is true.
@@ -22,7 +28,7 @@ func (g groups) find(name string) (states []lifecycle.State, service bool) {
 		if p.Task == nil {
 			continue
 		}
-		if id, found := p.Task(g.stateDir, name); found {
+		if id, found := p.Task(g.owners.StateDir, name); found {
 			if s, recorded := g.tasks.Lookup(id); recorded {
 				return []lifecycle.State{s}, false
 			}
@@ -31,13 +37,47 @@ func (g groups) find(name string) (states []lifecycle.State, service bool) {
 	return nil, false
 }
 
-// one returns the task of a name to work in: of the copies of a service the newest that runs.
-func (g groups) one(name string) (s lifecycle.State, found bool) {
-	states, _ := g.find(name)
+// one returns the task of a name to work in: of the copies of a service the newest that runs. A service that sleeps is woken.
+// Without one it returns the given error.
+func (g groups) one(ctx context.Context, name string, gone error) (s lifecycle.State, found bool, err error) {
+	states, service := g.find(name)
 	for _, c := range states {
 		if !found || len(c.Running()) > 0 {
 			s, found = c, true
 		}
 	}
-	return s, found
+	if !service || len(s.Running()) > 0 {
+		if !found {
+			return s, false, gone
+		}
+		return s, true, nil
+	}
+	client := g.owners.DialAgent(ctx)
+	if client == nil {
+		return s, true, nil
+	}
+	defer client.Close()
+	if err := wake(ctx, client, name); err != nil {
+		return s, false, err
+	}
+	for _, c := range g.tasks.Copies(name) {
+		if len(c.Running()) > 0 {
+			s = c
+		}
+	}
+	return s, true, nil
+}
+
+// wake wakes a service and waits until a copy is healthy. It does nothing to one that does not sleep.
+func wake(ctx context.Context, client *api.Client, name string) error {
+	s, err := client.Service(ctx, name)
+	if err != nil || s.Sleep != api.SleepAsleep && s.Sleep != api.SleepWaking {
+		return err
+	}
+	if _, err := client.WakeService(ctx, name, "podtask exec"); err != nil {
+		return err
+	}
+	limited, cancel := context.WithTimeoutCause(ctx, service.MaxHold, fmt.Errorf("service %s has no healthy copy after %s; see `podtask why %s`", name, service.MaxHold, name))
+	defer cancel()
+	return client.WatchService(limited, name, func(s api.Service) bool { return s.Sleep != api.SleepAwake })
 }

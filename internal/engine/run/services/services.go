@@ -403,6 +403,11 @@ func (a *Services) Continue(ctx context.Context, name, hook string, rollback boo
 	})
 }
 
+// Wake wakes a service that sleeps; by names the one who asks. It does nothing to one that is awake.
+func (a *Services) Wake(ctx context.Context, name, by string) (service.State, error) {
+	return a.Ask(ctx, name, func(service.State) (service.Input, error) { return service.WakeRequested{By: by}, nil })
+}
+
 // Remove has a service removed when its tasks are. Without force it must be scaled to 0.
 func (a *Services) Remove(ctx context.Context, name string, force bool) (service.State, error) {
 	return a.Ask(ctx, name, func(s service.State) (service.Input, error) {
