@@ -1,10 +1,14 @@
 package forward_test
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"runtime"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -123,5 +127,53 @@ func TestAHeldConnectionIsClosedWhenItsTimeIsOver(t *testing.T) {
 	}
 	if n := f.Counts().Refused; n != 1 {
 		t.Errorf("%d were refused", n)
+	}
+}
+
+// TestStrangersOfASleeper: hundreds of clients that connect and hang up, or say nothing, while there is no target tell who asks once, and
+// take nobody's place: when a target comes, a client behind them is served.
+func TestStrangersOfASleeper(t *testing.T) {
+	t.Parallel()
+	f := forward.New(forward.Config{MaxConnections: 8})
+	defer f.Close()
+	var told atomic.Int64
+	use := forward.NewUse(func() { told.Add(1) })
+	f.SetUse(use)
+	f.SetPatience(time.Hour)
+	use.Usage() // who asks has seen that there is none
+	l := listen(t)
+	f.Serve(l)
+	strangers := make([]net.Conn, 300)
+	for i := range strangers {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		strangers[i] = c
+		if i%2 == 0 {
+			_ = c.Close()
+		}
+	}
+	honest, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer honest.Close()
+	for !use.Usage().Waiting {
+		runtime.Gosched()
+	}
+	if n := told.Load(); n > 4 {
+		t.Errorf("who asks was told %d times", n)
+	}
+	one, _ := server(t, "one")
+	f.Route(forward.Set{ID: "s", Weight: 1, Targets: []forward.Target{one}})
+	for i, c := range strangers {
+		if i%2 == 1 {
+			_ = c.Close()
+		}
+	}
+	fmt.Fprintln(honest, "hello")
+	if line, err := bufio.NewReader(honest).ReadString('\n'); err != nil || line != "one hello\n" {
+		t.Errorf("%q, %v", line, err)
 	}
 }

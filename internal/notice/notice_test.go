@@ -267,6 +267,31 @@ func TestAnOutageOfTheNetwork(t *testing.T) {
 	}
 }
 
+// TestAClockThatIsSet: a clock that is set back by a day, or forward by years as on a host whose clock has no battery, keeps no message back
+// and has none given up.
+func TestAClockThatIsSet(t *testing.T) {
+	t.Parallel()
+	for _, jump := range []time.Duration{-24 * time.Hour, 24 * time.Hour, 20 * 365 * 24 * time.Hour, -20 * 365 * 24 * time.Hour} {
+		w := newWorld(all)
+		w.down = true
+		w.event(task("web", "1"), "STOPPED", "EssentialContainerExited: x", 1)
+		w.pass(time.Hour)
+		w.now = w.now.Add(jump)
+		w.pass(time.Minute)
+		w.down = false
+		w.pass(30 * time.Minute)
+		w.want(t, "task web has failed")
+		if jump.Abs() > 24*time.Hour {
+			continue // what is older than a month is forgotten
+		}
+		w.event(task("web", "2"), "RUNNING", "")
+		w.now = w.now.Add(jump)
+		w.pass(2 * time.Minute)
+		w.pass(2 * time.Minute)
+		w.want(t, "task web has failed", "task web runs again")
+	}
+}
+
 func TestRefusedMessagesAreGivenUp(t *testing.T) {
 	t.Parallel()
 	w := newWorld(all)

@@ -20,9 +20,14 @@ const (
 	maxSamples = 10
 	// firstPause, longestPause: the pause after a failure to deliver, which doubles.
 	firstPause, longestPause = 5 * time.Second, 15 * time.Minute
-	// keepTime limits the attempts to deliver a message, maxRefused those for one that is refused.
-	keepTime   = 3 * 24 * time.Hour
-	maxRefused = 5
+	// maxAfter is the longest pause that a server may ask for, farthest the longest one of all.
+	maxAfter = time.Hour
+	farthest = max(maxAfter, longestPause*3/2)
+	// keepTime limits the attempts to deliver a message, of which there are keepAttempts at least: the clock may have been set.
+	// maxRefused limits those for one that is refused.
+	keepTime     = 3 * 24 * time.Hour
+	keepAttempts = 50
+	maxRefused   = 5
 )
 
 func id(rule, what string, at time.Time, seq uint64) string {
@@ -131,7 +136,7 @@ func NotDelivered(s State, id string, now time.Time, f Failure, spread float64) 
 	if f.Refused && r.Attempts >= maxRefused {
 		return s.done(id, now, fmt.Sprintf("given up after %d attempts: %s", r.Attempts, f.Text))
 	}
-	if now.Sub(m.Created) > keepTime {
+	if now.Sub(m.Created) > keepTime && r.Attempts >= keepAttempts {
 		return s.done(id, now, "given up after three days: "+f.Text)
 	}
 	pause := longestPause
@@ -139,7 +144,7 @@ func NotDelivered(s State, id string, now time.Time, f Failure, spread float64) 
 		pause = min(firstPause<<(r.Attempts-1), longestPause)
 	}
 	pause += time.Duration(spread * float64(pause) / 2)
-	r.Next, r.Error = now.Add(max(pause, min(f.After, time.Hour))), f.Text
+	r.Next, r.Error = now.Add(max(pause, min(f.After, maxAfter))), f.Text
 	s = s.clone()
 	s.Rules[m.Rule] = r
 	return s

@@ -46,6 +46,7 @@ const (
 func Step(rules []Rule, s State, now time.Time, events []Event) State {
 	s = s.clone()
 	st := &step{State: &s, rules: rules, now: now}
+	st.clock()
 	for _, e := range events {
 		if e.Seq <= s.Cursor {
 			continue
@@ -56,6 +57,22 @@ func Step(rules []Rule, s State, now time.Time, events []Event) State {
 	st.tick()
 	s.prune(now)
 	return s
+}
+
+// clock brings times of a clock that was set back since to now: nothing waits for the time by which it was.
+func (s *step) clock() {
+	for rule, r := range s.Rules {
+		if r.Next.Sub(s.now) > farthest {
+			r.Next = s.now
+			s.Rules[rule] = r
+		}
+	}
+	for key, o := range s.Open {
+		if o.WellAt.After(s.now) {
+			o.WellAt = s.now
+			s.Open[key] = o
+		}
+	}
 }
 
 // forget drops what was for rules that are gone.

