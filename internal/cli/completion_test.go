@@ -40,7 +40,7 @@ func TestCompletion(t *testing.T) {
 		{"nonsense x", ""},
 		{"image ", "resolve ls pending prune"},
 		{"image ls --no-t", "--no-trunc"},
-		{"service ", "create ls ps inspect update scale scaling rollback continue history events rm"},
+		{"service ", "create ls ps inspect update scale scaling rollback continue wake history events rm"},
 		{"service ps ", ""},
 		{"schema o", "override"},
 		{"stats w", "web"},

@@ -56,6 +56,7 @@ var routes = map[string]route{
 	"service scale":    {},
 	"service rollback": {},
 	"service continue": {},
+	"service wake":     {},
 	"service rm":       {},
 
 	"ps":      {},
