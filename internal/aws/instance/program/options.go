@@ -10,6 +10,7 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"net/url"
 	"os"
 	"regexp"
 	"runtime"
@@ -17,6 +18,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"golang.org/x/net/http/httpproxy"
 
 	"github.com/podtask/podtask/internal/aws/instance"
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
@@ -205,7 +208,7 @@ func (o *options) calls() (*awscall.Client, error) {
 	}
 	chain := &identity.Chain{Getenv: o.getenv, Profile: o.profile}
 	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.MaxIdleConnsPerHost = 10
+	transport.MaxIdleConnsPerHost, transport.Proxy = 10, proxyOf(o.getenv)
 	settings, err := chain.Settings()
 	if err != nil {
 		errs = append(errs, err)
@@ -232,6 +235,13 @@ func (o *options) calls() (*awscall.Client, error) {
 	}
 	c.Credentials = chain.Get
 	return c, nil
+}
+
+// proxyOf returns the proxy of a request, for calls and web sockets alike, as HTTPS_PROXY, HTTP_PROXY and NO_PROXY have it.
+func proxyOf(getenv func(string) string) func(*http.Request) (*url.URL, error) {
+	get := func(name string) string { return first(getenv(name), getenv(strings.ToLower(name))) }
+	of := (&httpproxy.Config{HTTPProxy: get("HTTP_PROXY"), HTTPSProxy: get("HTTPS_PROXY"), NoProxy: get("NO_PROXY")}).ProxyFunc()
+	return func(r *http.Request) (*url.URL, error) { return of(r.URL) }
 }
 
 // trusting is the configuration of TLS that trusts the authorities of the host and those in a file.
