@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"testing/synctest"
@@ -66,13 +67,29 @@ func withCluster(t *testing.T, test func(*clusterLab)) {
 	})
 }
 
-// runAll has tasks run as soon as they are made.
+// givenUp is about how long an agent tries to pull an image before it gives up.
+const givenUp = 44 * time.Second
+
+// runAll has tasks run as soon as they are made, unless their registry is away.
 func (a *stubAgent) runAll(ctx context.Context) {
 	for {
 		a.mu.Lock()
 		changed := a.changed
+		var later <-chan time.Time
 		for _, t := range a.tasks {
 			if t.Status != "NONE" {
+				continue
+			}
+			if wait := givenUp - time.Since(t.CreatedAt); a.registryAway {
+				if wait > 0 {
+					later = time.After(wait)
+					continue
+				}
+				t.Containers[0].Reason = "CannotPullContainerError: the registry does not answer"
+				enter(t, t.Containers[0].Name, "STOPPED")
+				enter(t, "", "STOPPED")
+				t.StoppedAt = time.Now()
+				a.notify()
 				continue
 			}
 			for i := range t.Containers {
@@ -87,10 +104,18 @@ func (a *stubAgent) runAll(ctx context.Context) {
 		a.mu.Unlock()
 		select {
 		case <-changed:
+		case <-later:
 		case <-ctx.Done():
 			return
 		}
 	}
+}
+
+func (a *stubAgent) setRegistryAway(away bool) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.registryAway = away
+	a.notify()
 }
 
 func (c *clusterLab) call(operation string, in any) {
@@ -206,6 +231,42 @@ func TestAServiceOnTwoInstances(t *testing.T) {
 				t.Errorf("%s was told as %v", id, told)
 			}
 		}
+	})
+}
+
+// An instance loses its registry. ECS is told that the copies there cannot start, with the reason, so that the deployment goes on:
+// its copies run on the other instance. When the registry is back, they come here again.
+func TestADeploymentLeavesAnInstanceWithoutItsRegistry(t *testing.T) {
+	withCluster(t, func(c *clusterLab) {
+		c.register()
+		c.call("CreateService", map[string]any{"cluster": "lab", "serviceName": "web", "taskDefinition": "web:1", "desiredCount": 4, "launchType": "EXTERNAL"})
+		c.settled(1, 4)
+		c.instances[0].agent.setRegistryAway(true)
+		c.register()
+		c.call("UpdateService", map[string]any{"cluster": "lab", "service": "web", "taskDefinition": "web:2"})
+		c.settled(2, 4)
+		if c.on(1) != 0 || c.on(2) != 4 {
+			t.Errorf("%d copies on the instance without its registry, %d on the other", c.on(1), c.on(2))
+		}
+		c.check()
+		failed := 0
+		for _, body := range c.cluster.Plane.Of("http", "SubmitTaskStateChange") {
+			if s := decode(t, body); s.Status == "STOPPED" && len(s.Containers) == 1 && strings.HasPrefix(s.Containers[0].Reason, "CannotPullContainerError") {
+				failed++
+			}
+		}
+		if failed == 0 {
+			t.Error("ECS is not told of a copy that cannot start")
+		}
+
+		c.instances[0].agent.setRegistryAway(false)
+		c.register()
+		c.call("UpdateService", map[string]any{"cluster": "lab", "service": "web", "taskDefinition": "web:3"})
+		c.settled(3, 4)
+		if c.on(1) == 0 {
+			t.Error("no copy is placed where the registry is back")
+		}
+		c.check()
 	})
 }
 

@@ -330,9 +330,11 @@ type stubAgent struct {
 	manual, strict bool
 	// quick: tasks have ended as soon as they are made.
 	quick bool
-	busy  int // how many calls of Void find a request on the way
-	lost  int // how many answers of Create are lost from now on
-	gone  map[string]bool
+	// registryAway: pulls fail, and the agent gives them up after a while. It is read by runAll.
+	registryAway bool
+	busy         int // how many calls of Void find a request on the way
+	lost         int // how many answers of Create are lost from now on
+	gone         map[string]bool
 }
 
 func newStubAgent() *stubAgent {

@@ -47,6 +47,9 @@ type run struct {
 	connected map[string]int
 	// unacknowledged are the tasks that a message said, by its ID.
 	unacknowledged map[string]string
+	// failed counts the copies that never ran, by service and instance. Each counts as a copy when another one is placed, until
+	// one runs there.
+	failed map[string]int
 	// wake is when services are to be looked at; none is zero.
 	wake map[string]time.Time
 }
@@ -163,7 +166,7 @@ func (c *Cluster) isUp() bool {
 
 // Start starts the scheduler with what it has recorded.
 func (c *Cluster) Start() {
-	r := &run{work: make(chan func(), 1024), stop: make(chan struct{}), done: make(chan struct{}), connected: make(map[string]int), unacknowledged: make(map[string]string), wake: make(map[string]time.Time)}
+	r := &run{work: make(chan func(), 1024), stop: make(chan struct{}), done: make(chan struct{}), connected: make(map[string]int), unacknowledged: make(map[string]string), failed: make(map[string]int), wake: make(map[string]time.Time)}
 	c.mu.Lock()
 	if len(c.saved) > 0 {
 		if err := json.Unmarshal(c.saved, &r.disk); err != nil {
@@ -341,6 +344,9 @@ func (c *Cluster) place(r *run, s service.State, id string) (refused string) {
 		}
 	}
 	best := ""
+	for arn := range r.disk.Instances {
+		count[arn] += r.failed[s.Name+" "+arn]
+	}
 	for arn, status := range r.disk.Instances {
 		if status == "ACTIVE" && r.connected[arn] > 0 && (best == "" || count[arn] < count[best] || count[arn] == count[best] && arn < best) {
 			best = arn

@@ -135,12 +135,16 @@ func (c *Cluster) state(r *run, arn, status, reason string) {
 	switch status {
 	case "RUNNING":
 		if !t.Seen.Running {
+			delete(r.failed, t.Service+" "+t.Instance)
 			t.Seen.Running, t.Seen.Since = true, time.Now()
 			if t.Checked {
 				t.Seen.Health = service.Unknown
 			}
 		}
 	case "STOPPED":
+		if !t.Seen.Running && t.Want == "RUNNING" {
+			r.failed[t.Service+" "+t.Instance]++
+		}
 		t.Seen = service.Observation{Stopped: true, ByUser: t.Moved, Reason: reason}
 		if t.Moved {
 			t.Seen.Reason = "stopped by the drain of its container instance"
