@@ -35,7 +35,16 @@ func contribFile(name string) string {
 func TestAlertRulesFire(t *testing.T) {
 	t.Parallel()
 	promtool := prometheusTool(t, "promtool")
+	rules := filepath.Join(t.TempDir(), "rules.yml")
+	text, err := exec.CommandContext(t.Context(), bed.podtask, "notify", "rules").Output()
+	if err == nil {
+		err = os.WriteFile(rules, text, 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	for _, args := range [][]string{
+		{"check", "rules", rules},
 		{"check", "rules", contribFile("prometheus/podtask.rules.yml")},
 		{"test", "rules", contribFile("prometheus/podtask.rules.test.yml")},
 	} {

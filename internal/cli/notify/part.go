@@ -15,8 +15,10 @@ import (
 	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/imagelook"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/internal/engine/run/stacks"
 	"github.com/podtask/podtask/internal/notice"
 	"github.com/podtask/podtask/internal/notice/deliver"
 	"github.com/podtask/podtask/internal/notice/settings"
@@ -85,7 +87,7 @@ func agent(a *part.Agent) error {
 func newWatcher(e *engine.Engine, stateDir string, getenv func(string) string, store *watch.Store, rules []settings.Rule) *watch.Watcher {
 	sender := newSender(e, getenv)
 	facts := watch.Facts{
-		Task: e.Tasks.Lookup, Tags: labels,
+		Task: e.Tasks.Lookup, Tags: labels, StackOf: stackOf(stateDir),
 		ScheduleOf: func(name, task string) bool {
 			schedules, err := schedule.Open(stateDir, state.OS{})
 			if err != nil {
@@ -106,6 +108,28 @@ func newWatcher(e *engine.Engine, stateDir string, getenv func(string) string, s
 			return sender.Send(ctx, r.Target, m)
 		},
 		Failure: failureOf,
+	}
+}
+
+// stackOf returns a function that finds the stack of a service or of the task of a job.
+func stackOf(stateDir string) func(service, task string) string {
+	return func(service, task string) string {
+		if service == "" && task == "" {
+			return ""
+		}
+		store, err := stacks.Open(stateDir, state.OS{})
+		if err != nil {
+			return ""
+		}
+		all, _ := store.All() // of a record that cannot be read, nothing is known
+		for _, s := range all {
+			for _, h := range s.Have {
+				if h.Kind == stack.Service && h.Object == service || service == "" && h.Kind == stack.Job && task == fmt.Sprintf("%s-%d", h.Object, h.Run) {
+					return s.Name
+				}
+			}
+		}
+		return ""
 	}
 }
 

@@ -46,7 +46,7 @@ func Notices(all []Rule) (rules []notice.Rule) {
 }
 
 // members are the keys of a [[notify]].
-var members = []string{"name", "on", "task", "service", "schedule", "tag", "to", "format", "key", "token", "user", "password", "from", "recipients", "resolved"}
+var members = []string{"name", "on", "task", "service", "schedule", "stack", "tag", "to", "format", "key", "token", "user", "password", "from", "recipients", "resolved"}
 
 // Parse makes rules of tables. The error is a *config.InvalidError with all problems.
 func Parse(tables []config.Table) (rules []Rule, err error) {
@@ -104,7 +104,7 @@ func (p *parser) rule() Rule {
 		p.wrong("name", "has 1 to 64 letters, digits, dots, dashes and underscores, and begins with a letter or a digit: not %q", r.Name)
 	}
 	r.On = p.conditions(given)
-	for name, to := range map[string]*[]string{"task": &r.Tasks, "service": &r.Services, "schedule": &r.Schedules, "tag": &r.Tags} {
+	for name, to := range map[string]*[]string{"task": &r.Tasks, "service": &r.Services, "schedule": &r.Schedules, "stack": &r.Stacks, "tag": &r.Tags} {
 		*to = p.filter(given, name)
 	}
 	if v, ok := given["resolved"]; ok {

@@ -16,6 +16,8 @@ type Facts struct {
 	Task func(id string) (lifecycle.State, bool)
 	// ScheduleOf reports whether a schedule of a name has a run with the task.
 	ScheduleOf func(name, task string) bool
+	// StackOf returns the stack of a service, or else of a task of this name that is a job of one; empty for none.
+	StackOf func(service, task string) string
 	// Tags returns the tags of a task.
 	Tags func(lifecycle.State) map[string]string
 }
@@ -27,7 +29,7 @@ var scheduled = regexp.MustCompile(`^(.+)-[0-9]{8}T[0-9]{6}Z$`)
 func (f Facts) About(e record.Event) notice.About {
 	switch e.Kind {
 	case record.Deployment:
-		return notice.About{Kind: notice.Service, Name: e.Name, Service: e.Name, Family: e.Family}
+		return notice.About{Kind: notice.Service, Name: e.Name, Service: e.Name, Family: e.Family, Stack: f.StackOf(e.Name, "")}
 	case record.UnitUpdate:
 		return notice.About{Kind: notice.Task, Name: e.Name}
 	case record.ScheduledRun:
@@ -37,6 +39,7 @@ func (f Facts) About(e record.Event) notice.About {
 	if m := scheduled.FindStringSubmatch(e.Name); m != nil && a.Service == "" && f.ScheduleOf(m[1], e.Task) {
 		a.Schedule = m[1]
 	}
+	a.Stack = f.StackOf(a.Service, e.Name)
 	if s, found := f.Task(e.Task); found {
 		a.Tags = f.Tags(s)
 	}

@@ -48,6 +48,7 @@ func newBed(t *testing.T) *bed {
 
 func (b *bed) watcher() *watch.Watcher {
 	facts := watch.Facts{
+		StackOf:    func(string, string) string { return "" },
 		Task:       func(string) (lifecycle.State, bool) { return lifecycle.State{}, false },
 		ScheduleOf: func(name, task string) bool { return name == "nightly" && task == "run" },
 	}
@@ -274,10 +275,16 @@ func TestAbout(t *testing.T) {
 	t.Parallel()
 	f := watch.Facts{
 		Task: func(id string) (lifecycle.State, bool) { return lifecycle.State{ID: id}, id == "run" }, ScheduleOf: func(name, task string) bool { return name == "nightly" && task == "run" },
-		Tags: func(lifecycle.State) map[string]string { return map[string]string{"team": "ops"} },
+		Tags:    func(lifecycle.State) map[string]string { return map[string]string{"team": "ops"} },
+		StackOf: func(service, task string) string { return map[string]string{"shop-web": "shop"}[service] },
 	}
 	if a := f.About(record.Event{Task: "run", Name: "nightly-20260301T030000Z", Family: "job"}); a.Schedule != "nightly" || a.Tags["team"] != "ops" {
 		t.Errorf("about %+v", a)
+	}
+	for _, e := range []record.Event{{Task: "copy", Name: "shop-web-1", Service: "shop-web"}, {Kind: record.Deployment, Name: "shop-web"}} {
+		if a := f.About(e); a.Stack != "shop" {
+			t.Errorf("about %+v", a)
+		}
 	}
 	if a := f.About(record.Event{Task: "other", Name: "nightly-20260301T030000Z"}); a.Schedule != "" || a.Tags != nil {
 		t.Errorf("about %+v", a)
