@@ -336,7 +336,7 @@ func TestDocument(t *testing.T) {
 	}
 	text := string(doc)
 	for _, table := range []struct{ from, want string }{
-		{"<!-- table of members -->\n", tableOfMembers()}, {"<!-- table of refusals -->\n", tableOfRefusals()},
+		{"<!-- table of members -->\n", tableOfMembers()}, {"<!-- table of refusals -->\n", tableOfRefusals()}, {"<!-- table of express -->\n", tableOfExpress()},
 	} {
 		before, rest, ok := strings.Cut(text, table.from)
 		old, after, ok2 := strings.Cut(rest, tableTo)
