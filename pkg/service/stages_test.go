@@ -753,36 +753,64 @@ func TestTimersFollowTheClock(t *testing.T) {
 	wantTale(t, w, "web/1 SUCCESSFUL, web/2 SUCCESSFUL")
 }
 
-// A kill in each stage, with any of what was asked for done or not, ends as without the kill.
+// hookCourse holds the answers of the hooks of a deployment from a stage on; without a stage from the beginning.
+type hookCourse struct {
+	at      Stage
+	answers []HookAnswered
+}
+
+// A kill in each stage, in its bake times, in hooks that run, fail, are in progress or time out, and on the way back, with any
+// of what was asked for done or not, ends as without the kill. So do two kills.
 func TestAKillInEachStage(t *testing.T) {
 	t.Parallel()
+	slow := all
+	slow.Timeout = 90 * time.Second
+	goesOn := slow
+	goesOn.OnTimeout = TimeoutContinue
+	failed, later := []HookAnswered{{Status: HookFailed}}, []HookAnswered{{Status: HookInProgress, CallBackDelay: time.Minute}}
+	courses := []hookCourse{{}, {PostTestShift, failed}, {Production, failed}, {PostProduction, failed}, {"", append(slices.Clone(later), HookAnswered{Status: HookSucceeded})}, {PreProduction, later}}
 	for _, m := range []Method{
-		{Strategy: BlueGreen, Bake: time.Minute, Hooks: []Hook{all}},
-		{Strategy: Linear, Step: Increment{400, time.Minute}, Hooks: []Hook{all}},
-		{Hooks: []Hook{all}, Bake: time.Minute},
+		{Strategy: BlueGreen, Bake: time.Minute, Hooks: []Hook{slow}},
+		{Strategy: BlueGreen, Bake: time.Minute, Hooks: []Hook{goesOn}},
+		{Strategy: Linear, Step: Increment{400, time.Minute}, Hooks: []Hook{slow}},
+		{Strategy: Canary, Step: Increment{200, time.Minute}, Bake: time.Minute, Hooks: []Hook{slow}},
+		{Hooks: []Hook{slow}, Bake: time.Minute},
+		{Early: EarlySuccess{Enable: true, HealthyPercent: 50}},
+		{Early: EarlySuccess{Enable: true, HealthyPercent: 50, Deferred: true}},
 	} {
-		for _, fails := range []Stage{"", PostTestShift, Production} {
-			whole, steps := killed(t, m, fails, -1)
+		for _, c := range courses {
+			if len(m.Hooks) == 0 && len(c.answers) > 0 {
+				continue
+			}
+			whole, steps := killed(t, m, c, -1, 0)
 			for n := range steps {
-				if got, _ := killed(t, m, fails, n); got != whole {
-					t.Fatalf("%+v, %s fails: after a kill at step %d it ended with %s, without with %s", m, fails, n, got, whole)
+				again := 0
+				if n%5 == 4 {
+					again = 3
+				}
+				if got, _ := killed(t, m, c, n, again); got != whole {
+					t.Fatalf("%+v, %+v: after a kill at step %d, and again %d steps later, it ended with %s, without with %s", m, c, n, again, got, whole)
 				}
 			}
 		}
 	}
 }
 
-// killed updates a service whose process is killed after n steps, and returns how that ends.
-func killed(t *testing.T, m Method, fails Stage, n int) (end string, steps int) {
+// killed updates a service whose process is killed after n steps, and once more after some steps, 0 for not; it returns how
+// that ends.
+func killed(t *testing.T, m Method, c hookCourse, n, again int) (end string, steps int) {
 	t.Helper()
 	w := steady(t, 2, m)
 	w.tell(update(spec(2)))
+	if c.at == "" && len(c.answers) > 0 {
+		w.answers = map[string][]HookAnswered{"all": slices.Clone(c.answers)}
+	}
 	for ; steps < 100000; steps++ {
-		if steps == n {
-			w.crash(func(Effect) bool { return n%2 == 0 })
+		if steps == n || again > 0 && steps == n+again {
+			w.crash(func(Effect) bool { return steps%2 == 0 })
 		}
-		if a := w.state.staged(); a != nil && fails == a.Progress.Stage && !a.Progress.Back {
-			w.answers = map[string][]HookAnswered{"all": {{Status: HookFailed}}}
+		if a := w.state.staged(); a != nil && c.at == a.Progress.Stage && c.at != "" && !a.Progress.Back {
+			w.answers = map[string][]HookAnswered{"all": slices.Clone(c.answers)}
 		}
 		switch {
 		case len(w.asked) > 0:
@@ -791,7 +819,11 @@ func killed(t *testing.T, m Method, fails Stage, n int) (end string, steps int) 
 		default:
 			wake := w.state.Wake(w.now)
 			if wake.IsZero() || wake.After(noon.Add(48*time.Hour)) {
-				return fmt.Sprint(tale(w), w.running(), weights(w.state), w.state.History[1].Progress.Stage), steps
+				end = fmt.Sprint(tale(w), w.running(), weights(w.state))
+				if p := w.state.History[1].Progress; p != nil {
+					end += string(p.Stage)
+				}
+				return end, steps
 			}
 			w.now = wake
 			w.tell(TimerFired{})
