@@ -430,6 +430,18 @@ func TestSmallAnswersAreThoseOfECS(t *testing.T) {
 			}
 		}
 	}
+	for operation, want := range map[string]string{"DescribeTasks": "Tasks", "DescribeServices": "Services", "DescribeContainerInstances": "Container Instances"} {
+		body := fmt.Sprintf(`{"%s": []}`, strings.ToLower(want[:1])+strings.ReplaceAll(want[1:], " ", ""))
+		if _, answer := w.post(operation, body); !strings.Contains(answer, want+" cannot be empty.") {
+			t.Errorf("%s %s: %s", operation, body, answer)
+		}
+	}
+	del := must[*ecs.DeleteTaskDefinitionsOutput](t)(w.client.DeleteTaskDefinitions(t.Context(), &ecs.DeleteTaskDefinitionsInput{TaskDefinitions: []string{"web", "web:7", "a b"}}))
+	for i, want := range []string{"identifier is invalid", "does not exist", "identifier is invalid"} {
+		if f := del.Failures[i]; !strings.Contains(*f.Reason, want) {
+			t.Errorf("%s: %s, want %s", *f.Arn, *f.Reason, want)
+		}
+	}
 	for sent, want := range map[string]string{"": "/", `, "rootDirectory": "/data"`: "/data"} {
 		w.post("RegisterTaskDefinition", `{"family": "efs", "volumes": [{"name": "v", "efsVolumeConfiguration": {"fileSystemId": "fs-1"`+sent+`}}], "containerDefinitions": [{"name": "app", "image": "i", "memory": 64}]}`)
 		out := must[*ecs.DescribeTaskDefinitionOutput](t)(w.client.DescribeTaskDefinition(t.Context(), &ecs.DescribeTaskDefinitionInput{TaskDefinition: aws.String("efs")}))

@@ -275,12 +275,13 @@ func (d *definitions) delete(ctx context.Context, in deleteDefinitionsIn, _ fiel
 	}{[]fields{}, []problem{}}
 	for _, text := range in.TaskDefinitions {
 		ref, err := definitionRef("taskDefinitions", text)
-		if err != nil {
-			return nil, err
+		if err != nil || ref.Revision == 0 {
+			answer.Failures = append(answer.Failures, problem{ARN: shortened(text), Reason: "The specified task definition identifier is invalid. Specify a valid name or ARN and try again."})
+			continue
 		}
 		r, err := d.catalog.Delete(ctx, ref)
 		switch {
-		case ref.Revision == 0 || errors.Is(err, catalog.ErrNotFound):
+		case errors.Is(err, catalog.ErrNotFound):
 			answer.Failures = append(answer.Failures, problem{ARN: text, Reason: "The specified task definition does not exist. Specify a valid account, family, revision and try again."})
 			continue
 		case errors.Is(err, catalog.ErrActive):

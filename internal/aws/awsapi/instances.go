@@ -124,8 +124,8 @@ func (i *instances) describe(ctx context.Context, in describeInstancesIn, _ fiel
 	if err != nil {
 		return nil, err
 	}
-	if n := len(in.ContainerInstances); n < 1 || n > maxPage {
-		return nil, invalidf("containerInstances: %d is not 1 to %d", n, maxPage)
+	if err := someNamed("containerInstances", "Container Instances", len(in.ContainerInstances), maxPage); err != nil {
+		return nil, err
 	}
 	host, err := i.host.Instance()
 	if err != nil {

@@ -245,3 +245,14 @@ func within(path string, n *int, least, most int) error {
 	}
 	return invalidf("%s: %d is not %s", path, *n, fmt.Sprintf("%d to %d", least, most))
 }
+
+// someNamed checks the number of things that a request names, which ECS's sentence for none calls what.
+func someNamed(path, what string, n, most int) error {
+	switch {
+	case n == 0:
+		return invalidf("%s cannot be empty.", what)
+	case n > most:
+		return invalidf("%s: %d is more than %d", path, n, most)
+	}
+	return nil
+}

@@ -563,8 +563,8 @@ func (o *serviceOps) describe(_ context.Context, in describeServicesIn, _ fields
 	if err != nil {
 		return nil, err
 	}
-	if n := len(in.Services); n < 1 || n > maxDescribed {
-		return nil, invalidf("services: %d is not 1 to %d", n, maxDescribed)
+	if err := someNamed("services", "Services", len(in.Services), maxDescribed); err != nil {
+		return nil, err
 	}
 	answer := struct {
 		Services []any     `json:"services"`

@@ -343,8 +343,8 @@ func (t *tasks) describe(ctx context.Context, in describeTasksIn, _ fields) (any
 	if err != nil {
 		return nil, err
 	}
-	if n := len(in.Tasks); n < 1 || n > maxPage {
-		return nil, invalidf("tasks: %d is not 1 to %d", n, maxPage)
+	if err := someNamed("tasks", "Tasks", len(in.Tasks), maxPage); err != nil {
+		return nil, err
 	}
 	answer := tasksAnswer{[]any{}, []problem{}}
 	for _, text := range in.Tasks {
