@@ -244,6 +244,17 @@ func (m *moto) ec2(action string, pattern *regexp.Regexp) string {
 	return pattern.FindString(m.send(r, "ec2"))
 }
 
+// motoComplaint reports a difference: as a failure if moto has the version of which the differences are known.
+func motoComplaint(t *testing.T) func(format string, args ...any) {
+	t.Helper()
+	version, err := exec.CommandContext(t.Context(), "python3", "-c", "import moto; print(moto.__version__)").Output()
+	if err == nil && strings.HasPrefix(string(version), motoVersion) {
+		return t.Errorf
+	}
+	t.Logf("the tables are of moto %s; this is %s %v", motoVersion, version, err)
+	return t.Logf
+}
+
 // What podtask answers to requests is compared with what moto answers. Each difference is in the table of
 // docs/dev/moto.md, with who is right by AWS's documentation.
 func TestAnswersComparedWithMoto(t *testing.T) {
@@ -252,12 +263,7 @@ func TestAnswersComparedWithMoto(t *testing.T) {
 	}
 	w, m := newWorld(t), &moto{t: t, url: mototest.Start(t)}
 	network := strings.NewReplacer("SUBNET", m.ec2("DescribeSubnets", regexp.MustCompile(`subnet-[0-9a-f]+`)), "GROUP", m.ec2("DescribeSecurityGroups", regexp.MustCompile(`sg-[0-9a-f]+`)))
-	complain := t.Errorf
-	version, err := exec.CommandContext(t.Context(), "python3", "-c", "import moto; print(moto.__version__)").Output()
-	if err != nil || !strings.HasPrefix(string(version), motoVersion) {
-		t.Logf("the table is of moto %s; this is %s %v", motoVersion, version, err)
-		complain = t.Logf
-	}
+	complain := motoComplaint(t)
 	used := make(map[int]bool)
 	var ours, theirs string // ARNs of the task
 	for _, r := range comparedRequests {
