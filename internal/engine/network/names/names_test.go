@@ -105,7 +105,7 @@ func directory(t *testing.T, n *networks) *Directory {
 	return d
 }
 
-func state(id, namespace string) lifecycle.State {
+func taskIn(id, namespace string) lifecycle.State {
 	return lifecycle.State{ID: id, Task: taskdef.Task{Network: taskdef.NetworkAWSVPC}, Options: lifecycle.Options{Namespace: namespace}}
 }
 
@@ -121,7 +121,7 @@ func TestNamesKeepTheirAddresses(t *testing.T) {
 	leaktest.Check(t, func(t *testing.T) {
 		var n networks
 		d := directory(t, &n)
-		s := state("one", "shop")
+		s := taskIn("one", "shop")
 		name := func(text string, port uint16) Name { return Name{"shop", text, port} }
 		d.Publish("orders", map[Name]*forward.Forwarder{name("orders", 80): serving(t, "orders"), name("orders", 81): serving(t, "admin")})
 		d.Publish("other", map[Name]*forward.Forwarder{{"elsewhere", "secret", 80}: serving(t, "secret")})
@@ -191,7 +191,7 @@ func TestNamesFollowAContainerThatStartsAgain(t *testing.T) {
 	t.Parallel()
 	var n networks
 	d := directory(t, &n)
-	s := state("one", "shop")
+	s := taskIn("one", "shop")
 	defer d.Close(s.ID)
 	d.Publish("orders", map[Name]*forward.Forwarder{{"shop", "orders", 80}: serving(t, "orders")})
 	for _, pid := range []int{7, 7, 8} {
@@ -209,7 +209,7 @@ func TestATaskKeepsItsOwnNames(t *testing.T) {
 	t.Parallel()
 	var n networks
 	d := directory(t, &n)
-	s := state("one", "shop")
+	s := taskIn("one", "shop")
 	s.Task.Containers = []taskdef.Container{{Name: "app", Net: taskdef.ContainerNetwork{Hostname: "orders"}}}
 	defer d.Close(s.ID)
 	d.Publish("orders", map[Name]*forward.Forwarder{{"shop", "orders", 80}: serving(t, "orders"), {"shop", "bills", 80}: serving(t, "bills")})
@@ -224,12 +224,12 @@ func TestWhoReachesNoNames(t *testing.T) {
 	var n networks
 	d := directory(t, &n)
 	d.Publish("orders", map[Name]*forward.Forwarder{{"shop", "orders", 80}: serving(t, "orders")})
-	host, none, mute := state("a", "shop"), state("b", "shop"), directory(t, &n)
+	host, none, mute := taskIn("a", "shop"), taskIn("b", "shop"), directory(t, &n)
 	host.Task.Network, none.Task.Network, mute.Open = taskdef.NetworkHost, taskdef.NetworkNone, nil
 	for name, c := range map[string]struct {
 		d *Directory
 		s lifecycle.State
-	}{"no namespace": {d, state("c", "")}, "host": {d, host}, "none": {d, none}, "no helper": {mute, state("d", "shop")}, "no directory": {nil, state("e", "shop")}} {
+	}{"no namespace": {d, taskIn("c", "")}, "host": {d, host}, "none": {d, none}, "no helper": {mute, taskIn("d", "shop")}, "no directory": {nil, taskIn("e", "shop")}} {
 		if c.d.Wanted(c.s) {
 			t.Errorf("%s: it reaches names", name)
 		}
@@ -251,7 +251,7 @@ func TestNamesComeWhenTheNetworkDoes(t *testing.T) {
 	t.Parallel()
 	n := networks{refuse: errors.New("no nsenter")}
 	d := directory(t, &n)
-	s := state("one", "shop")
+	s := taskIn("one", "shop")
 	defer d.Close(s.ID)
 	d.Publish("orders", map[Name]*forward.Forwarder{{"shop", "orders", 80}: serving(t, "orders")})
 	if err := d.Enter(t.Context(), s, -1, 7, ""); err == nil || !strings.Contains(err.Error(), "no nsenter") {
