@@ -129,6 +129,9 @@ func (b *builder) task(t wire.Task) object {
 	if t.ProxyConfiguration != nil {
 		b.refuse("proxyConfiguration", "a proxy for the traffic of a task is not supported")
 	}
+	if t.TrustedExecution != nil {
+		b.refuse("trustedExecutionConfiguration", "this host has no isolation that AWS vouches for")
+	}
 	if len(t.Containers) == 0 {
 		b.problem("TaskStateError", "the task has no containers")
 	}

@@ -86,19 +86,21 @@ func TestSettingsThatAreNotKnownAreRefused(t *testing.T) {
 		return `{"arn":"a","containers":[{"name":"main","image":"i",` + members + `}]}`
 	}
 	for text, want := range map[string]string{
-		container(`"dockerConfig":{"hostConfig":"{\"UsernsMode\":\"host\"}"}`):                          "dockerConfig.hostConfig.UsernsMode: podtask does not know this setting",
-		container(`"dockerConfig":{"config":"{\"StopSignal\":\"SIGINT\"}"}`):                            "dockerConfig.config.StopSignal",
-		container(`"dockerConfig":{"config":"["}`):                                                      "dockerConfig.config is not a JSON object",
-		container(`"dockerConfig":{"hostConfig":"{\"NetworkMode\":\"host\"}"}`):                         "is not the networkMode",
-		container(`"healthCheckType":"docker"`):                                                         "docker health check is nil",
-		container(`"dockerConfig":{"config":"{\"Healthcheck\":{\"Test\":[\"CMD\"],\"Interval\":1}}"}`):  "not a number of seconds",
-		container(`"credentialSpecs":["x"]`):                                                            "credentialSpecs",
-		container(`"secrets":[{"name":"x","valueFrom":"y","provider":"vault"}]`):                        "provider",
-		container(`"registryAuthentication":{"type":"other"}`):                                          "registryAuthentication",
-		`{"arn":"a","containers":[]}`:                                                                   "no containers",
-		`{"arn":"a","proxyConfiguration":{"type":"APPMESH"},"containers":[{"name":"m","image":"i"}]}`:   "proxyConfiguration",
-		`{"arn":"a","attachments":[{}],"containers":[{"name":"m","image":"i"}]}`:                        "attachments",
-		`{"arn":"a","volumes":[{"name":"v","type":"s3files"}],"containers":[{"name":"m","image":"i"}]}`: "s3files",
+		container(`"dockerConfig":{"hostConfig":"{\"UsernsMode\":\"host\"}"}`):                                                        "dockerConfig.hostConfig.UsernsMode: podtask does not know this setting",
+		container(`"dockerConfig":{"config":"{\"StopSignal\":\"SIGINT\"}"}`):                                                          "dockerConfig.config.StopSignal",
+		container(`"dockerConfig":{"config":"["}`):                                                                                    "dockerConfig.config is not a JSON object",
+		container(`"dockerConfig":{"hostConfig":"{\"NetworkMode\":\"host\"}"}`):                                                       "is not the networkMode",
+		container(`"healthCheckType":"docker"`):                                                                                       "docker health check is nil",
+		container(`"dockerConfig":{"config":"{\"Healthcheck\":{\"Test\":[\"CMD\"],\"Interval\":1}}"}`):                                "not a number of seconds",
+		container(`"credentialSpecs":["x"]`):                                                                                          "credentialSpecs",
+		container(`"secrets":[{"name":"x","valueFrom":"y","provider":"vault"}]`):                                                      "provider",
+		container(`"registryAuthentication":{"type":"other"}`):                                                                        "registryAuthentication",
+		`{"arn":"a","containers":[]}`:                                                                                                 "no containers",
+		`{"arn":"a","proxyConfiguration":{"type":"APPMESH"},"containers":[{"name":"m","image":"i"}]}`:                                 "proxyConfiguration",
+		`{"arn":"a","trustedExecutionConfiguration":{"isolationMode":"x"},"containers":[{"name":"m","image":"i"}]}`:                   "trustedExecutionConfiguration",
+		`{"arn":"a","volumes":[{"name":"v","type":"logDriverOutput","logDriverVolumeConfiguration":{}}],"containers":[{"name":"m"}]}`: "logDriverOutput",
+		`{"arn":"a","attachments":[{}],"containers":[{"name":"m","image":"i"}]}`:                                                      "attachments",
+		`{"arn":"a","volumes":[{"name":"v","type":"s3files"}],"containers":[{"name":"m","image":"i"}]}`:                               "s3files",
 	} {
 		_, problems := Of(read(t, text), "")
 		if len(problems) != 1 || !strings.Contains(problems[0].Error(), want) {

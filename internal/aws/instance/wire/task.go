@@ -24,6 +24,7 @@ type Task struct {
 	NetworkInterfaces    []any            `json:"elasticNetworkInterfaces,omitempty"`
 	Attachments          []any            `json:"attachments,omitempty"`
 	ProxyConfiguration   any              `json:"proxyConfiguration,omitempty"`
+	TrustedExecution     any              `json:"trustedExecutionConfiguration,omitempty"`
 	EnableFaultInjection bool             `json:"enableFaultInjection,omitempty"`
 }
 
