@@ -142,7 +142,7 @@ func withLab(t *testing.T, test func(*lab)) {
 	synctest.Test(t, func(t *testing.T) {
 		listener := &pipes{conns: make(chan net.Conn), done: make(chan struct{})}
 		transport := &http.Transport{DialContext: listener.dial, DisableKeepAlives: true}
-		l := newLab(t, dir, ecsplane.New("http://ecs.example"), transport)
+		l := newLab(t, dir, ecsplane.New("http://127.0.0.1"), transport)
 		l.listener = listener
 		server := &http.Server{Handler: l.plane, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelError)}
 		var serving sync.WaitGroup
@@ -170,7 +170,7 @@ func newLab(t *testing.T, dir string, plane *ecsplane.Plane, transport http.Roun
 		Host: Host{CPU: 2048, Memory: 15744, Ports: []string{"22", "2375", "2376", "51678", "51679"}, Limits: true, AWSLogs: true, Arch: "amd64"},
 		Log:  slog.New(slog.DiscardHandler), Pace: DefaultPace, Cleanup: 3 * time.Hour,
 		Calls: &awscall.Client{HTTP: &http.Client{Transport: transport}, Region: ecsplane.Region,
-			Endpoints: map[string]string{"ecs": "http://ecs.example", "ssm": "http://ecs.example", "secretsmanager": "http://ecs.example", "ecr": "http://ecs.example"},
+			Endpoints: map[string]string{"ecs": "http://127.0.0.1", "ssm": "http://127.0.0.1", "secretsmanager": "http://127.0.0.1", "ecr": "http://127.0.0.1"},
 			Credentials: func(context.Context) (awscall.Credentials, error) {
 				return awscall.Credentials{AccessKeyID: ecsplane.KeyID, SecretAccessKey: ecsplane.Secret, SessionToken: ecsplane.Token}, nil
 			}},
