@@ -20,8 +20,8 @@ const (
 	allowancePerRequest = maxHeader
 	// allowanceOfBody is for a body that nobody reads: what of it is under way when the request is refused.
 	allowanceOfBody = 1 << 20
-	// bodyCost limits the bytes for one byte of a body: small pieces have a frame each.
-	bodyCost = 8
+	// bodyCost limits the bytes for one byte of a body: one that is sent alone has a frame and a record of TLS, about 32 in all.
+	bodyCost = 64
 	// answerPart of what is sent may come back as acknowledgments.
 	answerPart = 8
 )

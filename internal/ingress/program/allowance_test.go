@@ -160,14 +160,14 @@ func TestHonestClientsAreNotCut(t *testing.T) {
 			transport := &http.Transport{TLSClientConfig: r.secure(t, protocol), ForceAttemptHTTP2: protocol == "h2", DialContext: r.client(t, s.Secure[0]).Transport.(*http.Transport).DialContext}
 			t.Cleanup(transport.CloseIdleConnections)
 			c := &http.Client{Transport: transport}
-			for _, piece := range []int{100, 32 << 10} {
-				answer, err := c.Post("https://app.localhost/", "text/plain", struct{ io.Reader }{&pieces{left: much / 4, piece: piece}})
+			for _, piece := range []int{1, 100, 32 << 10} {
+				answer, err := c.Post("https://app.localhost/", "text/plain", struct{ io.Reader }{&pieces{left: min(much/4, piece<<17), piece: piece}})
 				if err != nil {
 					t.Fatal(err)
 				}
 				n, err := io.Copy(io.Discard, answer.Body)
 				_ = answer.Body.Close()
-				if err != nil || n != much/4 {
+				if err != nil || n != int64(min(much/4, piece<<17)) {
 					t.Errorf("pieces of %d bytes: %d bytes came back, %v", piece, n, err)
 				}
 			}
