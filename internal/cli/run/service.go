@@ -70,14 +70,16 @@ func (u unitTask) Progress() func(api.Task) {
 }
 
 // CopyLogs implements supervise.Display.
-func (u unitTask) CopyLogs(ctx context.Context, st lifecycle.State) {
+func (u unitTask) CopyLogs(ctx context.Context, st lifecycle.State) (missing string) {
 	printer := console.NewLogPrinter(u.out, u.errOut, st, u.getenv).WithPrefix()
 	err := u.logs.Read(ctx, st, "", observe.LogOptions{Follow: true, Tail: -1}, printer.Line)
 	var lost *observe.IncompleteError
 	switch {
 	case errors.As(err, &lost):
 		u.warn("%v", err)
+		return lost.Brief()
 	case err != nil && ctx.Err() == nil:
 		u.warn("the logs end here: %v; `podtask logs %s` shows them", err, st.DisplayName())
 	}
+	return ""
 }

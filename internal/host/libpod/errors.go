@@ -304,6 +304,9 @@ const (
 	oldNetavark       = "netavark gave no answer, because it is too old for this Podman: Podman 6 needs netavark 2 (netavark --version shows the version)"
 )
 
+// noImageArtifact is the cause where a registry has an artifact under the name of an image.
+const noImageArtifact = "it is an OCI artifact and no image, so nothing of it can run: `podman artifact pull` gets its files"
+
 // rules are searched in order, because messages are nested: a failed start quotes the OCI
 // runtime, which quotes the kernel. The texts of failures of registries are in pkg/images.
 var rules = slices.Concat([]rule{
@@ -323,6 +326,7 @@ var rules = slices.Concat([]rule{
 	{"exec format error", CommandNotExecutable, "wrong architecture or a script without an interpreter", wrongFormat},
 	{"image not known", NoImage, "create on 4.3.1; status 500", ""},
 	{"no such image", NoImage, "create on 5.x; status 404", ""},
+	{"unsupported image-specific operation on artifact", InvalidSpec, "containers/image, pull of an OCI artifact", noImageArtifact},
 	{"source image rejected", Untrusted, "containers/image: rejected by the signature policy", ""},
 	{"is rejected by policy", Untrusted, "likewise, from servers that report bytes, without context", ""},
 	{"a signature was required", Untrusted, "likewise", ""},

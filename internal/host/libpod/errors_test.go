@@ -323,3 +323,11 @@ func TestMissingSourceOfAMountIsNotCalledACommand(t *testing.T) {
 		t.Errorf("%s, %q; want %q", class, cause, want)
 	}
 }
+
+func TestAnArtifactIsNoImage(t *testing.T) {
+	t.Parallel()
+	said := &errorhandling.ErrorModel{ResponseCode: 500, Message: `unsupported image-specific operation on artifact with type "application/vnd.oci.empty.v1+json"`}
+	if class, _, cause := classify(t.Context(), said); class != InvalidSpec || cause != noImageArtifact {
+		t.Errorf("%s, %q", class, cause)
+	}
+}

@@ -77,6 +77,10 @@ func statusLine(t api.Task) string {
 	return line
 }
 
-func endLine(st lifecycle.State) string {
-	return fmt.Sprintf("stopped, exit code %d: %s", st.ExitCode(), term.Line(cmp.Or(st.Stop.Reason, "unknown reason")))
+func endLine(st lifecycle.State, missing string) string {
+	line := fmt.Sprintf("stopped, exit code %d: %s", st.ExitCode(), term.Line(cmp.Or(st.Stop.Reason, "unknown reason")))
+	if missing != "" { // the journal, whose limit the lines exceeded, may drop a warning too
+		line += "; " + missing
+	}
+	return line
 }

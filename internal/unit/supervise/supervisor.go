@@ -48,8 +48,8 @@ type Definition interface {
 type Display interface {
 	// Progress returns a function that shows the progress of one task.
 	Progress() func(api.Task)
-	// CopyLogs writes the logs of a task until it has stopped.
-	CopyLogs(ctx context.Context, st lifecycle.State)
+	// CopyLogs writes the logs of a task until it has stopped. The text says what is missing of them; empty for nothing.
+	CopyLogs(ctx context.Context, st lifecycle.State) (missing string)
 }
 
 // Host runs and removes tasks.
@@ -105,6 +105,8 @@ type Supervisor struct {
 	updates   updates
 	// stopped is set by the first signal to stop.
 	stopped bool
+	// missing says which output of the last task was not copied.
+	missing string
 }
 
 // New returns a supervisor that has not started.
@@ -144,7 +146,7 @@ func (s *Supervisor) Run(ctx, early context.Context) (exitCode int, err error) {
 			return 0, err
 		}
 		if next == nil {
-			Notify(s.Log, daemon.SdNotifyStopping, "STATUS="+endLine(end))
+			Notify(s.Log, daemon.SdNotifyStopping, "STATUS="+endLine(end, s.missing))
 			if end.Stop.Code == lifecycle.StopUserInitiated {
 				return 0, nil
 			}
@@ -172,7 +174,7 @@ func (s *Supervisor) runTask(ctx context.Context, o *owner.Owner, task taskdef.T
 			return true
 		})
 	})
-	wg.Go(func() { s.Display.CopyLogs(ctx, st) })
+	wg.Go(func() { s.missing = s.Display.CopyLogs(ctx, st) })
 	run := &taskRun{Supervisor: s, owner: o, task: task, show: s.Display.Progress(), reloads: make(chan reload, 1)}
 	next, err = run.supervise(ctx, changed, done)
 	s.heartbeat.enter(stopping, nil, time.Now(), st.Task.StopBound())
