@@ -264,7 +264,7 @@ func TestQuadletFilesAreConvertedAndRun(t *testing.T) {
 			"b.container": "[Unit]\nWants=a.service\nAfter=a.service\n[Container]\nImage=IMAGE\nPod=three.pod\nEnvironment=A=1 \"B=two words\"\nExec=term 0 -- env A -- env B -- sleep forever\n",
 			"c.container": "[Unit]\nBindsTo=b.container\nAfter=b.container\n[Container]\nImage=IMAGE\nPod=three.pod\nReadOnly=true\nEntrypoint=[\"/testbox\",\"term\",\"0\"]\nExec=-- cannot write /x no -- sleep forever\n",
 		},
-		lost: []string{"[Pod] ShmSize="},
+		lost: []string{"[Pod] ShmSize=", "ReadOnly="},
 		check: func(task string) {
 			inOrder(t, u.events(), "a RUNNING", "b RUNNING", "c RUNNING")
 			u.prints(task, "b", "A=1", "B=two words")

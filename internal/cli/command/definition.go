@@ -310,11 +310,21 @@ func (f Finding) Print(stderr io.Writer) {
 		warn(stderr, "%s", w)
 	}
 	for _, n := range f.Needs {
-		fmt.Fprintf(stderr, "Needs: %s\n", n)
+		fmt.Fprintf(stderr, "Needs: %s\n", Need(n.String()))
 	}
 	for _, e := range f.Problems {
 		fmt.Fprintf(stderr, "Error: %s\n", e)
 	}
+}
+
+// Need lays out what a definition needs: the entry for podtask.toml stands on lines of its own, as it is written there.
+func Need(text string) string {
+	before, entry, ok := strings.Cut(text, " [[reference]] with match = ")
+	if !ok {
+		return text
+	}
+	match, source, _ := strings.Cut(entry, " and source = ")
+	return before + "\n    [[reference]]\n    match = " + match + "\n    source = " + source
 }
 
 // Runnable prints the finding and reports whether the task can run.

@@ -261,7 +261,7 @@ func (i importer) finish(c *cli.Context, req importRequest, r importReport) erro
 			fmt.Fprintln(i.errOut, "Lost: "+term.Line(l.String()))
 		}
 		for _, n := range r.Needs {
-			fmt.Fprintln(i.errOut, "Needs: "+term.Line(n.String()))
+			fmt.Fprintln(i.errOut, "Needs: "+command.Need(term.Line(n.String())))
 		}
 	}
 	if req.dryRun && format == "" {
