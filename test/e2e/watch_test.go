@@ -210,3 +210,23 @@ services:
 	b.wantAnswer(port, "hello from "+b.family)
 	b.removeService()
 }
+
+// A service of a Deployment has as many copies as the document says.
+func TestReplicasOfADeploymentAreCopies(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.agent()
+	file := filepath.Join(b.dir, "web.yaml")
+	text := "{apiVersion: apps/v1, kind: Deployment, metadata: {name: " + b.family + "}, spec: {replicas: 2, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: " +
+		b.testbox() + ", args: [sleep, forever]}]}}}}"
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if told := b.want(0, "service", "create", "--wait", "--timeout=4m", b.family, file).err; strings.Contains(told, "/spec/replicas") {
+		t.Errorf("the copies are warned of: %s", told)
+	}
+	if s := b.service(); s.DesiredCount != 2 || s.RunningCount != 2 {
+		t.Errorf("%d of %d copies run", s.RunningCount, s.DesiredCount)
+	}
+	b.removeService()
+}

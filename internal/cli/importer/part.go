@@ -20,7 +20,7 @@ func Part() part.Part {
 			}
 		},
 		Formats: func() []members.Format {
-			return append(foreign.Formats(), convert.ComposeMembers(), convert.QuadletFormat())
+			return append(foreign.Formats(), convert.ComposeMembers(), convert.ECSParams(), convert.QuadletFormat())
 		},
 		Routes: func() map[string]part.Route {
 			return map[string]part.Route{

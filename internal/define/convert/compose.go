@@ -89,6 +89,7 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 		c.def.Containers = append(c.def.Containers, c.withHooks(c.project.Services[name])...)
 	}
 	c.settle()
+	c.params()
 	c.notCarried()
 	c.processes(names)
 	copies := c.copies()

@@ -241,7 +241,7 @@ func Formats() []members.Format {
 	for _, kind := range slices.Sorted(maps.Keys(wholeResources)) {
 		add(kind, wholeResources[kind])
 	}
-	copilot := members.Format{Name: "copilot", Title: "Manifests of Copilot", Schema: "copilot-cli 1.33"}
+	copilot := members.Format{Name: "copilot", Title: "Manifests of Copilot", Schema: "copilot-cli, March 2024"}
 	ecspresso := members.Format{Name: "ecspresso", Title: "Configurations of ecspresso", Schema: "ecspresso v2"}
 	for _, m := range membersOfCopilot.members() {
 		copilot.Rows = append(copilot.Rows, row(m.Path, m))

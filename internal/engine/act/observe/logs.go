@@ -197,7 +197,9 @@ func Complete(err error) error {
 }
 
 // Brief is the error without the cause and the remedy, for a line of status.
-func (e *IncompleteError) Brief() string { return "lines of " + e.Container + " are missing in the journal" }
+func (e *IncompleteError) Brief() string {
+	return "lines of " + e.Container + " are missing in the journal"
+}
 
 func (e *IncompleteError) Error() string {
 	return "lines of " + e.Container + " are missing: the journal drops what comes faster than its rate limit (RateLimitBurst= in journald.conf); the log driver json-file keeps all"
