@@ -105,7 +105,7 @@ type Supervisor struct {
 	updates   updates
 	// stopped is set by the first signal to stop.
 	stopped bool
-	// missing says which output of the last task was not copied.
+	// missing is the text about output of the last task that was not copied; empty for none.
 	missing string
 }
 
