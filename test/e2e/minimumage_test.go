@@ -1,6 +1,4 @@
-//go:build e2e
-
-//e2e:bed systemd
+//go:build e2e //go:build e2e//go:build e2e (bed_systemd || bed_vm)
 
 package e2e
 
