@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os/exec"
 	"strings"
 	"testing"
 	"time"
@@ -70,6 +71,13 @@ func TestATrialWaitsForAsLongAsItHasPatience(t *testing.T) {
 	refused := errors.New("refused")
 	if _, err := x.until(t.Context(), func(context.Context) (bool, string, error) { return false, "", refused }); !errors.Is(err, refused) {
 		t.Error(err)
+	}
+}
+
+func TestAProgramThatPrintsWithoutEndIsCutOff(t *testing.T) {
+	t.Parallel()
+	if _, err := output(exec.CommandContext(t.Context(), "yes")); err == nil {
+		t.Error("its output is kept")
 	}
 }
 

@@ -50,13 +50,24 @@ func (a awsCLI) call(ctx context.Context, out any, args ...string) error {
 
 // output runs a program; an error has what it printed to stderr.
 func output(cmd *exec.Cmd) ([]byte, error) {
-	var stdout, stderr bytes.Buffer
+	var stdout, stderr bounded
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		text := stderr.String()
 		return nil, fmt.Errorf("%w: %s", err, term.Line(strings.Join(strings.Fields(text[:min(len(text), 8<<10)]), " ")))
 	}
 	return stdout.Bytes(), nil
+}
+
+// bounded keeps what is written, up to 4 MiB; more is an error.
+type bounded struct{ bytes.Buffer }
+
+// Write implements io.Writer.
+func (b *bounded) Write(text []byte) (int, error) {
+	if b.Len()+len(text) > 4<<20 {
+		return 0, errors.New("it prints more than 4 MiB")
+	}
+	return b.Buffer.Write(text)
 }
 
 // resource is a thing in the account that a trial makes, with the arguments of the aws commands that make and remove it. $NAME in them is a value that a
