@@ -53,21 +53,22 @@ func output(cmd *exec.Cmd) ([]byte, error) {
 	var stdout, stderr bounded
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	if err := cmd.Run(); err != nil {
-		text := stderr.String()
+		text := string(stderr.text)
 		return nil, fmt.Errorf("%w: %s", err, term.Line(strings.Join(strings.Fields(text[:min(len(text), 8<<10)]), " ")))
 	}
-	return stdout.Bytes(), nil
+	return stdout.text, nil
 }
 
-// bounded keeps what is written, up to 4 MiB; more is an error.
-type bounded struct{ bytes.Buffer }
+// bounded keeps what is written, up to 4 MiB; more is an error. It has no ReadFrom, which io.Copy would call instead.
+type bounded struct{ text []byte }
 
 // Write implements io.Writer.
 func (b *bounded) Write(text []byte) (int, error) {
-	if b.Len()+len(text) > 4<<20 {
+	if len(b.text)+len(text) > 4<<20 {
 		return 0, errors.New("it prints more than 4 MiB")
 	}
-	return b.Buffer.Write(text)
+	b.text = append(b.text, text...)
+	return len(text), nil
 }
 
 // resource is a thing in the account that a trial makes, with the arguments of the aws commands that make and remove it. $NAME in them is a value that a
@@ -332,16 +333,16 @@ type running struct {
 }
 
 // tail keeps the end of what is written. One goroutine writes, and others read after its end.
-type tail struct{ bytes.Buffer }
+type tail struct{ text []byte }
 
 // Write implements io.Writer.
 func (t *tail) Write(b []byte) (int, error) {
-	n, err := t.Buffer.Write(b)
-	if over := t.Len() - 4<<10; over > 0 {
-		t.Next(over)
-	}
-	return n, err
+	t.text = append(t.text, b...)
+	t.text = t.text[max(0, len(t.text)-4<<10):]
+	return len(b), nil
 }
+
+func (t *tail) String() string { return string(t.text) }
 
 func (j *joined) command(ctx context.Context, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, j.program, args...)

@@ -137,27 +137,27 @@ func (a awsCommand) call(ctx context.Context, operation string, args ...string) 
 	case ctx.Err() != nil:
 		return nil, fmt.Errorf("aws ecs %s: %w", operation, ctx.Err())
 	case err != nil:
-		return nil, fmt.Errorf("aws ecs %s: %w: %s", operation, err, term.Line(strings.Join(strings.Fields(problems.String()), " ")))
+		return nil, fmt.Errorf("aws ecs %s: %w: %s", operation, err, term.Line(strings.Join(strings.Fields(problems.buffer.String()), " ")))
 	case out.cut:
 		return nil, fmt.Errorf("aws ecs %s printed more than %d MiB", operation, maxAWS>>20)
 	}
-	return out.Bytes(), nil
+	return out.buffer.Bytes(), nil
 }
 
 // limited keeps the beginning of what is written.
 type limited struct {
-	bytes.Buffer
-	most int
-	cut  bool
+	buffer bytes.Buffer // not embedded: io.Copy would call its ReadFrom instead of Write
+	most   int
+	cut    bool
 }
 
 func (l *limited) Write(b []byte) (int, error) {
-	if room := l.most - l.Len(); len(b) > room {
+	if room := l.most - l.buffer.Len(); len(b) > room {
 		l.cut = true
-		l.Buffer.Write(b[:max(room, 0)])
+		l.buffer.Write(b[:max(room, 0)])
 		return len(b), nil
 	}
-	return l.Buffer.Write(b)
+	return l.buffer.Write(b)
 }
 
 // read returns what ECS says of a service and its task definition.
