@@ -27,7 +27,7 @@ type scalingFilters struct {
 // scalableDoc has the members that name what scales.
 type scalableDoc struct {
 	ServiceNamespace  string
-	ResourceId        string //nolint:revive // the name of the member
+	ResourceId        string
 	ScalableDimension string
 }
 
@@ -231,7 +231,7 @@ func (a *autoscaling) describeActions(_ context.Context, in scalingFilters, _ fi
 
 type activityDoc struct {
 	scalableDoc
-	ActivityId       string //nolint:revive // the name of the member
+	ActivityId       string
 	Description      string
 	Cause            string
 	StartTime        moment
