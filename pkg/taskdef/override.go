@@ -190,7 +190,7 @@ func (p *parser) override(t *Task) {
 
 func (o containerOverride) apply(c Container) Container {
 	if o.command != nil {
-		c.Command = o.command
+		c.Command, c.Extensions.EmptyCommand = o.command, false
 	}
 	if o.files != nil {
 		c.EnvironmentFiles = o.files

@@ -151,3 +151,18 @@ func TestOverrideTakesValuesOfPlaceholders(t *testing.T) {
 		t.Errorf("%v %v", task.Containers, err)
 	}
 }
+
+// An override gives a container the command that its definition empties.
+func TestOverrideOfAnEmptyCommand(t *testing.T) {
+	t.Parallel()
+	s := Settings{}
+	o, _, err := s.ParseOverride("o.json", []byte(`{"containerOverrides": [{"name": "a", "command": ["x"]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.Override = o
+	task, _, err := s.Parse("f", []byte(`{"family": "f", "containerDefinitions": [{"name": "a", "image": "i", "x-podtask": {"emptyCommand": true}}]}`))
+	if err != nil || len(task.Containers[0].Command) != 1 || task.Containers[0].Extensions.EmptyCommand {
+		t.Errorf("%+v, %v", task.Containers, err)
+	}
+}
