@@ -27,8 +27,10 @@ var Metrics = []Metric{CPU, Memory, Requests, Connections}
 const (
 	// MaxCopies is the largest maximum.
 	MaxCopies = 1000
-	// MaxPolicies and MaxActions are the most policies and scheduled actions of a service.
-	MaxPolicies, MaxActions = 10, 100
+	// MaxPolicies is the largest number of policies of a service.
+	MaxPolicies = 10
+	// MaxActions is the largest number of scheduled actions of a service.
+	MaxActions = 100
 	// MaxCooldown is the longest cool-down.
 	MaxCooldown = 24 * time.Hour
 	// DefaultCooldown is the cool-down of a policy that names none, as for services of ECS.

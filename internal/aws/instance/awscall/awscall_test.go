@@ -255,12 +255,12 @@ func TestHostileServices(t *testing.T) {
 	t.Cleanup(elsewhere.Close)
 	for name, answer := range map[string]http.HandlerFunc{
 		"redirect of a POST": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, elsewhere.URL+"/latest/meta-data/", 307)
+			http.Redirect(w, r, elsewhere.URL+"/latest/meta-data/", http.StatusTemporaryRedirect)
 		},
 		"redirect to a GET": func(w http.ResponseWriter, r *http.Request) {
-			http.Redirect(w, r, elsewhere.URL+"/latest/meta-data/", 302)
+			http.Redirect(w, r, elsewhere.URL+"/latest/meta-data/", http.StatusFound)
 		},
-		"redirects in circles": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", 308) },
+		"redirects in circles": func(w http.ResponseWriter, r *http.Request) { http.Redirect(w, r, "/", http.StatusPermanentRedirect) },
 		"a body without end": func(w http.ResponseWriter, _ *http.Request) {
 			for part := make([]byte, 1<<20); ; {
 				if _, err := w.Write(part); err != nil {

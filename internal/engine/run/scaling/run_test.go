@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"testing"
 	"time"
 
@@ -23,7 +22,6 @@ import (
 // world is a host with one service, whose copies share a load.
 type world struct {
 	t       *testing.T
-	mu      sync.Mutex
 	now     time.Time
 	service service.State
 	gone    bool
