@@ -69,9 +69,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 	defer wg.Wait()
 	following, stop := context.WithCancel(ctx)
 	defer stop()
-	failed := make(chan error, 1)
+	failed, from := make(chan error, 1), s.Cursor
 	wg.Go(func() {
-		failed <- w.Events.ReadAll(following, s.Cursor, true, func(e record.Event) error {
+		failed <- w.Events.ReadAll(following, from, true, func(e record.Event) error {
 			select {
 			case events <- e:
 				return nil
