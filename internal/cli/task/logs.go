@@ -89,7 +89,7 @@ func (o logsOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	from, err := o.sources(c)
+	from, err := o.sources(c, opts.Timestamps)
 	if err != nil {
 		return err
 	}
@@ -128,7 +128,7 @@ func (o logsOptions) Run(ctx context.Context, c *cli.Context) error {
 	if opts.Follow {
 		return o.follow(ctx, from, opts, read)
 	}
-	for i, printer := range from.printers(o, opts) {
+	for i, printer := range from.printers(o) {
 		if err := read(ctx, from.states[i], printer, opts); err != nil {
 			return err
 		}
@@ -139,7 +139,7 @@ func (o logsOptions) Run(ctx context.Context, c *cli.Context) error {
 // follow reads all logs at once, also those of copies that the services get meanwhile.
 func (o logsOptions) follow(ctx context.Context, from logSources, opts observe.LogOptions, read func(context.Context, lifecycle.State, *console.LogPrinter, observe.LogOptions) error) error {
 	all, ctx := errgroup.WithContext(ctx)
-	for i, printer := range from.printers(o, opts) {
+	for i, printer := range from.printers(o) {
 		all.Go(func() error { return read(ctx, from.states[i], printer, opts) })
 	}
 	if len(from.services) > 0 {
@@ -147,7 +147,7 @@ func (o logsOptions) follow(ctx context.Context, from logSources, opts observe.L
 			return o.followCopies(ctx, from, func(st lifecycle.State) {
 				whole := opts
 				whole.Tail = -1
-				all.Go(func() error { return read(ctx, st, from.printer(o, st, opts), whole) })
+				all.Go(func() error { return read(ctx, st, from.printer(o, st), whole) })
 			})
 		})
 	}
@@ -161,25 +161,27 @@ type logSources struct {
 	services []string
 	// container is the container in each of the tasks; empty for all.
 	container string
+	// stamps: each line begins with its time.
+	stamps bool
 }
 
 // printers returns a printer for each of the tasks.
-func (s logSources) printers(o logsOptions, opts observe.LogOptions) []*console.LogPrinter {
+func (s logSources) printers(o logsOptions) []*console.LogPrinter {
 	printers := console.NewLogPrinters(o.out, o.errOut, s.states, o.getenv)
 	for i, p := range printers {
 		if len(s.services) > 0 {
-			printers[i] = s.printer(o, s.states[i], opts)
+			printers[i] = s.printer(o, s.states[i])
 			continue
 		}
-		p.Prefix, p.Stamps = p.Prefix || s.container == "", opts.Timestamps
+		p.Prefix, p.Stamps = p.Prefix || s.container == "", s.stamps
 	}
 	return printers
 }
 
 // printer returns the printer of one of several tasks whose number is not known.
-func (s logSources) printer(o logsOptions, st lifecycle.State, opts observe.LogOptions) *console.LogPrinter {
+func (s logSources) printer(o logsOptions, st lifecycle.State) *console.LogPrinter {
 	p := console.NewLogPrinter(o.out, o.errOut, st, o.getenv)
-	p.Task, p.Prefix, p.Stamps = st.DisplayName()+"/", true, opts.Timestamps
+	p.Task, p.Prefix, p.Stamps = st.DisplayName()+"/", true, s.stamps
 	p.Width += len(p.Task)
 	return p
 }
@@ -203,8 +205,9 @@ func (o logsOptions) followCopies(ctx context.Context, from logSources, begin fu
 }
 
 // sources returns the tasks that the command line names, and the container in each of them.
-func (o logsOptions) sources(c *cli.Context) (from logSources, err error) {
+func (o logsOptions) sources(c *cli.Context, stamps bool) (from logSources, err error) {
 	refs := c.Args().Slice()
+	from.stamps = stamps
 	from.container = c.String("container")
 	if len(refs) == 0 {
 		return from, command.Usagef("logs", "no TASK to show the logs of")
