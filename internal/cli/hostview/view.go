@@ -110,22 +110,37 @@ func (v *View) Services(context.Context) (services []api.Service, _ error) {
 	return services, nil
 }
 
-// hostOf returns the host of a task in the latest samples; nil also for a task that two of them claim to have.
-func (v *View) hostOf(id string) (of *Host) {
+// hostOf returns the host of a task in the latest samples. Of several that claim to have it, which may be one machine under two
+// names, it is the first: what it shows is shown as its own.
+func (v *View) hostOf(id string) *Host {
 	if !v.several() {
 		return v.hosts[0]
 	}
-	for _, h := range v.hosts {
-		s, _ := h.state(v.now())
-		if !slices.ContainsFunc(s.tasks, func(t top.Task) bool { return t.ID == id }) {
-			continue
-		}
-		if of != nil {
-			return nil
-		}
-		of = h
+	if all := v.hostsOf(id); len(all) > 0 {
+		return all[0]
 	}
-	return of
+	return nil
+}
+
+func (v *View) hostsOf(id string) (all []*Host) {
+	for _, h := range v.hosts {
+		if s, _ := h.state(v.now()); slices.ContainsFunc(s.tasks, func(t top.Task) bool { return t.ID == id }) {
+			all = append(all, h)
+		}
+	}
+	return all
+}
+
+// hostToChange returns the host of a task for an action. It is an error if several claim to have the task: the action
+// could reach another one than it was meant for.
+func (v *View) hostToChange(id string) (*Host, error) {
+	if v.several() && len(v.hostsOf(id)) > 1 {
+		return nil, errSeveral
+	}
+	if h := v.hostOf(id); h != nil {
+		return h, nil
+	}
+	return nil, webui.ErrNotFound
 }
 
 // Find returns the ID of a task by its ID or name, which may be NAME@HOST.
@@ -149,17 +164,22 @@ func (v *View) Find(ctx context.Context, ref string) (id string, err error) {
 	return "", errors.Join(errs...)
 }
 
-func (v *View) ofTask(ctx context.Context, call, id string, result any) error {
-	h := v.hostOf(id)
-	if h == nil {
-		return webui.ErrNotFound
+// change has the host of a task do something with it.
+func (v *View) change(ctx context.Context, call, id string, result any) error {
+	h, err := v.hostToChange(id)
+	if err != nil {
+		return err
 	}
 	return h.call(ctx, call, id, result)
 }
 
 // Explain implements top.Source.
 func (v *View) Explain(ctx context.Context, id string) (d top.Detail, err error) {
-	if err := v.ofTask(ctx, callExplain, id, &d); err != nil {
+	h := v.hostOf(id)
+	if h == nil {
+		return d, webui.ErrNotFound
+	}
+	if err := h.call(ctx, callExplain, id, &d); err != nil {
 		return d, err
 	}
 	if err := checkTask(top.Task{Task: d.Task}); err != nil {
@@ -171,7 +191,10 @@ func (v *View) Explain(ctx context.Context, id string) (d top.Detail, err error)
 	return d, nil
 }
 
-var errOther = errors.New("the host told of another task than the one that it was asked for")
+var (
+	errOther   = errors.New("the host told of another task than the one that it was asked for")
+	errSeveral = errors.New("several hosts have a task of this ID: choose one of them with --host")
+)
 
 // Lines implements webui.Source.
 func (v *View) Lines(ctx context.Context, id string, which webui.Lines, fn func(webui.Line) error) error {
@@ -207,11 +230,11 @@ func (v *View) Follow(ctx context.Context, id string, fn func(top.Line) error) e
 }
 
 // Stop implements top.Actions.
-func (v *View) Stop(ctx context.Context, id string) error { return v.ofTask(ctx, callStop, id, nil) }
+func (v *View) Stop(ctx context.Context, id string) error { return v.change(ctx, callStop, id, nil) }
 
 // Restart implements top.Actions.
 func (v *View) Restart(ctx context.Context, id string) error {
-	return v.ofTask(ctx, callRestart, id, nil)
+	return v.change(ctx, callRestart, id, nil)
 }
 
 // Continue implements top.Actions.
@@ -239,9 +262,9 @@ func (v *View) ofService(ctx context.Context, call, service string) error {
 
 // Shell implements top.Actions.
 func (v *View) Shell(ctx context.Context, id, container string) (*exec.Cmd, error) {
-	h := v.hostOf(id)
-	if h == nil {
-		return nil, webui.ErrNotFound
+	h, err := v.hostToChange(id)
+	if err != nil {
+		return nil, err
 	}
 	return v.shell(ctx, h.Name, id, container)
 }
