@@ -118,6 +118,14 @@ func TestSleepAndWakeByListener(t *testing.T) {
 	visit(t, 20, ask)
 	b.fallsAsleep()
 
+	// A command in the service wakes it, too, and so does a person.
+	if r := b.want(0, "exec", b.family, "--", "/testbox", "exists", "/testbox"); !strings.Contains(r.err, "waking it") {
+		t.Errorf("exec printed %s", r.err)
+	}
+	b.fallsAsleep()
+	b.want(0, "service", "wake", b.family, "--wait", "--timeout=4m")
+	b.fallsAsleep()
+
 	// A deployment is tried, and the service sleeps again.
 	r := b.want(0, "service", "update", b.family, b.define(served("two")), "--wait", "--timeout=4m")
 	if s := b.sleeper(); s.Sleep != api.SleepAsleep || s.RunningCount != 0 || s.Deployments[0].RolloutState != "COMPLETED" {

@@ -83,7 +83,7 @@ func newExec(build part.Build) func(*command.Machine) execOptions {
 		p := m.Program
 		return execOptions{
 			in: p.Stdin, out: p.Stdout, errOut: p.Stderr, getenv: p.Getenv, environ: p.Environ, caller: p.CallerEnviron, executable: p.Executable, notify: p.Notify,
-			tasks: m.Engine.Tasks, groups: groups{m.Engine.Tasks, m.Connector, build}, exec: m.Engine.Exec, log: m.Log,
+			tasks: m.Engine.Tasks, groups: groups{m.Engine.Tasks, m.Connector, build, m.Program.Stderr}, exec: m.Engine.Exec, log: m.Log,
 		}
 	}
 }

@@ -3,6 +3,8 @@ package task
 import (
 	"context"
 	"fmt"
+	"io"
+	"time"
 
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/connect"
@@ -17,6 +19,7 @@ type groups struct {
 	tasks  *record.Tasks
 	owners *connect.Connector
 	build  part.Build
+	errOut io.Writer // says what a command waits for
 }
 
 // find returns the tasks of a name; none if nothing has it. They are copies of a service if service is true.
@@ -57,7 +60,7 @@ func (g groups) one(ctx context.Context, name string, gone error) (s lifecycle.S
 		return s, true, nil
 	}
 	defer client.Close()
-	if err := wake(ctx, client, name); err != nil {
+	if err := g.wake(ctx, client, name); err != nil {
 		return s, false, err
 	}
 	for _, c := range g.tasks.Copies(name) {
@@ -68,8 +71,9 @@ func (g groups) one(ctx context.Context, name string, gone error) (s lifecycle.S
 	return s, true, nil
 }
 
-// wake wakes a service and waits until a copy is healthy. It does nothing to one that does not sleep.
-func wake(ctx context.Context, client *api.Client, name string) error {
+// wake wakes a service and waits until a copy is healthy, for the time that a connection would be held. It does nothing to
+// one that does not sleep.
+func (g groups) wake(ctx context.Context, client *api.Client, name string) error {
 	s, err := client.Service(ctx, name)
 	if err != nil || s.Sleep != api.SleepAsleep && s.Sleep != api.SleepWaking {
 		return err
@@ -77,7 +81,12 @@ func wake(ctx context.Context, client *api.Client, name string) error {
 	if _, err := client.WakeService(ctx, name, "podtask exec"); err != nil {
 		return err
 	}
-	limited, cancel := context.WithTimeoutCause(ctx, service.MaxHold, fmt.Errorf("service %s has no healthy copy after %s; see `podtask why %s`", name, service.MaxHold, name))
+	hold := time.Duration(s.HoldSeconds) * time.Second
+	if hold == 0 {
+		hold = service.DefaultHold
+	}
+	fmt.Fprintf(g.errOut, "service %s sleeps: waking it, for at most %s\n", name, hold)
+	limited, cancel := context.WithTimeoutCause(ctx, hold, fmt.Errorf("service %s has no healthy copy after %s; see `podtask why %s`", name, hold, name))
 	defer cancel()
 	return client.WatchService(limited, name, func(s api.Service) bool { return s.Sleep != api.SleepAwake })
 }

@@ -76,7 +76,7 @@ func newLogs(build part.Build) func(*command.Machine) logsOptions {
 			getenv:   m.Program.Getenv,
 			warn:     m.Program.Warn,
 			tasks:    m.Engine.Tasks,
-			groups:   groups{m.Engine.Tasks, m.Connector, build},
+			groups:   groups{m.Engine.Tasks, m.Connector, build, m.Program.Stderr},
 			logs:     m.Engine.Logs,
 			delivery: m.Engine.Delivery,
 		}
