@@ -91,3 +91,23 @@ func TestLogsPreferTheContainerToAnotherTask(t *testing.T) {
 	b.want(0, "run", "--quiet", "--name", b.family, b.define(first))
 	b.wantLines(b.family, first.Name, "hello")
 }
+
+// The logs of a service go on with the copies of a new revision.
+func TestLogsOfAServiceGoOnWithNewCopies(t *testing.T) {
+	b := newBox(t)
+	b.agent()
+	printing := func(text string) string {
+		return b.define(ctr{Name: "app", Command: words("print " + text + " -- sleep forever")})
+	}
+	b.want(0, "service", "create", b.family, printing("first"), "--wait", "--timeout=4m")
+	follow := b.start("logs", "-f", b.family)
+	b.want(0, "service", "update", b.family, printing("second"), "--wait", "--timeout=4m")
+	eventually(t, "the line of the new copy", func() bool { return strings.Contains(follow.out.String(), "second") })
+	follow.interrupt()
+	got := follow.wait().out
+	for _, want := range []string{b.family + "-1/app", "first", b.family + "-2/app", "second"} {
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing in %s", want, got)
+		}
+	}
+}
