@@ -20,11 +20,7 @@ func (s Scaling) All() ([]scaling.State, error) { return s.Store.All() }
 
 // Get implements awsapi.Scaling.
 func (s Scaling) Get(service string) (state scaling.State, found bool, err error) {
-	state, err = s.Store.Get(service)
-	if missing := (*run.NotFoundError)(nil); errors.As(err, &missing) {
-		return state, false, nil
-	}
-	return state, err == nil, err
+	return s.Store.Find(service)
 }
 
 // Configure implements awsapi.Scaling.
@@ -33,8 +29,8 @@ func (s Scaling) Configure(ctx context.Context, service string, change func(c sc
 }
 
 // Delete implements awsapi.Scaling.
-func (s Scaling) Delete(ctx context.Context, service string) error {
-	err := s.Store.Delete(ctx, service)
+func (s Scaling) End(ctx context.Context, service string) error {
+	err := s.Store.End(ctx, service)
 	if missing := (*run.NotFoundError)(nil); errors.As(err, &missing) {
 		return nil
 	}

@@ -23,8 +23,8 @@ type Scaling interface {
 	Get(service string) (s scaling.State, found bool, err error)
 	// Configure changes the configuration of a service; found is false if it did not scale.
 	Configure(ctx context.Context, service string, change func(c scaling.Config, found bool) (scaling.Config, error)) (scaling.State, error)
-	// Delete ends the scaling of a service; it does nothing if there is none.
-	Delete(ctx context.Context, service string) error
+	// End ends the scaling of a service; it does nothing if there is none.
+	End(ctx context.Context, service string) error
 	// Times converts a schedule of EventBridge; an empty zone is UTC.
 	Times(ctx context.Context, schedule, zone string) ([]string, error)
 }
@@ -273,7 +273,7 @@ func (a *autoscaling) deregister(ctx context.Context, in scalable, _ fields) (an
 	if !found {
 		return nil, failf(codeNoObject, "No scalable target found for service namespace: %s, resource ID: %s, scalable dimension: %s", in.Namespace, shortened(in.Resource), dimensionECS)
 	}
-	if err := a.scaling.Delete(ctx, name); err != nil {
+	if err := a.scaling.End(ctx, name); err != nil {
 		return nil, err
 	}
 	if err := a.tags.forget(a.arnOf(name)); err != nil {

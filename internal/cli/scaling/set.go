@@ -145,7 +145,7 @@ func (o call) suspend(ctx context.Context, names []string, s scaling.Suspended) 
 }
 
 func (o call) rm(ctx context.Context, names []string) error {
-	return each(names, func(name string) error { return o.store.Delete(ctx, name) })
+	return each(names, func(name string) error { return o.store.End(ctx, name) })
 }
 
 // each does something with all names, and returns all that went wrong.

@@ -72,7 +72,7 @@ func (o call) each(ctx context.Context, names []string, change func(*cgroups.Use
 }
 
 func (o call) one(ctx context.Context, name string, change func(schedule.State) error) error {
-	lock, err := o.store.Lock(ctx, name)
+	lock, err := o.store.LockWait(ctx, name)
 	if err != nil {
 		return err
 	}

@@ -37,7 +37,7 @@ func (o call) create(ctx context.Context, args []string) error {
 	if err := o.times(ctx, &s, cron); err != nil {
 		return err
 	}
-	lock, err := o.store.Lock(ctx, s.Name)
+	lock, err := o.store.LockWait(ctx, s.Name)
 	if err != nil {
 		return err
 	}

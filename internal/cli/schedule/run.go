@@ -17,7 +17,7 @@ import (
 
 // run runs a schedule now, or with --due if its time has come.
 func (o call) run(ctx context.Context, args []string) error {
-	lock, err := o.store.Lock(ctx, args[0])
+	lock, err := o.store.LockWait(ctx, args[0])
 	if err != nil {
 		return err
 	}

@@ -95,7 +95,7 @@ func (r *Runner) Round(ctx context.Context) error {
 		s, err := r.Services.State(record.Service)
 		switch {
 		case errors.Is(err, services.ErrNoService):
-			errs = append(errs, r.Store.Delete(ctx, record.Service))
+			errs = append(errs, r.Store.End(ctx, record.Service))
 		case err != nil:
 			errs = append(errs, err)
 		default:

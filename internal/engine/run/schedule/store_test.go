@@ -20,7 +20,7 @@ func TestStoreNotesEndsBeforeTasksAreRemoved(t *testing.T) {
 		t.Fatal(err)
 	}
 	gone := func(string) (lifecycle.State, bool) { return lifecycle.State{}, false }
-	lock, err := store.Lock(t.Context(), s.Name)
+	lock, err := store.LockWait(t.Context(), s.Name)
 	if err != nil {
 		t.Fatal(err)
 	}
