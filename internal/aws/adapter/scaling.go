@@ -28,7 +28,7 @@ func (s Scaling) Configure(ctx context.Context, service string, change func(c sc
 	return s.Store.Configure(ctx, service, time.Now().Round(0).UTC(), change)
 }
 
-// Delete implements awsapi.Scaling.
+// End implements awsapi.Scaling.
 func (s Scaling) End(ctx context.Context, service string) error {
 	err := s.Store.End(ctx, service)
 	if missing := (*run.NotFoundError)(nil); errors.As(err, &missing) {
