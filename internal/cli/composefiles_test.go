@@ -102,6 +102,52 @@ func TestNameOfAComposeFile(t *testing.T) {
 	}
 }
 
+// TestComposeFilesAreReadAsDefinitions: what a command says of a Compose file is what it says of the definition that import writes, and of what
+// is lost.
+func TestComposeFilesAreReadAsDefinitions(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	run := func(stdin string, args ...string) (code int, out, problems string) {
+		var o, e bytes.Buffer
+		p := &command.Program{Executable: withCompose(t), Stdin: strings.NewReader(stdin), Stdout: &o, Stderr: &e, Getenv: func(name string) string {
+			return map[string]string{"HOME": dir}[name]
+		}, Environ: func() []string { return []string{"HOME=" + dir, "TAG=2", "TOKEN=one\ntwo"} }}
+		code = runLine(t.Context(), p, parts.Build(), append([]string{"podtask"}, args...))
+		return code, o.String(), e.String()
+	}
+	for _, test := range []struct {
+		name, text string
+		code       int
+		want       []string
+	}{
+		{"valid.yaml", "services:\n  web:\n    image: registry.example/web:${TAG}\n    networks: [a]\nnetworks: {a: {}}\n", 0, []string{"Warning: Lost: ", ":4: web.networks"}},
+		{"copies.yaml", "services:\n  web: {image: registry.example/web, deploy: {replicas: 3}, pids_limit: 10}\n", 0, []string{"--count 3", "--pids-limit 10"}},
+		{"unknown.yaml", "services:\n  web: {image: registry.example/web, restat: always}\n", command.ExitOwnFailure, []string{"unknown.yaml:2: ", `did you mean "restart"?`}},
+		{"secret.yaml", "services:\n  web: {image: registry.example/web, configs: [t]}\nconfigs: {t: {content: \"${TOKEN}\"}}\n", command.ExitOwnFailure, []string{"podtask import", "podtask stack up"}},
+		{"pod.yaml", "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\nspec: {containers: [{name: services, image: registry.example/web}]}\n", 0, nil},
+	} {
+		file := filepath.Join(dir, test.name)
+		if err := os.WriteFile(file, []byte(test.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		code, out, problems := run("", "validate", file)
+		if code != test.code || strings.Contains(problems, "one\ntwo") {
+			t.Errorf("%s: %d %s%s", test.name, code, out, problems)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(problems, want) {
+				t.Errorf("%s: without %q: %s", test.name, want, problems)
+			}
+		}
+	}
+	if code, out, problems := run("services: {web: {image: registry.example/web}}\n", "plan", "-"); code != 0 || !strings.Contains(out, "registry.example/web") {
+		t.Errorf("standard input: %d %s%s", code, out, problems)
+	}
+	if code, _, problems := run("", "validate", "--strict", filepath.Join(dir, "valid.yaml")); code != command.ExitInvalid {
+		t.Errorf("--strict: %d %s", code, problems)
+	}
+}
+
 // serveCompose is podtask-compose, which this test program is under that name.
 func serveCompose() {
 	if err := convert.ServeCompose(os.Stdin, os.Stdout, composefile.Load); err != nil {

@@ -185,7 +185,7 @@ func (r *remoteCall) sendDocument(name string) (string, error) {
 	if name == "-" && r.stdin != nil {
 		return name, nil
 	}
-	doc, err := command.ReadDocument(r.p.Stdin, name)
+	doc, err := r.p.ReadTask(r.ctx, name)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return name, nil

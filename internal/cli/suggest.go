@@ -13,7 +13,7 @@ var commandHints = map[string]string{
 	"apply":    "`podtask service create NAME FILE` creates a service, `podtask service update NAME FILE` updates it",
 	"attach":   "`podtask logs --follow TASK` follows the output of a task",
 	"build":    "`podman build` builds images; podtask runs them",
-	"compose":  "`podtask import compose.yaml` makes a definition of a Compose file, which `podtask run` runs",
+	"compose":  "`podtask run compose.yaml` runs a Compose file as one task, `podtask stack up` as several services; `podtask import` makes a definition of it",
 	"create":   "`podtask run --detach FILE` creates and starts a task",
 	"deploy":   "`podtask service update NAME FILE --wait` deploys a new definition or image, and rolls back if it fails",
 	"describe": "`podtask inspect TASK` shows a task, `podtask why TASK` explains its status",
@@ -28,7 +28,7 @@ var commandHints = map[string]string{
 	"scale":    "`podtask service scale NAME COUNT` changes how many copies of a service run",
 	"secret":   "`podman secret ls` lists secrets, `podman secret create NAME FILE` makes one; definitions refer to it by its name",
 	"start":    "`podtask run --detach FILE` starts a new task, `podtask restart TASK` the same again",
-	"up":       "`podtask run --detach FILE` starts a task; `podtask import compose.yaml` makes one of a Compose file",
+	"up":       "`podtask run --detach FILE` starts a task; `podtask run --detach compose.yaml` runs a Compose file",
 	"volume":   "`podman volume ls` lists volumes; `podtask run --map-volume NAME=PATH` maps one of a definition",
 }
 

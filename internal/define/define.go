@@ -27,7 +27,9 @@ type Document struct {
 	Source []byte
 	// Registered documents were checked when they were registered: unknown members are warnings.
 	Registered bool
-	Revision   int // 0 for a document that is not registered
+	// Lost lists members of the file that the document was made of and does not have. They are warnings of the definition.
+	Lost     []taskdef.Problem
+	Revision int // 0 for a document that is not registered
 }
 
 // Changes are what one request changes in a document, and how strictly it is read. The zero value
@@ -148,7 +150,7 @@ func (r Reader) Read(doc Document, c Changes) (Definition, error) {
 	}
 	d.Manifest, d.Task = loaded, loaded.Task
 	d.Task.Revision = doc.Revision
-	d.Warnings, d.Needs, d.References = append(d.Warnings, report.Warnings...), append(d.Needs, report.Needs...), report.References
+	d.Warnings, d.Needs, d.References = slices.Concat(d.Warnings, doc.Lost, report.Warnings), append(d.Needs, report.Needs...), report.References
 	unneeded := slices.AppendSeq(slices.Clone(c.Adjustments.LeaveOut), maps.Keys(c.Adjustments.Replace))
 	d.Needs = slices.DeleteFunc(d.Needs, func(n taskdef.Problem) bool { return d.isOf(n, unneeded) })
 	if len(d.Problems) == 0 {

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -74,7 +75,8 @@ type Definition struct {
 	Reader   define.Reader
 	Catalog  func() (*catalog.Catalog, error)
 	Stdin    io.Reader // for the document "-"
-	sentDir  string    // left out of the name of the document
+	convert  func(define.Document) (define.Document, error)
+	sentDir  string // left out of the name of the document
 }
 
 // Definition returns the definition that name and the values of DefinitionFlags describe.
@@ -84,6 +86,7 @@ func (p *Program) Definition(c *cli.Context, name string) (Definition, error) {
 		Changes: define.Changes{Strict: c.Bool("strict"), Lenient: c.Bool("lenient")},
 		Catalog: func() (*catalog.Catalog, error) { return p.OpenCatalog(c) },
 		Stdin:   p.Stdin, sentDir: p.SentDir,
+		convert: func(doc define.Document) (define.Document, error) { return p.converted(c.Context, doc) },
 	}
 	var err error
 	if d.Changes.Vars, err = ParseVars(p.CallerEnviron, Path(c), c.StringSlice("var")); err != nil {
@@ -232,6 +235,9 @@ func orEmpty(problems []taskdef.Problem) []taskdef.Problem {
 func (d Definition) readDocument() (define.Document, error) {
 	doc, err := ReadDocument(d.Stdin, d.Document)
 	doc.Name = strings.TrimPrefix(doc.Name, d.sentDir)
+	if err == nil && d.convert != nil {
+		return d.convert(doc)
+	}
 	if !errors.Is(err, fs.ErrNotExist) {
 		return doc, err
 	}
@@ -287,6 +293,24 @@ func ReadDocument(stdin io.Reader, file string) (define.Document, error) {
 		src = text
 	}
 	return define.Document{Name: file, Dir: filepath.Dir(path), Source: src}, nil
+}
+
+// ReadTask reads a file, or "-", as a task definition: a file of another tool may be converted.
+func (p *Program) ReadTask(ctx context.Context, file string) (define.Document, error) {
+	doc, err := ReadDocument(p.Stdin, file)
+	if err != nil {
+		return doc, err
+	}
+	return p.converted(ctx, doc)
+}
+
+func (p *Program) converted(ctx context.Context, doc define.Document) (_ define.Document, err error) {
+	for _, convert := range p.Convert {
+		if doc, err = convert(ctx, p, doc); err != nil {
+			return doc, err
+		}
+	}
+	return doc, nil
 }
 
 // ReadSmall reads a file of at most 1 MiB, such as a unit.

@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/facts/failpoint"
@@ -42,6 +43,9 @@ type Program struct {
 	SentDir string
 	// BeforeCleanUp are called before tasks that ended long ago are removed. stateDir is the directory of records.
 	BeforeCleanUp []func(stateDir string, e *engine.Engine) error
+	// Convert are called for each document that is read as a task definition, and return it or the definition that they
+	// make of it.
+	Convert []func(ctx context.Context, p *Program, doc define.Document) (define.Document, error)
 	// Patience is how long to wait for the socket of a task whose lock is taken: its owner makes the socket
 	// after it has taken the lock, and removes it before it releases the lock.
 	Patience time.Duration

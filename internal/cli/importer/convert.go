@@ -133,18 +133,30 @@ func (i importer) outputName(c *cli.Context, from string) string {
 	if name := c.String("name"); name != "" {
 		return name
 	}
-	name := strings.TrimSuffix(filepath.Base(from), filepath.Ext(from))
-	if stem := strings.TrimPrefix(name, "docker-"); c.Command.Name == "import" && (stem == "compose" || stem == "podman-compose") {
-		vars, _, _ := i.composeVariables(filepath.Dir(from)) // convert reports the error
-		if project := vars["COMPOSE_PROJECT_NAME"]; serve.ValidTaskName(project) {
-			return project
-		}
-		if project := composeName(from); project != "" {
-			return project
-		}
-		if dir, err := filepath.Abs(filepath.Dir(from)); err == nil {
-			return filepath.Base(dir)
-		}
+	if c.Command.Name != "import" {
+		return stem(from)
+	}
+	vars, _, _ := i.composeVariables(filepath.Dir(from)) // convert reports the error
+	return projectName(from, vars)
+}
+
+// stem returns the name of a file without its extension.
+func stem(file string) string { return strings.TrimSuffix(filepath.Base(file), filepath.Ext(file)) }
+
+// projectName returns the name of the project in a Compose file of one of the usual names; else it is that of the file.
+func projectName(file string, vars map[string]string) string {
+	name := stem(file)
+	if usual := strings.TrimPrefix(name, "docker-"); usual != "compose" && usual != "podman-compose" {
+		return name
+	}
+	if project := vars["COMPOSE_PROJECT_NAME"]; serve.ValidTaskName(project) {
+		return project
+	}
+	if project := composeName(file); project != "" {
+		return project
+	}
+	if dir, err := filepath.Abs(filepath.Dir(file)); err == nil {
+		return filepath.Base(dir)
 	}
 	return name
 }
@@ -318,17 +330,13 @@ func (i importer) convert(c *cli.Context, req importRequest) (conversion, error)
 		if taskdef.ReadSource(path, src).Manifest() {
 			return i.pod(path, name, src)
 		}
-		vars, shell, err := i.composeVariables(filepath.Dir(path))
+		r, err := i.request(path, name, src)
 		if err != nil {
 			return conversion{}, err
 		}
-		output, err := filepath.Abs(req.dir)
-		if err != nil {
+		r.Profiles = req.profiles
+		if r.Output, err = filepath.Abs(req.dir); err != nil {
 			return conversion{}, err
-		}
-		r := convert.ComposeRequest{File: path, Task: name, Source: src, Variables: vars, Shell: shell, Profiles: req.profiles, Output: output}
-		if vars["COMPOSE_FILE"] == "" {
-			r.Override = convert.ComposeOverride(path)
 		}
 		return jsonConversion("a Compose file")(i.compose(c.Context, r))
 	case ext == ".container":

@@ -19,6 +19,7 @@ func Part() part.Part {
 				{Command: ECSDiffCommand(p), Under: "ecs"},
 			}
 		},
+		Convert: newComposeDocument,
 		Formats: func() []members.Format {
 			return append(foreign.Formats(), convert.ComposeMembers(), convert.ECSParams(), convert.QuadletFormat())
 		},

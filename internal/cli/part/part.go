@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/config"
+	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/serve"
@@ -31,6 +32,9 @@ type Part struct {
 	Routes func() map[string]Route
 	// Documents are the kinds of files that the part reads.
 	Documents []command.Document
+	// Convert returns a document, or the task definition that the part makes of it. It is called for each document that a
+	// command reads as a task definition.
+	Convert func(ctx context.Context, p *command.Program, doc define.Document) (define.Document, error)
 	// Formats returns what becomes of the members of files that the part reads, for `podtask explain`.
 	Formats func() []members.Format
 	// FlagValues has the values of flags that take one of a few, by the name of the flag, for completion.
@@ -146,6 +150,16 @@ func (b Build) Formats() (all []members.Format) {
 func (b Build) Documents() (all []command.Document) {
 	for _, p := range b.Parts {
 		all = append(all, p.Documents...)
+	}
+	return all
+}
+
+// Convert returns what the parts make of documents that are read as task definitions.
+func (b Build) Convert() (all []func(ctx context.Context, p *command.Program, doc define.Document) (define.Document, error)) {
+	for _, p := range b.Parts {
+		if p.Convert != nil {
+			all = append(all, p.Convert)
+		}
 	}
 	return all
 }

@@ -378,7 +378,7 @@ func (k serviceCall) resolveDefinition(args []string) (string, error) {
 	case len(args) < 2:
 		return k.family, nil
 	}
-	doc, err := command.ReadDocument(k.registry.in, args[1])
+	doc, err := k.registry.read(k.c.Context, args[1])
 	if errors.Is(err, fs.ErrNotExist) {
 		return args[1], nil // the agent looks it up in the catalog
 	}

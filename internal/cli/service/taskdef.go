@@ -2,6 +2,7 @@ package service
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 	"path/filepath"
@@ -84,6 +85,7 @@ Examples:
 // registry is what the commands of `podtask taskdef` use, and those of `podtask service` that take a file.
 type registry struct {
 	in          io.Reader
+	read        func(ctx context.Context, file string) (define.Document, error)
 	out, errOut io.Writer
 	warn        func(format string, args ...any)
 	configure   func(*cli.Context) (*config.Settings, error)
@@ -93,7 +95,7 @@ type registry struct {
 
 func newRegistry(p *command.Program) registry {
 	return registry{
-		in: p.Stdin, out: p.Stdout, errOut: p.Stderr, warn: p.Warn,
+		in: p.Stdin, read: p.ReadTask, out: p.Stdout, errOut: p.Stderr, warn: p.Warn,
 		configure: p.Configure, openCatalog: p.OpenCatalog, openEngine: p.OpenEngine,
 	}
 }
@@ -133,7 +135,7 @@ func (t taskdefCall) registerFiles(files []string) error {
 		return err
 	}
 	for _, file := range files {
-		doc, err := command.ReadDocument(t.in, file)
+		doc, err := t.read(t.c.Context, file)
 		if err != nil {
 			return fmt.Errorf("read the task definition: %w", err)
 		}
