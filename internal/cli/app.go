@@ -22,6 +22,7 @@ import (
 // newApp describes the command line. It handles help, version and unknown commands itself: the library
 // keeps them in variables that all apps of a process share, and ends the process.
 func newApp(p *command.Program, build part.Build) *cli.App {
+	p.ServiceSettings = service.Settings
 	app := &cli.App{
 		Name:            "podtask",
 		Usage:           "run ECS-style tasks on rootless Podman",

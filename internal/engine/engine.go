@@ -115,6 +115,9 @@ type Engine struct {
 	Hooks     *hooks.Runner
 }
 
+// FailPoint returns the fail point that a test has chosen; nil for none.
+func (a *Engine) FailPoint() *failpoint.Point { return a.fail }
+
 // Open prepares the state directory. It does not connect to anything.
 func Open(cfg Config) (*Engine, error) {
 	a := &Engine{cfg: cfg}

@@ -180,7 +180,7 @@ func TestStackIsKilled(t *testing.T) {
 		}
 	}
 	for n := 1; ; n += 5 {
-		killed := one.with(fmt.Sprintf("PODTASK_STACK_FAILPOINT=%d", n))
+		killed := one.with(fmt.Sprintf("PODTASK_FAILPOINT=stack-step:%d", n))
 		if r := killed.podtask("stack", "up", file); r.code == 0 {
 			break
 		} else if r.code != -1 {
@@ -189,11 +189,11 @@ func TestStackIsKilled(t *testing.T) {
 	}
 	answers("one")
 	for _, n := range []int{1, 4, 7, 10} {
-		two.with(fmt.Sprintf("PODTASK_STACK_FAILPOINT=%d", n)).want(-1, "stack", "up", file)
+		two.with(fmt.Sprintf("PODTASK_FAILPOINT=stack-step:%d", n)).want(-1, "stack", "up", file)
 		if r := b.want(0, "stack", "why", b.family); !strings.Contains(r.out, "has not ended") {
 			t.Errorf("step %d: %s", n, r.out)
 		}
-		b.with(fmt.Sprintf("PODTASK_STACK_FAILPOINT=%d", 3)).podtask("stack", "rollback", b.family)
+		b.with(fmt.Sprintf("PODTASK_FAILPOINT=stack-step:%d", 3)).podtask("stack", "rollback", b.family)
 		if strings.Contains(b.want(0, "stack", "why", b.family).out, "has not ended") {
 			b.want(0, "stack", "rollback", b.family)
 		}
@@ -202,7 +202,7 @@ func TestStackIsKilled(t *testing.T) {
 	two.want(0, "stack", "up", file)
 	answers("two")
 	for n := 1; n < 8; n += 3 {
-		b.with(fmt.Sprintf("PODTASK_STACK_FAILPOINT=%d", n)).want(-1, "stack", "rm", "--volumes", b.family)
+		b.with(fmt.Sprintf("PODTASK_FAILPOINT=stack-step:%d", n)).want(-1, "stack", "rm", "--volumes", b.family)
 	}
 	b.removeStack(b.family)
 	agent.end()
@@ -231,6 +231,131 @@ func TestStackThatNeverWorked(t *testing.T) {
 	}
 	r = b.with("VERSION=one").want(125, "stack", "up", file)
 	for _, want := range []string{"compose.yaml:13: service migrate depends on undefined service nobody", "migrate → worker → web → migrate"} {
+		if !strings.Contains(r.err, want) {
+			t.Errorf("%q is not in %s", want, r.err)
+		}
+	}
+	agent.end()
+}
+
+// stackFile writes a file of a stack.
+func (b *box) stackFile(name, text string) string {
+	b.t.Helper()
+	path := filepath.Join(b.dir, "files", name)
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		b.t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+		b.t.Fatal(err)
+	}
+	return path
+}
+
+// A directory of manifests is a stack: names and addresses by Services, volumes by claims, values by Secrets, an order by annotations.
+func TestStackOfManifests(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	b.stackFile("k8s/db.yaml", fmt.Sprintf(`apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  serviceName: db
+  selector: {matchLabels: {app: db}}
+  template:
+    metadata: {labels: {app: db}}
+    spec:
+      containers:
+      - {name: db, image: %s, args: [serve, "5432"], ports: [{containerPort: 5432, name: sql}], volumeMounts: [{name: data, mountPath: /data}]}
+  volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: database}
+spec: {selector: {app: db}, ports: [{port: 15432, targetPort: sql}]}
+---
+apiVersion: v1
+kind: Secret
+metadata: {name: words}
+stringData: {greeting: hello-from-a-secret}
+`, b.testbox()))
+	web := fmt.Sprintf(`apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, annotations: {podtask/after: "migrate"}}
+spec:
+  replicas: 2
+  selector: {matchLabels: {app: web}}
+  template:
+    metadata: {labels: {app: web}}
+    spec:
+      containers:
+      - name: web
+        image: %[1]s
+        args: [serve, "8080"]
+        env: [{name: GREETING, valueFrom: {secretKeyRef: {name: words, key: greeting}}}, {name: VERSION, value: "one"}]
+---
+apiVersion: v1
+kind: Service
+metadata: {name: web}
+spec: {type: NodePort, selector: {app: web}, ports: [{port: 80, targetPort: 8080, nodePort: 30080}]}
+---
+apiVersion: batch/v1
+kind: Job
+metadata: {name: migrate, annotations: {podtask/after: "db=healthy"}}
+spec: {template: {spec: {restartPolicy: Never, containers: [{name: m, image: %[1]s, args: [get, "http://database:15432/", --, print, migrated]}]}}}
+`, b.testbox())
+	b.stackFile("k8s/web.yaml", web)
+	dir := filepath.Join(b.dir, "files", "k8s")
+	r := b.want(0, "stack", "up", "--name", b.family, dir)
+	if !strings.Contains(r.err, "(after migrate completed)") || !strings.Contains(r.err, "writes to the volume data") {
+		t.Errorf("the plan:\n%s", r.err)
+	}
+	answer := func(path, want string) {
+		t.Helper()
+		if got, err := get("http://127.0.0.1:30080/env/" + path); err != nil || strings.TrimSpace(got) != want {
+			t.Errorf("%s: %q, not %q: %v", path, got, want, err)
+		}
+	}
+	answer("GREETING", "hello-from-a-secret")
+	first := b.copiesOf(b.family, "db", "web")
+	if r := b.want(0, "stack", "up", "--name", b.family, dir); !strings.Contains(r.out, "up to date") {
+		t.Errorf("a second up: %s%s", r.out, r.err)
+	}
+	b.stackFile("k8s/web.yaml", strings.Replace(web, `value: "one"`, `value: "two"`, 1))
+	b.want(0, "stack", "up", "--name", b.family, dir)
+	answer("VERSION", "two")
+	if second := b.copiesOf(b.family, "db", "web"); second["db"] != first["db"] || second["web"] == first["web"] {
+		t.Errorf("before %v, now %v", first, second)
+	}
+	b.want(0, "stack", "rollback", b.family)
+	answer("VERSION", "one")
+	b.removeStack(b.family)
+	agent.end()
+}
+
+// podtask's own file makes a stack of several definitions, and all that is wrong with it is said at once.
+func TestStackOfDefinitions(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	b.stackFile("own/db.json", fmt.Sprintf(`{"family": "db", "containerDefinitions": [{"name": "db", "image": %q, "command": ["serve", "5432"], "portMappings": [{"containerPort": 5432}]}]}`, b.testbox()))
+	b.stackFile("own/app.json", fmt.Sprintf(`{"family": "app", "containerDefinitions": [{"name": "app", "image": %q, "command": ["await", "http://db:5432/", "--", "serve", "8080"], "portMappings": [{"containerPort": 8080}]}]}`, b.testbox()))
+	b.stackFile("own/job.json", fmt.Sprintf(`{"family": "job", "containerDefinitions": [{"name": "job", "image": %q, "command": ["get", "http://db:5432/", "--", "print", "migrated"]}]}`, b.testbox()))
+	own := b.stackFile("own/stack.yaml", fmt.Sprintf(`name: %s
+members:
+  db: {file: db.json}
+  migrate: {file: job.json, job: true, after: [db]}
+  app: {file: app.json, count: 2, listen: 127.0.0.1:18186=app:8080, env: [COLOR=blue], after: {migrate: completed}}
+`, b.family))
+	b.want(0, "stack", "up", filepath.Dir(own))
+	if got, err := get("http://127.0.0.1:18186/env/COLOR"); err != nil || strings.TrimSpace(got) != "blue" {
+		t.Errorf("%q: %v", got, err)
+	}
+	if members := b.members(b.family); members["app"].Healthy != 2 || members["migrate"].Kind != "job" {
+		t.Errorf("%+v", members)
+	}
+	b.removeStack(b.family)
+	b.stackFile("own/stack.yaml", "members:\n  db: {file: db.json, after: {app: healthy}}\n  app: {file: app.json, after: {db: healthy, nobody: started}}\n")
+	r := b.want(125, "stack", "up", own)
+	for _, want := range []string{"stack.yaml:3: app waits for nobody, which is not in the stack", "stack.yaml:2: db → app → db wait for each other in a circle"} {
 		if !strings.Contains(r.err, want) {
 			t.Errorf("%q is not in %s", want, r.err)
 		}

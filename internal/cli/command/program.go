@@ -23,6 +23,7 @@ import (
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -46,6 +47,9 @@ type Program struct {
 	// Convert are called for each document that is read as a task definition, and return it or the definition that they
 	// make of it.
 	Convert []func(ctx context.Context, p *Program, doc define.Document) (define.Document, error)
+	// ServiceSettings returns what flags of `podtask service create` say, for other commands that make services; count is nil without
+	// --count.
+	ServiceSettings func(p *Program, words []string) (count *int, s api.ServiceSettings, err error)
 	// Patience is how long to wait for the socket of a task whose lock is taken: its owner makes the socket
 	// after it has taken the lock, and removes it before it releases the lock.
 	Patience time.Duration

@@ -22,6 +22,7 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/foreignfile"
 	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/term"
@@ -202,7 +203,7 @@ func (i importer) run(c *cli.Context, from string) error {
 	case host.Asked && host.Remote():
 		return fmt.Errorf("podtask %s %s does not work on %s: files are read and written on this machine; `podtask --host %s unit install` installs what it writes", command.Path(c), from, host.Host, host.Word)
 	}
-	file, err := i.findForeign(from)
+	file, err := foreignfile.Find(from, i.in)
 	if err != nil {
 		return err
 	}
@@ -250,11 +251,11 @@ func (i importer) run(c *cli.Context, from string) error {
 }
 
 // onePod reports whether a file is a manifest that podtask runs as it is, so that its text can stay.
-func (i importer) onePod(c *cli.Context, f foreignFile) bool {
-	if ext := filepath.Ext(f.base); f.dir == "" || c.IsSet("service") || ext != ".yaml" && ext != ".yml" {
+func (i importer) onePod(c *cli.Context, f foreignfile.File) bool {
+	if ext := filepath.Ext(f.Base); f.Dir == "" || c.IsSet("service") || ext != ".yaml" && ext != ".yml" {
 		return false
 	}
-	return foreign.OnePod(f.name, f.source)
+	return foreign.OnePod(f.Name, f.Source)
 }
 
 // write writes the files and prints their names. A Pod that is converted in place stays as it is.

@@ -4,15 +4,11 @@ import (
 	"bytes"
 	"cmp"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
@@ -20,133 +16,27 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/foreignfile"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
-	"github.com/podtask/podtask/internal/userfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/urfave/cli/v2"
 )
 
-// maxForeign is how much of a file is read: plans of Terraform are large. The reader has its own bounds.
-const maxForeign = 17 << 20
-
-// foreignExtensions are those of files that foreign.Read may know.
-var foreignExtensions = []string{"", ".json", ".yaml", ".yml", ".template", ".tfstate"}
-
-// foreignFile is a file that another tool keeps.
-type foreignFile struct {
-	name   string // in messages
-	base   string // in its directory
-	dir    string // empty for standard input
-	source []byte
-}
-
-// findForeign returns the file of another tool that a name on the command line means; nil if it is none.
-func (i importer) findForeign(from string) (*foreignFile, error) {
-	f := foreignFile{name: from, base: filepath.Base(from), dir: filepath.Dir(from)}
-	if from == "-" {
-		src, err := userfile.ReadFrom(i.in, "the standard input", maxForeign-1)
-		if err != nil {
-			return nil, fmt.Errorf("read standard input: %w", err)
-		}
-		if foreign.Kind("stdin", src) == "" {
-			_, err := foreign.Read(foreign.Request{File: "stdin", Source: src})
-			return nil, err
-		}
-		return &foreignFile{name: "stdin", base: "stdin", source: src}, nil
-	}
-	info, err := os.Stat(from)
-	switch {
-	case err != nil:
-		return nil, nil // convert reports it, or it is a task
-	case info.IsDir():
-		for _, name := range []string{"manifest.json", "ecspresso.yml", "ecspresso.yaml", "manifest.yml"} {
-			if _, err := os.Stat(filepath.Join(from, name)); err == nil {
-				f.dir, f.base, f.name = from, name, filepath.Join(from, name)
-				break
-			}
-		}
-		if found, _ := filepath.Glob(filepath.Join(from, "*.tf")); f.name == from && len(found) > 0 {
-			return nil, fmt.Errorf("%s has Terraform source, which import does not read: `terraform plan -out=plan && terraform show -json plan > plan.json`, and import plan.json", from)
-		}
-		if f.name == from {
-			return nil, fmt.Errorf("%s is a directory without manifest.json of CDK, ecspresso.yml or manifest.yml of Copilot: give a file", from)
-		}
-	case terraformSource(from):
-		return nil, fmt.Errorf("%s is Terraform source, which import does not read: `terraform plan -out=plan && terraform show -json plan > plan.json`, and import plan.json", from)
-	case filepath.Ext(from) == ".jsonnet" || filepath.Ext(from) == ".libsonnet":
-		return nil, fmt.Errorf("%s is Jsonnet, which import does not run: `ecspresso render` or `jsonnet` writes it as JSON", from)
-	case !slices.Contains(foreignExtensions, filepath.Ext(from)):
-		return nil, nil
-	}
-	stream := !info.IsDir() && !info.Mode().IsRegular()
-	if stream {
-		f.source, err = userfile.Read(from, maxForeign-1)
-	} else {
-		f.source, err = readBelow(f.dir, f.base)
-	}
-	if err != nil {
-		return nil, err
-	}
-	kind := foreign.Kind(f.name, f.source)
-	if kind == "" && stream { // it cannot be read again
-		_, err := foreign.Read(foreign.Request{File: f.name, Source: f.source})
-		return nil, err
-	}
-	if kind == "" && filepath.Ext(f.base) != ".yaml" && filepath.Ext(f.base) != ".yml" && filepath.Ext(from) != "" {
-		_, err := foreign.Read(foreign.Request{File: f.name, Source: f.source})
-		return nil, err
-	}
-	if kind == "" {
-		return nil, nil
-	}
-	return &f, nil
-}
-
-// terraformSource reports whether a file is in Terraform's or OpenTofu's own language.
-func terraformSource(name string) bool {
-	return slices.ContainsFunc([]string{".tf", ".tofu", ".tf.json", ".tofu.json", ".tfvars", ".hcl"}, func(ext string) bool { return strings.HasSuffix(name, ext) })
-}
-
-// readBelow reads a file of a directory. No symbolic link leads out of the directory.
-func readBelow(dir, name string) ([]byte, error) {
-	root, err := os.OpenRoot(dir)
-	if err != nil {
-		return nil, err
-	}
-	defer root.Close()
-	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would block
-	if err != nil {
-		var inPath *fs.PathError
-		if errors.As(err, &inPath) {
-			err = inPath.Err
-		}
-		return nil, err
-	}
-	defer f.Close()
-	if info, err := f.Stat(); err == nil && !info.Mode().IsRegular() {
-		return nil, errors.New("it is not a file")
-	}
-	return io.ReadAll(io.LimitReader(f, maxForeign))
-}
-
 // importForeign converts a file of another tool.
-func (i importer) importForeign(c *cli.Context, f foreignFile) error {
+func (i importer) importForeign(c *cli.Context, f foreignfile.File) error {
 	path := command.Path(c)
 	params, err := command.ParseParams(path, c.StringSlice("param"))
 	if err != nil {
 		return err
 	}
-	q := foreign.Request{File: f.name, Base: f.base, Source: f.source, Params: params, Getenv: i.getenv, Service: c.String("service"), Environment: c.String("environment"), Name: c.String("name"), Now: time.Now()}
-	if f.dir != "" {
-		q.Open = func(name string) ([]byte, error) { return readBelow(f.dir, name) }
-	}
+	q := foreign.Request{File: f.Name, Base: f.Base, Source: f.Source, Open: f.Open(), Params: params, Getenv: i.getenv, Service: c.String("service"), Environment: c.String("environment"), Name: c.String("name"), Now: time.Now()}
 	r, err := foreign.Read(q)
 	if err != nil {
 		return err
 	}
-	return i.writeForeign(c, f.name, r)
+	return i.writeForeign(c, f.Name, r)
 }
 
 // writeForeign checks what came of a file, and writes it.

@@ -280,10 +280,11 @@ func (k call) plan(ctx context.Context, args []string) error {
 		return err
 	}
 	p, _, err := k.planned(ctx, w, &s)
-	if err != nil {
+	if err != nil && len(p.Members) == 0 {
 		return err
 	}
-	return command.PrintItem(k.out, k.c, p, func() error { return p.write(k.out) })
+	printed := command.PrintItem(k.out, k.c, p, func() error { return p.write(k.out) })
+	return errors.Join(err, printed)
 }
 
 // state returns the record of a stack, a new one if there is none.
@@ -296,12 +297,11 @@ func (k call) state(name string) (stack.State, error) {
 }
 
 // planned looks up the images, completes the members, and compares them with the record, in which what is not there any more, or was
-// changed by others, is marked. Known is false if a port of an image is not known yet.
+// changed by others, is marked. Known is false if a port of an image is not known yet. With an error for images that cannot be looked
+// up, the plan has all members.
 func (k call) planned(ctx context.Context, w *wanted, s *stack.State) (p plan, known bool, err error) {
-	if err := k.resolve(ctx, w, s.Current); err != nil {
-		return p, false, err
-	}
-	if known, err = k.ports(ctx, w); err != nil {
+	missing := k.resolve(ctx, w, s.Current)
+	if known, err = k.ports(ctx, w); err != nil && known {
 		return p, false, err
 	}
 	if err := k.requests(w); err != nil {
@@ -315,7 +315,7 @@ func (k call) planned(ctx context.Context, w *wanted, s *stack.State) (p plan, k
 	if k.c.String("format") == "" {
 		w.tell(k)
 	}
-	return k.planOf(w, *s), known, nil
+	return k.planOf(w, *s), known, missing
 }
 
 // observe compares the record with what is there.

@@ -25,6 +25,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/conn"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/images/imageage"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -38,7 +39,7 @@ const (
 )
 
 // resolve finds what each image is now: by its digest at the registry, or by its ID if it was built here. If a registry does not answer, the
-// images of the present revision stay.
+// images of the present revision stay; the error is for those of which nothing is known.
 func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) error {
 	type key struct {
 		image    string
@@ -77,6 +78,7 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 			before := hadImage(current, j.image)
 			if before == "" {
 				missing = append(missing, errs[i])
+				found[j] = j.image
 				continue
 			}
 			k.warn("%v: the stack keeps the image that it has", errs[i])
@@ -84,16 +86,13 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 		}
 		found[j] = results[i]
 	}
-	if len(missing) > 0 {
-		return errors.Join(missing...)
-	}
 	for _, m := range w.members {
 		m.Images = map[string]string{}
 		for _, image := range m.task.Images() {
 			m.Images[image] = found[key{image, m.task.Platform}]
 		}
 	}
-	return nil
+	return errors.Join(missing...)
 }
 
 // imageNow returns what an image is now: NAME:TAG@DIGEST, or stacks.IDPrefix and its ID. While its minimum age has not passed, it is
@@ -167,8 +166,9 @@ func (k call) pull(ctx context.Context, w *wanted) error {
 }
 
 // ports adds the TCP ports that images say they have (EXPOSE) to members whose file says none, so that others reach them by name. Known is
-// false if an image is not here yet.
+// false if an image is not here yet, or with an error if Podman does not say.
 func (k call) ports(ctx context.Context, w *wanted) (known bool, err error) {
+	var unread error // Podman does not say what it has
 	known = true
 	for _, m := range w.members {
 		if len(m.names) == 0 || m.Kind == stack.Job {
@@ -181,15 +181,16 @@ func (k call) ports(ctx context.Context, w *wanted) (known bool, err error) {
 		}
 		run := strings.TrimPrefix(m.Images[m.task.Containers[i].Image], stacks.IDPrefix)
 		image, found, err := k.engine.Images.Stored(ctx, run)
-		if err != nil {
-			return false, err
-		}
 		known = known && found
+		if err != nil {
+			unread = err
+			continue
+		}
 		if err := k.addPorts(m, container, image.Ports); err != nil {
-			return false, err
+			return true, err
 		}
 	}
-	return known, nil
+	return known, unread
 }
 
 // addPorts gives a container ports besides those that it publishes, on the loopback interface of the host.
@@ -255,9 +256,15 @@ func (k call) requests(w *wanted) error {
 		var request any
 		var err error
 		if m.Kind == stack.Job {
-			request = api.NewTask{Namespace: namespace(w.name, m.task), TaskOptions: taskOptions(m)}
+			t := m.job(w.name)
+			err = k.refer(m, &t.TaskSettings)
+			request = t
 		} else {
-			request, err = m.service(w.name)
+			var n api.NewService
+			if n, err = m.service(w.name); err == nil {
+				err = k.refer(m, &n.TaskSettings)
+			}
+			request = n
 		}
 		if err == nil {
 			m.Request, err = json.Marshal(request)
@@ -268,6 +275,27 @@ func (k call) requests(w *wanted) error {
 		errs = append(errs, err)
 	}
 	return errors.Join(errs...)
+}
+
+// job is the request for the task of a job.
+func (m *member) job(name string) api.NewTask {
+	t := api.NewTask{Namespace: namespace(name, m.task), TaskOptions: taskOptions(m)}
+	if m.settings != nil {
+		t.TaskSettings, t.TaskOptions = m.settings.TaskSettings, m.settings.TaskOptions
+	}
+	return t
+}
+
+// refer adds the references of the flags, and of the member, to its settings.
+func (k call) refer(m *member, s *api.TaskSettings) error {
+	given, err := command.ParseReferences(k.c)
+	if err != nil {
+		return err
+	}
+	for _, r := range slices.Concat(m.references, given) {
+		s.References = append(slices.Clone(s.References), api.Reference{Match: r.Match, Source: r.Text()})
+	}
+	return nil
 }
 
 // namespace is the one of a member: the name of the stack, and none for a task on the network of the host.
@@ -287,39 +315,93 @@ func taskOptions(m *member) (o api.TaskOptions) {
 
 // service is the request for a service, with all settings, so that an update takes away what is not wanted any more.
 func (m *member) service(name string) (api.NewService, error) {
+	s := api.ServiceSettings{}
+	if m.settings != nil {
+		s = *m.settings
+	}
 	none, all := 0, 100
 	least, most := all, all+(all+max(m.copies, 1)-1)/max(m.copies, 1) // one more copy while they are replaced
 	if m.stopFirst {
 		least, most = none, all
 	}
-	listeners, names := []api.Listener{}, []api.ServiceName{}
+	d := &s.DeploymentConfiguration
+	orElse(&d.MinimumHealthyPercent, least)
+	orElse(&d.MaximumPercent, most)
+	orElse(&d.DeploymentCircuitBreaker, api.DeploymentCircuitBreaker{Enable: true, Rollback: true})
+	listeners, err := m.listeners()
+	if err != nil {
+		return api.NewService{}, err
+	}
+	orElse(&s.Listeners, listeners)
+	orElse(&s.TestListeners, []api.Listener{})
+	space := namespace(name, m.task)
+	names := m.serviceNames()
+	if space == "" {
+		names, space = []api.ServiceName{}, api.NoNamespace
+	}
+	orElse(&s.Names, names)
+	if s.Namespace == "" {
+		s.Namespace = space
+	}
 	m.Takes = nil
+	for _, l := range *s.Listeners {
+		m.Takes = append(m.Takes, "listen "+l.Address)
+	}
+	for _, n := range *s.Names {
+		m.Takes = append(m.Takes, fmt.Sprintf("name %s:%d", n.Name, n.Port))
+	}
+	if m.pids > 0 {
+		s.TaskOptions = taskOptions(m)
+	}
+	return api.NewService{DesiredCount: m.copies, ServiceSettings: s}, nil
+}
+
+// orElse sets what no file says.
+func orElse[T any](to **T, v T) {
+	if *to == nil {
+		*to = &v
+	}
+}
+
+func (m *member) listeners() ([]api.Listener, error) {
+	all := []api.Listener{}
 	for _, l := range m.listen {
 		listener, err := parseListen(l)
 		if err != nil {
-			return api.NewService{}, err
+			return nil, err
 		}
-		listeners = append(listeners, listener)
-		m.Takes = append(m.Takes, "listen "+listener.Address)
+		all = append(all, listener)
 	}
-	space := namespace(name, m.task)
+	return all, nil
+}
+
+// maxNames describes how many names a service may have.
+const maxNames = 50
+
+// serviceNames are the names of a member: those of Compose, else its own one, at the TCP ports that its definition has.
+func (m *member) serviceNames() []api.ServiceName {
+	all := []api.ServiceName{}
+	add := func(name, container string, port uint16) {
+		if len(all) < maxNames && !slices.ContainsFunc(all, func(n api.ServiceName) bool { return n.Name == name && n.Port == port }) {
+			all = append(all, api.ServiceName{Name: name, Port: port, ContainerName: container, ContainerPort: port})
+		}
+	}
 	for _, n := range m.names {
 		for _, p := range n.Ports {
-			if space != "" && len(names) < 50 {
-				names = append(names, api.ServiceName{Name: n.Name, Port: p, ContainerName: n.Container, ContainerPort: p})
-				m.Takes = append(m.Takes, fmt.Sprintf("name %s:%d", n.Name, p))
+			add(n.Name, n.Container, p)
+		}
+	}
+	if m.settings == nil {
+		return all
+	}
+	for _, c := range m.task.Containers {
+		for _, p := range c.Ports {
+			if p.Protocol == "tcp" && p.ContainerPort > 0 && p.Count() == 1 {
+				add(m.Name, c.Name, p.ContainerPort)
 			}
 		}
 	}
-	if space == "" {
-		space = api.NoNamespace
-	}
-	return api.NewService{DesiredCount: m.copies, ServiceSettings: api.ServiceSettings{
-		DeploymentConfiguration: api.DeploymentConfiguration{
-			MinimumHealthyPercent: &least, MaximumPercent: &most, DeploymentCircuitBreaker: &api.DeploymentCircuitBreaker{Enable: true, Rollback: true},
-		},
-		Listeners: &listeners, TestListeners: &[]api.Listener{}, Names: &names, Namespace: space, TaskOptions: taskOptions(m),
-	}}, nil
+	return all
 }
 
 // parseListen reads [IP:]PORT=CONTAINER:PORT.
@@ -340,7 +422,7 @@ func parseListen(text string) (l api.Listener, err error) {
 }
 
 // prepare writes what the definitions need: files, secrets and volumes, and registers the definitions.
-func (k call) prepare(ctx context.Context, w *wanted) error {
+func (k call) prepare(ctx context.Context, w *wanted, current stack.Revision) error {
 	for _, f := range w.files {
 		path := filepath.Join(k.store.Files(w.name), f.Name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -369,7 +451,16 @@ func (k call) prepare(ctx context.Context, w *wanted) error {
 		return err
 	}
 	for _, m := range w.members {
-		r, _, err := registered.Register(ctx, catalog.Document{Family: m.task.Family, Digest: m.digest, File: filepath.Join(m.dir, m.place), Dir: m.dir, Source: m.text}, time.Now())
+		doc := catalog.Document{Family: m.task.Family, Digest: m.digest, File: filepath.Join(m.dir, filepath.Base(m.place)), Dir: m.dir, Source: m.text}
+		var r catalog.Revision
+		if before := current.Find(m.Name); !m.finds.Definition.Manifest.Sensitive {
+			r, _, err = registered.Register(ctx, doc, time.Now())
+		} else if before != nil && before.Print == m.Print { // each registration of its Secrets is a new revision
+			m.Definition = before.Definition
+			continue
+		} else {
+			r, err = serve.SecretManifests{Catalog: registered, Engine: k.engine}.Register(ctx, doc, time.Now())
+		}
 		if err != nil {
 			return err
 		}

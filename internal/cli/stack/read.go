@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
@@ -12,14 +13,14 @@ import (
 	"slices"
 	"strings"
 
-	"go.yaml.in/yaml/v3"
-
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
 // wanted is a stack as its files say.
@@ -54,22 +55,15 @@ type member struct {
 	names     []convert.StackName
 	stopFirst bool
 	pids      int64
-}
-
-// defaultFiles lists those that a command without an argument reads.
-var defaultFiles = []string{"compose.yaml", "compose.yml", "docker-compose.yaml", "docker-compose.yml"}
-
-// file returns the file that the arguments name, or the one in this directory.
-func file(args []string) (string, error) {
-	if len(args) > 0 {
-		return args[0], nil
-	}
-	for _, name := range defaultFiles {
-		if _, err := os.Stat(name); err == nil {
-			return name, nil
-		}
-	}
-	return "", fmt.Errorf("there is no %s here: name the FILE of the stack", strings.Join(defaultFiles, ", "))
+	// Of a file that is no Compose project: flags of podtask service create and what they say, where its volumes are, where problems of
+	// its text are in the file, and the warnings that the flags do not answer.
+	words      []string
+	settings   *api.ServiceSettings
+	references refs.Table
+	locate     func(taskdef.Problem) taskdef.Problem
+	lasting    func([]taskdef.Problem) []taskdef.Problem
+	// afterAt has the places of dependencies, as FILE:LINE.
+	afterAt map[string]string
 }
 
 // nameOf returns the name of the stack that an argument means: a name, or the file of a stack.
@@ -79,11 +73,11 @@ func (k call) nameOf(args []string) (string, error) {
 			return args[0], stack.CheckName(args[0])
 		}
 	}
-	from, err := file(args)
+	files, err := sources(args)
 	if err != nil {
 		return "", err
 	}
-	return k.projectName(from)
+	return k.projectName(files)
 }
 
 func (k call) isStack(name string) bool {
@@ -93,52 +87,17 @@ func (k call) isStack(name string) bool {
 
 var notInName = regexp.MustCompile(`[^a-z0-9_-]`)
 
-// projectName names what Compose calls the project of a file.
-func (k call) projectName(from string) (string, error) {
-	if name := k.c.String("name"); name != "" {
-		return name, stack.CheckName(name)
-	}
-	path, err := filepath.Abs(from)
-	if err != nil {
-		return "", err
-	}
-	vars, _, err := k.compose.Variables(filepath.Dir(path))
-	if err != nil {
-		return "", err
-	}
-	name := vars["COMPOSE_PROJECT_NAME"]
-	if name == "" {
-		text, err := command.ReadSmall(path)
-		if err != nil {
-			return "", fmt.Errorf("read the stack: %w", err)
-		}
-		var project struct {
-			Name string `yaml:"name"`
-		}
-		if yaml.Unmarshal(text, &project) == nil && !strings.Contains(project.Name, "$") {
-			name = project.Name
-		}
-	}
-	if name == "" {
-		name = strings.TrimLeft(notInName.ReplaceAllString(strings.ToLower(filepath.Base(filepath.Dir(path))), ""), "_-")
-	}
-	if err := stack.CheckName(name); err != nil {
-		return "", fmt.Errorf("%s: %w: give another one with --name", from, err)
-	}
-	return name, nil
-}
-
 // read reads the files of a stack. All problems are reported at once.
 func (k call) read(ctx context.Context, args []string) (*wanted, error) {
-	from, err := file(args)
+	files, err := sources(args)
 	if err != nil {
 		return nil, err
 	}
-	w := &wanted{source: []string{from}}
-	if w.name, err = k.projectName(from); err != nil {
+	w := &wanted{}
+	if w.name, err = k.projectName(files); err != nil {
 		return nil, err
 	}
-	if err := k.readCompose(ctx, from, w); err != nil {
+	if err := k.readAll(ctx, files, w); err != nil {
 		return nil, err
 	}
 	return w, k.check(w)
@@ -193,10 +152,7 @@ func fromCompose(name, file, dir string, from convert.StackMember) *member {
 	}
 	for _, d := range from.After {
 		is := conditions[d.Condition]
-		if is == stack.Started && slices.ContainsFunc(m.After, func(have stack.Dependency) bool { return have.Name == d.Name }) {
-			continue
-		}
-		m.After = append(m.After, stack.Dependency{Name: d.Name, Is: is})
+		m.waitFor(d.Name, is, fmt.Sprintf("%s:%d", file, cmp.Or(d.Line, from.Line)))
 	}
 	return m
 }
@@ -210,7 +166,7 @@ func (k call) check(w *wanted) error {
 	}
 	var errs []error
 	for _, p := range stack.Problems(all) {
-		errs = append(errs, fmt.Errorf("%s: %s", w.place(p.Member), p.Text))
+		errs = append(errs, fmt.Errorf("%s: %s", w.place(p), p.Text))
 	}
 	invalid := false
 	for _, m := range w.members {
@@ -226,9 +182,10 @@ func (k call) check(w *wanted) error {
 	return errors.Join(errs...)
 }
 
-func (w *wanted) place(name string) string {
-	if i := slices.IndexFunc(w.members, func(m *member) bool { return m.Name == name }); i >= 0 {
-		return w.members[i].place
+// place is where a problem is.
+func (w *wanted) place(p stack.Problem) string {
+	if i := slices.IndexFunc(w.members, func(m *member) bool { return m.Name == p.Member }); i >= 0 {
+		return cmp.Or(w.members[i].afterAt[p.After], w.members[i].place)
 	}
 	return strings.Join(w.source, ", ")
 }
@@ -239,11 +196,56 @@ func (k call) define(m *member) error {
 	if err != nil {
 		return err
 	}
+	d.Changes.References = append(slices.Clone(m.references), d.Changes.References...)
+	if m.settings != nil {
+		for _, r := range m.settings.References {
+			rule, err := define.NewReference(r.Match, r.Source, "the stack")
+			if err != nil {
+				return err
+			}
+			d.Changes.References = append(refs.Table{rule}, d.Changes.References...)
+		}
+	}
 	if m.task, m.finds, err = d.Check(define.Document{Name: m.place + ": " + m.Name, Dir: m.dir, Source: m.text}); err != nil {
 		return err
 	}
+	if f := &m.finds; m.locate != nil {
+		f.Warnings = m.lasting(f.Warnings)
+		for _, all := range [][]taskdef.Problem{f.Problems, f.Warnings, f.Needs} {
+			for i := range all {
+				all[i] = m.locate(all[i])
+			}
+		}
+		m.stopsFirst()
+	}
 	m.digest, err = m.finds.Definition.Digest()
 	return err
+}
+
+// stopsFirst notes whether the only copy has to stop before the next one starts: two must not write to the same volume, or have the same
+// port of the host.
+func (m *member) stopsFirst() {
+	if m.copies > 1 || m.stopFirst || m.Kind == stack.Job {
+		return
+	}
+	shared := map[string]bool{}
+	for _, v := range m.task.Volumes {
+		shared[v.Name] = v.Kind != taskdef.VolumeTask
+	}
+	for _, c := range m.task.Containers {
+		for _, mount := range c.Mounts {
+			if shared[mount.Volume] && !mount.ReadOnly && !m.stopFirst {
+				m.stopFirst = true
+				m.notes = append(m.notes, "it stops before its next copy starts: it writes to the volume "+mount.Volume)
+			}
+		}
+		for _, p := range c.Ports {
+			if p.HostPort != 0 && !m.stopFirst {
+				m.stopFirst = true
+				m.notes = append(m.notes, fmt.Sprintf("it stops before its next copy starts: it has port %d of the host", p.HostPort))
+			}
+		}
+	}
 }
 
 // print names what tells two members apart: all that is applied, and the content of files of variables.

@@ -3,9 +3,6 @@ package stack
 import (
 	"context"
 	"io"
-	"os"
-	"strconv"
-	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -15,9 +12,11 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/define/composecall"
+	"github.com/podtask/podtask/internal/define/stackfile"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/api"
 )
 
 // Part is the part stacks.
@@ -37,7 +36,8 @@ func Part() part.Part {
 			}
 			return routes
 		},
-		Complete: complete,
+		Documents: []command.Document{{Name: "stack", Schema: func() any { return stackfile.Schema() }}},
+		Complete:  complete,
 	}
 }
 
@@ -57,14 +57,18 @@ const many = 1 << 20
 func Command(p *command.Program) *cli.Command {
 	group := &cli.Command{
 		Name:  "stack",
-		Usage: "run several services as one thing: a Compose project, with an order, one update and one way back",
+		Usage: "run several services as one thing, with an order, one update and one way back",
 		Description: `A stack is a project of several services: each keeps its own copies, updates and logs, and they
 start in order, reach each other by name, and change together. up applies what differs only; if
-one service of a change fails, all of the change is put back. See docs/stacks.md.
+one service of a change fails, all of the change is put back. FILE is a Compose project, a
+stack file of podtask, or what podtask import reads: task definitions, Kubernetes manifests,
+templates of CloudFormation, plans of Terraform; DIR has such a file, or manifests. See
+docs/stacks.md.
 
 Examples:
   podtask stack plan compose.yaml
   podtask stack up compose.yaml
+  podtask stack up --name shop manifests/
   podtask stack ps shop
   podtask stack rollback shop
   podtask stack rm shop`,
@@ -87,14 +91,15 @@ func limitFlag() cli.Flag {
 
 // readingVerbs are the commands that read the files of a stack.
 func readingVerbs() []verb {
-	reading := []cli.Flag{
+	reading := append([]cli.Flag{
 		&cli.StringFlag{Name: "name", Usage: "call the stack `NAME`", DefaultText: "the project's name"},
 		&cli.StringSliceFlag{Name: "profile", Usage: "include the services of `PROFILE` of a Compose file"},
 		&cli.StringFlag{Name: "minimum-age", Usage: "take another image of a tag only when this host has known that for `TIME`, such as 3d; 0 for no time", DefaultText: "as configured"},
-	}
+		command.ParamFlag(),
+	}, command.ReferenceFlags()...)
 	return []verb{
 		{
-			name: "up", args: "[FILE]", usage: "make a stack what its file says, or leave it as it was", most: 1, reads: true, agent: true, do: call.up,
+			name: "up", args: "[FILE|DIR ...]", usage: "make a stack what its files say, or leave it as it was", most: many, reads: true, agent: true, do: call.up,
 			description: `Shows the plan, pulls all images, and then applies what differs only, each service after those that
 it waits for. If a service fails, everything that the change did is put back, except what jobs did.
 A change that another process did not end is continued. Volumes are never removed.
@@ -110,7 +115,7 @@ Examples:
 			}, reading...),
 		},
 		{
-			name: "plan", args: "[FILE]", usage: "show what up would make, change, leave and remove", most: 1, reads: true, do: call.plan,
+			name: "plan", args: "[FILE|DIR ...]", usage: "show what up would make, change, leave and remove", most: many, reads: true, do: call.plan,
 			description: "Examples:\n  podtask stack plan compose.yaml",
 			flags:       append([]cli.Flag{command.FormatFlag(command.ItemFormats)}, reading...),
 		},
@@ -177,6 +182,8 @@ type options struct {
 	engine      *engine.Engine
 	definition  func(c *cli.Context, name string) (command.Definition, error)
 	catalog     func(c *cli.Context) (*catalog.Catalog, error)
+	// serviceSettings returns what flags of podtask service create say.
+	serviceSettings func(words []string) (count *int, s api.ServiceSettings, err error)
 }
 
 func newCall(v verb) func(*command.Machine) options {
@@ -186,6 +193,7 @@ func newCall(v verb) func(*command.Machine) options {
 		return options{
 			verb: v, failed: err, store: store, in: p.Stdin, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, getenv: p.Getenv,
 			compose: composecall.Caller{Find: p.FindProgram, Environ: p.Environ}, owners: m.Connector, engine: m.Engine, definition: p.Definition, catalog: p.OpenCatalog,
+			serviceSettings: func(words []string) (*int, api.ServiceSettings, error) { return p.ServiceSettings(p, words) },
 		}
 	}
 }
@@ -222,17 +230,6 @@ func (o options) Run(ctx context.Context, c *cli.Context) error {
 		k.agent = client
 	}
 	return o.verb.do(k, ctx, args)
-}
-
-// failPoint kills this process with SIGKILL at the N-th step of a change, if a test asks for it.
-func failPoint(getenv func(string) string) func(string) {
-	left, _ := strconv.Atoi(getenv("PODTASK_STACK_FAILPOINT"))
-	return func(string) {
-		if left--; left == 0 {
-			_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
-			select {}
-		}
-	}
 }
 
 // complete returns the names of stacks.

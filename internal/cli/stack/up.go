@@ -11,6 +11,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/define/foreignfile"
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
@@ -57,7 +58,7 @@ func (k call) up(ctx context.Context, args []string) error {
 	if err := k.requests(w); err != nil {
 		return err
 	}
-	if err := k.prepare(ctx, w); err != nil {
+	if err := k.prepare(ctx, w, s.Current); err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
 	s = begin(s, w, k.c.Bool("no-rollback"))
@@ -115,14 +116,17 @@ func (k call) run(ctx context.Context, s stack.State) (stack.State, error) {
 		return s, err
 	}
 	r := stacks.Runner{
-		Agent: k.agent, Store: k.store, Limit: k.c.Duration("timeout"), Now: func() time.Time { return time.Now().UTC() }, FailPoint: failPoint(k.getenv),
+		Agent: k.agent, Store: k.store, Limit: k.c.Duration("timeout"), Now: func() time.Time { return time.Now().UTC() }, Fail: k.engine.FailPoint(),
 		Definition: func(name string) ([]byte, error) {
 			ref, err := catalog.ParseRef(name)
 			if err != nil {
 				return nil, err
 			}
 			_, text, err := registered.Find(ref)
-			return text, err
+			if err != nil {
+				return nil, err
+			}
+			return foreignfile.JSON(text)
 		},
 		RemoveVolumes: k.removeVolumes,
 		Failing:       k.showLogs,

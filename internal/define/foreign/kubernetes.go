@@ -73,11 +73,18 @@ func documentName(d *doctree.Node) string {
 
 // kubernetes finds the workloads of manifests, as helm template and kustomize build print them.
 func (r *reader) kubernetes(docs []*doctree.Node) []*workload {
-	docs, hooks := splitHooks(flatten(docs))
+	docs = flatten(docs)
+	var hooks []*doctree.Node
+	if !r.whole {
+		docs, hooks = splitHooks(docs)
+	}
 	var all []*workload
 	for _, d := range docs {
 		kind, name := textOf(d.Member("kind")), documentName(d)
 		if !pod.IsWorkload(kind) {
+			continue
+		}
+		if r.whole && strings.Contains(pod.Hook(d), "test") || r.whole && strings.Contains(pod.Hook(d), "delete") {
 			continue
 		}
 		w := &workload{names: []string{strings.ToLower(kind) + "/" + name, name}, name: name, build: func(res *Result) *doctree.Node {
@@ -120,10 +127,13 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 			if wanted[kind+"/"+name] {
 				res.Documents = append(res.Documents, d)
 			}
+		case r.whole && slices.Contains([]string{"Service", "PersistentVolumeClaim"}, kind) || r.whole && pod.IsWorkload(kind):
 		case pod.IsWorkload(kind):
 			r.lose(d, title+" is another workload", "import it with --service "+shellWord(name))
 		case kind == "Service":
 			r.lose(d, title+": there is no cluster network", "publish ports of the Pod with hostPort")
+		case kind == "Ingress" && r.whole:
+			r.lose(d, title+leadsNowhere, "give an address with `ingress` of the stack file")
 		case kind == "Ingress":
 			r.lose(d, title+": no path of it leads to "+textOf(chosen.Member("kind"))+" "+doctree.Quote(documentName(chosen))+" by a Service of the file", "give an address with --ingress of podtask service create")
 		case kind == "HorizontalPodAutoscaler":
@@ -139,6 +149,9 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 	r.controller(res, chosen)
 	if textOf(chosen.Member("kind")) == "Pod" && len(leading) > 0 {
 		res.Service = &Service{Flags: []string{"--count", "1"}}
+	}
+	if r.whole {
+		r.member(res, docs, chosen)
 	}
 }
 

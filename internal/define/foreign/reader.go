@@ -37,6 +37,10 @@ type Request struct {
 	Name string
 	// Now is the time before which a schedule has ended.
 	Now time.Time
+	// Beside are more manifests, which are read as if they were in the file.
+	Beside []File
+
+	whole bool // all workloads are read, for a stack
 }
 
 // Result is what came of a file.
@@ -57,6 +61,8 @@ type Result struct {
 	Schedules []Schedule
 	// Lost is what podtask does not take over, in the order of the places.
 	Lost []taskdef.Problem
+	// Stack is what ReadAll says besides.
+	Stack Stack
 
 	file     string // the first one
 	files    map[*doctree.Node]string
@@ -163,6 +169,8 @@ type workload struct {
 	used bool
 	// target is the ID of a target of a rule, which may have several.
 	target string
+	// after are names of others that it waits for.
+	after []string
 	// build returns the task definition, and adds the rest to the result.
 	build func(res *Result) *doctree.Node
 }
@@ -184,42 +192,73 @@ func nameTargets(all []*workload) []*workload {
 	return all
 }
 
-// Read reads a file. The error is an *Error.
-func Read(req Request) (Result, error) {
+// opened is a file whose workloads are not read yet.
+type opened struct {
+	Result
+	read func(*reader, []*doctree.Node) []*workload
+}
+
+// newReader parses a file, and those beside it. What is wrong is in the reader.
+func newReader(req Request) (*reader, opened, []*doctree.Node) {
 	r := &reader{Request: req, files: map[*doctree.Node]string{}, used: map[string]bool{}, needs: map[string]*need{}}
-	res := Result{file: req.File, files: r.files}
+	res := opened{Result: Result{file: req.File, files: r.files}}
 	src := req.Source
 	if isEcspresso(src) {
 		r.kind = "a configuration of ecspresso"
 		if src = r.render(req.File, src, false); r.err() != nil {
-			return res, r.err()
+			return r, res, nil
 		}
 	}
 	docs, ok := r.parse(req.File, src)
 	if !ok {
-		return res, r.err()
+		return r, res, nil
 	}
 	kind, read := detect(req.File, docs)
 	if read == nil {
 		r.wrong(first(docs), "import does not know what this file is", "it reads what docs/importing.md lists")
-		return res, r.err()
+		return r, res, nil
 	}
-	r.kind, res.Kind = kind, kind
-	w := r.choose(read(r, docs))
+	for _, f := range req.Beside {
+		if more, ok := r.parse(f.Name, f.Source); ok {
+			docs = append(docs, more...)
+		}
+	}
+	r.kind, res.Kind, res.read = kind, kind, read
+	return r, res, docs
+}
+
+// Read reads a file. The error is an *Error.
+func Read(req Request) (Result, error) {
+	res, _, err := read(req)
+	return res, err
+}
+
+func read(req Request) (Result, *reader, error) {
+	r, file, docs := newReader(req)
+	res := file.Result
+	if r.err() != nil {
+		return res, r, r.err()
+	}
+	w := r.choose(file.read(r, docs))
 	if w == nil {
-		return res, r.err()
+		return res, r, r.err()
 	}
 	res.Name = cmp.Or(req.Name, plain(w.name), plain(w.names[0]))
 	res.Definition = w.build(&res)
 	r.unusedParams()
 	if err := r.err(); err != nil {
-		return res, err
+		return res, r, err
 	}
 	if res.Definition != nil {
 		r.finish(&res)
 	}
+	at := res.Definition
+	if len(res.Documents) > 0 {
+		at = res.Documents[0]
+	}
+	res.Stack.File, res.Stack.Line = r.problem(at, "", "").File, at.Line
 	res.Lost = inOrder(r.lost)
-	return res, r.err()
+	return res, r, r.err()
 }
 
 // Kind returns what a file is, as in "a CloudFormation template"; empty if Read does not know it.
@@ -330,7 +369,7 @@ func (r *reader) param(keys ...string) (string, bool) {
 
 // unusedParams reports parameters that nothing asks for.
 func (r *reader) unusedParams() {
-	if len(r.problems) > 0 {
+	if len(r.problems) > 0 || r.whole {
 		return // not everything was read
 	}
 	for _, name := range slices.Sorted(maps.Keys(r.Params)) {

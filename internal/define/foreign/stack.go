@@ -311,7 +311,7 @@ func (s *stack) workload(f doctree.Field, member string, build func(*Result) *do
 		}
 		return build(res)
 	}}
-	w.absent = s.surelyAbsent(f)
+	w.absent, w.after = s.surelyAbsent(f), dependsOn(f.Value.Member("DependsOn"))
 	if several := s.roots() > 1; several {
 		w.names[0] = s.name + "/" + w.names[0]
 	}

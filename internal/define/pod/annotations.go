@@ -61,6 +61,7 @@ var annotationRules = []rule{
 	{"io.containers.seccomp.profile", warned, "a container has the profile of Podman", nil},
 
 	{annotationMinimumAge, honored, "the time for which this host must have known an image before the task follows a tag to it, such as `3d`", nil},
+	{"podtask/after", ignored, "`podtask stack` reads it: the members of a stack that this one waits for, as in `db=healthy,migrate=completed`", nil},
 	{"helm.sh/hook", honored, "a document with a Pod that is a hook is left out, with a warning, if another Pod is in the file", nil},
 	{"helm.sh/hook-delete-policy", ignored, inHelm, nil},
 	{"helm.sh/hook-weight", ignored, inHelm, nil},

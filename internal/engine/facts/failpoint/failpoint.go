@@ -59,8 +59,11 @@ const (
 	LogPosition     = "log-position"
 )
 
+// StackStep is passed before and after each step of the change of a stack.
+const StackStep = "stack-step"
+
 // otherPoints are those that not each owner of a task passes.
-var otherPoints = []string{BeforeRecord, LogLinked, LogReopened, LogAcknowledged, LogPosition, BeforeEffect + "FlushLogs", AfterEffect + "FlushLogs"}
+var otherPoints = []string{BeforeRecord, StackStep, LogLinked, LogReopened, LogAcknowledged, LogPosition, BeforeEffect + "FlushLogs", AfterEffect + "FlushLogs"}
 
 // Points lists all fail points that each task passes, sorted.
 func Points() []string {

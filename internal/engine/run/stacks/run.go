@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/decide/stack"
+	"github.com/podtask/podtask/internal/engine/facts/failpoint"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -40,8 +41,7 @@ type Runner struct {
 	// Limit describes how long a step may take; 0 for no limit.
 	Limit time.Duration
 	Now   func() time.Time
-	// FailPoint is called before each step is done, and after it.
-	FailPoint func(place string)
+	Fail  *failpoint.Point
 }
 
 // Run continues the change of a stack until it has ended, and returns the record. The error is for what keeps this process from going on: the
@@ -60,9 +60,9 @@ func (r Runner) Run(ctx context.Context, s stack.State) (stack.State, error) {
 			return s, err
 		}
 		r.Told(s, step, nil)
-		r.FailPoint("before " + string(step.Verb) + " " + step.Name)
+		r.Fail.At(failpoint.StackStep)
 		o, err := r.do(ctx, s, step)
-		r.FailPoint("after " + string(step.Verb) + " " + step.Name)
+		r.Fail.At(failpoint.StackStep)
 		if err != nil {
 			return s, err
 		}

@@ -1,4 +1,4 @@
-package importer
+package foreignfile
 
 import (
 	"os"
@@ -8,6 +8,22 @@ import (
 
 	"github.com/podtask/podtask/internal/define/foreign"
 )
+
+// A stream of manifests is one value, and a definition stays as it is.
+func TestJSON(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"kind: Job\n---\nkind: Secret\n": `{"apiVersion":"v1","items":[{"kind":"Job"},{"kind":"Secret"}],"kind":"List"}`,
+		`{"family": "a"}`:                `{"family":"a"}`,
+	} {
+		if got, err := JSON([]byte(text)); err != nil || string(got) != want {
+			t.Errorf("%q: %s, %v", text, got, err)
+		}
+	}
+	if _, err := JSON([]byte("a: [")); err == nil {
+		t.Error("nonsense is JSON")
+	}
+}
 
 // Files that a file names are below its directory, whatever links there are.
 func TestFilesStayInTheirDirectory(t *testing.T) {
@@ -25,13 +41,13 @@ func TestFilesStayInTheirDirectory(t *testing.T) {
 	for _, name := range []string{"task.json", "sub/task.json"} {
 		_, err := foreign.Read(foreign.Request{
 			File: "ecspresso.yml", Base: "ecspresso.yml", Source: []byte("region: r\ncluster: c\nservice: s\ntask_definition: " + name + "\n"),
-			Open: func(name string) ([]byte, error) { return readBelow(dir, name) },
+			Open: func(name string) ([]byte, error) { return ReadBelow(dir, name) },
 		})
 		if err == nil || !strings.Contains(err.Error(), "ecspresso.yml:4:18: read") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	if _, err := readBelow(dir, "."); err == nil {
+	if _, err := ReadBelow(dir, "."); err == nil {
 		t.Error("a directory is read")
 	}
 }

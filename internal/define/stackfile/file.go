@@ -1,0 +1,269 @@
+// Package stackfile reads podtask's own short file of a stack: the name, and for each member the file of its task definition, what it
+// waits for, and the settings of its service.
+package stackfile
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
+)
+
+// File is a stack file.
+type File struct {
+	// Name is the one of the stack; empty if the file has none.
+	Name    string
+	Members []Member
+}
+
+// Member is a service or a job of a stack file.
+type Member struct {
+	Name string
+	Line int
+	// From is the file of its definition, relative to the stack file. Service chooses a workload of that, if it has several.
+	From, Service string
+	// Job: it runs to its end.
+	Job   bool
+	After []After
+	// Settings are flags of `podtask service create` with their values.
+	Settings []string
+}
+
+// After is a member that another one waits for. Is is started, healthy or completed; empty for what a member of its kind becomes.
+type After struct {
+	Name, Is string
+	Line     int
+}
+
+// Conditions lists what a member may wait for.
+var Conditions = []string{"started", "healthy", "completed"}
+
+// kind names what values a key has.
+type kind string
+
+const (
+	word   kind = "string"
+	number kind = "integer"
+	list   kind = "array"
+)
+
+// settings are the keys that are flags of `podtask service create`.
+var settings = []struct {
+	key  string
+	kind kind
+	what string
+}{
+	{"count", number, "how many copies run"},
+	{"listen", list, "addresses of this host that lead to the copies: [IP:]PORT=CONTAINER:PORT"},
+	{"name-as", list, "names by which other members reach the copies: NAME[:PORT][=CONTAINER:PORT]"},
+	{"ingress", list, "public addresses: URL=CONTAINER:PORT[,OPTION=VALUE...]"},
+	{"env", list, "variables for every container: NAME=VALUE"},
+	{"secret", list, "secrets of Podman for every container: NAME[,type=env|mount][,target=...]"},
+	{"map-volume", list, "what of this host is mounted for a volume: NAME=PATH, NAME=podman:VOLUME"},
+	{"map-secret", list, "where this host has a secret of AWS: ARN=SOURCE"},
+	{"memory", word, "the most memory of a copy, such as 512m"},
+	{"cpus", word, "the most processors of a copy, such as 1.5"},
+	{"pids-limit", number, "the most processes and threads of a copy"},
+	{"min-healthy", number, "the percentage of copies that stay healthy in an update"},
+	{"max", number, "the percentage of copies that there are at most in an update"},
+	{"health-grace", word, "the time in which failed health checks do not count, such as 30s"},
+	{"drain", word, "the time that a copy has to finish connections, such as 30s"},
+	{"sleep-after", word, "the time without a connection after which the copies stop, until the next one comes, such as 30m"},
+	{"hold", word, "the time that a connection is held while the service wakes, such as 1m"},
+	{"strategy", word, "how an update replaces copies: rolling, blue-green, linear or canary"},
+}
+
+// Is reports whether a text is a stack file: an object with members.
+func Is(src []byte) bool {
+	docs, err := doctree.Tagged(src, limits, nil)
+	return err == nil && len(docs) == 1 && docs[0].Kind == doctree.Object && docs[0].Member("members") != nil
+}
+
+var limits = doctree.Limits{Size: 1 << 20, Values: 50_000, Depth: 20}
+
+// parser gathers the problems of a file.
+type parser struct {
+	file     string
+	problems []taskdef.Problem
+}
+
+func (p *parser) wrong(line, column int, message, fix string) {
+	p.problems = append(p.problems, taskdef.Problem{File: p.file, Line: line, Column: column, Message: message, Fix: fix})
+}
+
+func (p *parser) at(n *doctree.Node, message, fix string) { p.wrong(n.Line, n.Col, message, fix) }
+
+// Parse reads a stack file. It returns all problems.
+func Parse(file string, src []byte) (f File, problems []taskdef.Problem) {
+	p := &parser{file: file}
+	docs, err := doctree.Tagged(src, limits, nil)
+	var syntax *doctree.SyntaxError
+	switch {
+	case errors.As(err, &syntax):
+		p.wrong(syntax.Line, syntax.Col, syntax.Message, syntax.Fix)
+		return f, p.problems
+	case err != nil:
+		p.wrong(0, 0, err.Error(), "")
+		return f, p.problems
+	case len(docs) != 1 || docs[0].Kind != doctree.Object:
+		p.wrong(1, 1, "a stack file is one object", "write members, each with the file of its definition")
+		return f, p.problems
+	}
+	for _, m := range docs[0].Fields {
+		switch {
+		case m.Key == "name":
+			f.Name = p.text(m)
+		case m.Key == "members" && m.Value.Kind == doctree.Object:
+			for _, one := range m.Value.Fields {
+				f.Members = append(f.Members, p.member(one))
+			}
+		case m.Key == "members":
+			p.at(m.Value, "members is an object: the name of each with what it is", "write members: {web: {file: web.yaml}}")
+		case m.Key != "$schema":
+			p.unknown(m, []string{"name", "members"})
+		}
+	}
+	if len(f.Members) == 0 && len(p.problems) == 0 {
+		p.at(docs[0], "the stack has no members", "write members: {web: {file: web.yaml}}")
+	}
+	return f, p.problems
+}
+
+func (p *parser) unknown(m doctree.Field, known []string) {
+	p.wrong(m.Line, m.Col, "there is no key "+doctree.Quote(m.Key)+" here", suggest.Question(m.Key, known))
+}
+
+func scalar(n *doctree.Node) bool {
+	return n.Kind == doctree.Text || n.Kind == doctree.Number || n.Kind == doctree.Boolean
+}
+
+// text returns the text of a key.
+func (p *parser) text(m doctree.Field) string {
+	if !scalar(m.Value) || m.Value.Text == "" {
+		p.at(m.Value, m.Key+" is a text", "")
+		return ""
+	}
+	return m.Value.Text
+}
+
+// member reads a member.
+func (p *parser) member(of doctree.Field) Member {
+	m := Member{Name: of.Key, Line: of.Line}
+	if of.Value.Kind != doctree.Object {
+		p.at(of.Value, "the member "+doctree.Quote(of.Key)+" is an object", "write the file of its definition: {file: "+of.Key+".yaml}")
+		return m
+	}
+	for _, f := range of.Value.Fields {
+		switch f.Key {
+		case "file":
+			m.From = p.text(f)
+		case "service":
+			m.Service = p.text(f)
+		case "job":
+			if m.Job = f.Value.Text == "true"; !m.Job && f.Value.Text != "false" {
+				p.at(f.Value, "job is true or false", "")
+			}
+		case "after":
+			m.After = p.after(f)
+		default:
+			m.Settings = append(m.Settings, p.setting(f)...)
+		}
+	}
+	if m.From == "" && of.Value.Member("file") == nil {
+		p.wrong(of.Line, of.Col, "the member "+doctree.Quote(of.Key)+" has no file", "write the file of its definition: file: "+of.Key+".yaml")
+	}
+	return m
+}
+
+// after reads what a member waits for: a list of names, or an object of names and conditions.
+func (p *parser) after(f doctree.Field) (all []After) {
+	switch f.Value.Kind {
+	case doctree.List:
+		for _, item := range f.Value.Items {
+			if !scalar(item) {
+				p.at(item, "after is a list of names, or an object of names and conditions", "write after: {db: healthy}")
+				continue
+			}
+			all = append(all, After{Name: item.Text, Line: item.Line})
+		}
+	case doctree.Object:
+		for _, d := range f.Value.Fields {
+			if !slices.Contains(Conditions, d.Value.Text) {
+				p.at(d.Value, "a member waits until another one is "+strings.Join(Conditions, ", ")+", not "+doctree.Quote(d.Value.Text), suggest.Question(d.Value.Text, Conditions))
+			}
+			all = append(all, After{Name: d.Key, Is: d.Value.Text, Line: d.Line})
+		}
+	default:
+		p.at(f.Value, "after is a list of names, or an object of names and conditions", "write after: {db: healthy}")
+	}
+	return all
+}
+
+// setting returns a key as flags.
+func (p *parser) setting(f doctree.Field) (words []string) {
+	known := []string{"file", "service", "job", "after"}
+	for _, s := range settings {
+		known = append(known, s.key)
+		if s.key != f.Key {
+			continue
+		}
+		values := []*doctree.Node{f.Value}
+		if s.kind == list && f.Value.Kind == doctree.List {
+			values = f.Value.Items
+		}
+		for _, v := range values {
+			if !scalar(v) || s.kind == number && v.Kind != doctree.Number {
+				p.at(v, f.Key+" is "+map[kind]string{word: "a text", number: "a whole number", list: "a list of texts"}[s.kind], "")
+				continue
+			}
+			words = append(words, fmt.Sprintf("--%s=%s", f.Key, v.Text))
+		}
+		return words
+	}
+	p.unknown(f, known)
+	return nil
+}
+
+// SchemaID is the address of the schema of stack files.
+const SchemaID = "https://raw.githubusercontent.com/podtask/podtask/main/docs/stack-file.schema.json"
+
+// Schema returns the JSON Schema (2020-12) of a stack file.
+func Schema() map[string]any {
+	type object = map[string]any
+	text := func(what string) object { return object{"type": "string", "minLength": 1, "description": what} }
+	properties := object{
+		"file":    text("the file of its definition, beside the stack file: all that podtask runs or imports"),
+		"service": text("which service of the file it is, if that has several"),
+		"job":     object{"type": "boolean", "description": "it runs to its end, and has to succeed"},
+		"after": object{"description": "what it waits for, at the first start and in each change", "anyOf": []any{
+			object{"type": "array", "items": object{"type": "string"}},
+			object{"type": "object", "additionalProperties": object{"enum": Conditions}},
+		}},
+	}
+	for _, s := range settings {
+		switch s.kind {
+		case list:
+			properties[s.key] = object{"description": s.what, "anyOf": []any{object{"type": "string"}, object{"type": "array", "items": object{"type": "string"}}}}
+		case number:
+			properties[s.key] = object{"type": "integer", "minimum": 0, "description": s.what}
+		default:
+			properties[s.key] = object{"type": []string{"string", "number"}, "description": s.what}
+		}
+	}
+	return object{
+		"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": SchemaID, "title": "A stack of podtask",
+		"type": "object", "additionalProperties": false, "required": []string{"members"},
+		"properties": object{
+			"$schema": object{"type": "string"},
+			"name":    object{"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,62}$", "description": "the name of the stack; without it, that of the directory"},
+			"members": object{
+				"type": "object", "minProperties": 1, "description": "services and jobs by their names",
+				"additionalProperties": object{"type": "object", "additionalProperties": false, "required": []string{"file"}, "properties": properties},
+			},
+		},
+	}
+}
