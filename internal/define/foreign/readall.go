@@ -164,9 +164,8 @@ func (r *reader) member(res *Result, docs []*doctree.Node, d *doctree.Node) {
 	restart := textOf(spec.Member("restartPolicy"))
 	res.Stack.Job = kind == "Job" || kind == "Pod" && (restart == "Never" || restart == "OnFailure")
 	res.Stack.hook = pod.Hook(d)
-	for _, word := range strings.FieldsFunc(textOf(d.Member("metadata").Member("annotations").Member(annotationAfter)), func(c rune) bool { return c == ',' || c == ' ' }) {
-		res.Stack.After = append(res.Stack.After, word)
-	}
+	words := textOf(d.Member("metadata").Member("annotations").Member(annotationAfter))
+	res.Stack.After = append(res.Stack.After, strings.FieldsFunc(words, func(c rune) bool { return c == ',' || c == ' ' })...)
 	for _, v := range items(spec.Member("volumes")) {
 		if claim := textOf(v.Member("persistentVolumeClaim").Member("claimName")); claim != "" {
 			res.Stack.Claims = append(res.Stack.Claims, claim)
