@@ -16,13 +16,16 @@ import (
 	"github.com/podtask/podtask/internal/cli/system"
 	"github.com/podtask/podtask/internal/cli/task"
 	"github.com/podtask/podtask/internal/cli/unit"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
 
 // newApp describes the command line. It handles help, version and unknown commands itself: the library
 // keeps them in variables that all apps of a process share, and ends the process.
 func newApp(p *command.Program, build part.Build) *cli.App {
-	p.ServiceSettings = service.Settings
+	p.ServiceSettings = func(words []string) (*int, api.ServiceSettings, error) {
+		return service.Settings(p.CallerEnviron, words)
+	}
 	app := &cli.App{
 		Name:            "podtask",
 		Usage:           "run ECS-style tasks on rootless Podman",

@@ -49,7 +49,7 @@ type Program struct {
 	Convert []func(ctx context.Context, p *Program, doc define.Document) (define.Document, error)
 	// ServiceSettings returns what flags of `podtask service create` say, for other commands that make services; count is nil without
 	// --count.
-	ServiceSettings func(p *Program, words []string) (count *int, s api.ServiceSettings, err error)
+	ServiceSettings func(words []string) (count *int, s api.ServiceSettings, err error)
 	// Patience is how long to wait for the socket of a task whose lock is taken: its owner makes the socket
 	// after it has taken the lock, and removes it before it releases the lock.
 	Patience time.Duration

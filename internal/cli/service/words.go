@@ -4,14 +4,14 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"strings"
 
-	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
 
-// Settings returns what flags of `podtask service create` say; count is nil without --count.
-func Settings(p *command.Program, words []string) (count *int, s api.ServiceSettings, err error) {
+// Settings returns what flags of `podtask service create` say, none of which reads the standard input; count is nil without --count.
+func Settings(environ func() []string, words []string) (count *int, s api.ServiceSettings, err error) {
 	app := &cli.App{DisableSliceFlagSeparator: true}
 	set := flag.NewFlagSet("service create", flag.ContinueOnError)
 	set.SetOutput(io.Discard)
@@ -28,7 +28,7 @@ func Settings(p *command.Program, words []string) (count *int, s api.ServiceSett
 	}
 	c := cli.NewContext(app, set, nil)
 	c.Command = &cli.Command{Name: "create", HelpName: "service create"}
-	k := serviceCall{serviceOptions: serviceOptions{environ: p.CallerEnviron, getenv: p.Getenv, registry: newRegistry(p)}, c: c}
+	k := serviceCall{serviceOptions: serviceOptions{environ: environ, registry: registry{in: strings.NewReader("")}}, c: c}
 	s, err = k.settings(api.DeploymentConfiguration{})
 	return intFlag(c, "count"), s, err
 }

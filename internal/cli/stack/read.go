@@ -182,7 +182,7 @@ func (k call) check(w *wanted) error {
 	return errors.Join(errs...)
 }
 
-// place is where a problem is.
+// place returns the line of a problem, FILE:LINE.
 func (w *wanted) place(p stack.Problem) string {
 	if i := slices.IndexFunc(w.members, func(m *member) bool { return m.Name == p.Member }); i >= 0 {
 		return cmp.Or(w.members[i].afterAt[p.After], w.members[i].place)

@@ -31,7 +31,7 @@ type sourceFile struct {
 	path string
 	kind string // compose, stack, or what package foreign calls it
 	text []byte
-	// file is what package foreign reads.
+	// file is set if package foreign reads it.
 	file *foreignfile.File
 }
 
@@ -125,7 +125,7 @@ func sourcesOf(arg string) ([]sourceFile, error) {
 	return []sourceFile{{path: arg, kind: foreign.Kind(found.Name, found.Source), file: found}}, nil
 }
 
-// sourceOf tells what a file is.
+// sourceOf recognizes a file.
 func sourceOf(path string) (s sourceFile, err error) {
 	s.path = path
 	found, err := foreignfile.Find(path, nil)

@@ -193,7 +193,7 @@ func newCall(v verb) func(*command.Machine) options {
 		return options{
 			verb: v, failed: err, store: store, in: p.Stdin, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, getenv: p.Getenv,
 			compose: composecall.Caller{Find: p.FindProgram, Environ: p.Environ}, owners: m.Connector, engine: m.Engine, definition: p.Definition, catalog: p.OpenCatalog,
-			serviceSettings: func(words []string) (*int, api.ServiceSettings, error) { return p.ServiceSettings(p, words) },
+			serviceSettings: p.ServiceSettings,
 		}
 	}
 }

@@ -61,7 +61,7 @@ type Result struct {
 	Schedules []Schedule
 	// Lost is what podtask does not take over, in the order of the places.
 	Lost []taskdef.Problem
-	// Stack is what ReadAll says besides.
+	// Stack gives the place among other workloads; only ReadAll sets it.
 	Stack Stack
 
 	file     string // the first one
@@ -124,7 +124,7 @@ const (
 	maxText  = 4 << 20  // bytes that functions of templates make
 )
 
-// limits are what one document may hold.
+// limits bounds one document.
 func limits(src []byte) doctree.Limits {
 	l := doctree.Limits{Size: maxYAML, Values: 200_000, Depth: 60}
 	if text := strings.TrimLeft(string(src[:min(len(src), 64)]), "\ufeff \t\r\n"); strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {

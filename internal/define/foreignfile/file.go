@@ -19,10 +19,10 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
-// maxForeign is how much of a file is read: plans of Terraform are large. The reader has its own bounds.
+// maxForeign limits how much of a file is read: plans of Terraform are large. The reader has its own bounds.
 const maxForeign = 17 << 20
 
-// foreignExtensions are those of files that foreign.Read may know.
+// foreignExtensions lists the extensions of files that foreign.Read may know.
 var foreignExtensions = []string{"", ".json", ".yaml", ".yml", ".template", ".tfstate"}
 
 // File is a file that another tool keeps.
