@@ -47,6 +47,8 @@ type Changes struct {
 	References      refs.Table        // for this request only; they come before those of the configuration
 	Override        *Document         // an ECS TaskOverride
 	Adjustments     taskdef.Adjustments
+	// Copy chooses a Pod of a controller that numbers its Pods, from 0. Others have copies that are alike.
+	Copy int
 	// Options are keys of the configuration's table [tasks], for this task only.
 	Options map[string]string
 }
@@ -209,6 +211,7 @@ func (r Reader) settings(doc Document, c Changes) (taskdef.Settings, error) {
 		Without: slices.Concat(c.Without, r.Settings.Tasks.Without),
 		Refs:    slices.Concat(c.References, known),
 		Logs:    LogSettings(r.Settings),
+		Copy:    c.Copy,
 	}, nil
 }
 
@@ -272,6 +275,22 @@ func (d Definition) PrepareCopies(ctx context.Context, values envfile.Sources) (
 	}
 	task, err = envfile.Read(ctx, values, d.Task)
 	return task, files, err
+}
+
+// PublishAll returns a task with the ports of its Pod to which names and addresses of a service may lead: they are published
+// at this host alone.
+func (d Definition) PublishAll(t taskdef.Task) taskdef.Task {
+	t.Containers = slices.Clone(t.Containers)
+	for _, p := range d.Manifest.Unpublished {
+		if p.Container >= len(t.Containers) || t.Network == taskdef.NetworkHost || t.Network == taskdef.NetworkNone {
+			continue
+		}
+		if c := &t.Containers[p.Container]; !c.Publishes(p.ContainerPort) {
+			p.Port.HostIP = "127.0.0.1"
+			c.Ports = append(slices.Clone(c.Ports), p.Port)
+		}
+	}
+	return t
 }
 
 func (d Definition) checkHostPaths() error {

@@ -5,10 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/engine/act/tasksecrets"
 	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/pkg/api"
@@ -63,7 +68,7 @@ func (k ServiceBackend) Service(_ context.Context, name string) (api.Service, er
 
 // CreateService implements api.ServiceBackend.
 func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (api.Service, error) {
-	spec, err := k.startable(ctx, n.TaskDefinition, n.ServiceSettings)
+	spec, err := k.startable(ctx, n.TaskDefinition, n.ServiceSettings, n.DesiredCount)
 	if err != nil {
 		return api.Service{}, err
 	}
@@ -89,11 +94,22 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 	}
 	spec := now.Primary().Spec
 	c := services.Change{DesiredCount: u.DesiredCount, Force: u.ForceNewDeployment}
-	if u.TaskDefinition != "" {
-		if spec, err = k.startable(ctx, u.TaskDefinition, u.ServiceSettings); err != nil {
+	if u.TaskDefinition == "" {
+		if c.Grown, err = k.grown(ctx, now, u.DesiredCount); err != nil {
 			return api.Service{}, err
 		}
-		if u.ForceNewDeployment || !sameSpec(spec, now.Primary().Spec) {
+	} else {
+		count := now.DesiredCount
+		if u.DesiredCount != nil {
+			count = *u.DesiredCount
+		}
+		if spec, err = k.startable(ctx, u.TaskDefinition, u.ServiceSettings, count); err != nil {
+			return api.Service{}, err
+		}
+		switch present := now.Primary().Spec; {
+		case !u.ForceNewDeployment && grow(present, spec) != nil:
+			c.Grown = grow(present, spec)
+		case u.ForceNewDeployment || !sameSpec(spec, present):
 			c.Spec = &spec
 		}
 	}
@@ -111,9 +127,39 @@ func sameSpec(next, present svc.Spec) bool {
 	if present.Changes == nil {
 		next.Changes = nil
 	}
-	a, err := json.Marshal(next)
-	b, err2 := json.Marshal(present)
+	a, err := fingerprint(next)
+	b, err2 := fingerprint(present)
 	return err == nil && err2 == nil && bytes.Equal(a, b)
+}
+
+// podFile finds the names of files of Pods.
+var podFile = regexp.MustCompile(pod.SecretPrefix + "[0-9a-f]+")
+
+// fingerprint is a spec as JSON, without what differs each time a Pod is read: its UID, and names that follow from that.
+func fingerprint(s svc.Spec) ([]byte, error) {
+	files := s.Files
+	s.Files = nil
+	data, err := json.Marshal(s)
+	if err != nil {
+		return nil, err
+	}
+	for _, t := range s.Tasks() {
+		if p, err := pod.From("", t); err == nil && p.UID != "" {
+			data = bytes.ReplaceAll(data, []byte(p.UID), []byte("UID"))
+		}
+	}
+	var names [][]byte
+	data = podFile.ReplaceAllFunc(data, func(name []byte) []byte {
+		i := slices.IndexFunc(names, func(known []byte) bool { return bytes.Equal(known, name) })
+		if i < 0 {
+			i, names = len(names), append(names, name)
+		}
+		return strconv.AppendInt(nil, int64(i), 10)
+	})
+	for _, name := range names {
+		data = append(append(data, 0), files[string(name)]...)
+	}
+	return data, nil
 }
 
 // RollbackService implements api.ServiceBackend.
@@ -147,8 +193,8 @@ func (k ServiceBackend) Reader() define.Reader { return k.reader }
 
 // startable is Spec for a request of a user, who learns at once that an image is not there: a copy could only fail. A
 // request to the API of ECS is accepted, as ECS does, and its deployment fails.
-func (k ServiceBackend) startable(ctx context.Context, definition string, s api.ServiceSettings) (svc.Spec, error) {
-	spec, err := k.Spec(ctx, definition, s)
+func (k ServiceBackend) startable(ctx context.Context, definition string, s api.ServiceSettings, count int) (svc.Spec, error) {
+	spec, err := k.Spec(ctx, definition, s, count)
 	if err != nil {
 		return spec, err
 	}
@@ -162,8 +208,9 @@ func (k ServiceBackend) startable(ctx context.Context, definition string, s api.
 	return spec, nil
 }
 
-// Spec makes what copies of a service have in common of a registered definition. Errors about it are those of the API.
-func (k ServiceBackend) Spec(ctx context.Context, definition string, s api.ServiceSettings) (svc.Spec, error) {
+// Spec makes what copies of a service have in common of a registered definition, and of that of a StatefulSet a number of
+// copies, at least one. Errors about it are those of the API.
+func (k ServiceBackend) Spec(ctx context.Context, definition string, s api.ServiceSettings, count int) (svc.Spec, error) {
 	ref, err := catalog.ParseRef(definition)
 	if err != nil {
 		return svc.Spec{}, api.Failed(api.BadRequest, "taskDefinition: %v", err)
@@ -191,11 +238,86 @@ func (k ServiceBackend) Spec(ctx context.Context, definition string, s api.Servi
 	if err != nil {
 		return svc.Spec{}, api.Failed(api.BadRequest, "%v", err)
 	}
+	task = d.PublishAll(task)
+	if files == nil {
+		files = make(map[string][]byte)
+	}
 	given, err := json.Marshal(api.TaskChanges{TaskSettings: s.TaskSettings, TaskOptions: s.TaskOptions})
 	if err != nil {
 		return svc.Spec{}, err
 	}
-	return svc.Spec{TaskDefinition: d.Document.Name, Task: task, Options: changes.Options, Files: files, Changes: given}, nil
+	spec := svc.Spec{TaskDefinition: d.Document.Name, Task: task, Options: changes.Options, Files: files, Changes: given}
+	err = k.number(ctx, d, changes, count, &spec)
+	return spec, err
+}
+
+// number adds the copies of a controller that numbers its Pods to a spec that has the first one, and their files.
+func (k ServiceBackend) number(ctx context.Context, d define.Definition, changes define.Changes, count int, spec *svc.Spec) error {
+	set := d.Manifest.Numbered
+	if set == nil {
+		return nil
+	}
+	if count > svc.MaxNumbered {
+		return api.Failed(api.BadRequest, "a StatefulSet has up to %d copies here, not %d", svc.MaxNumbered, count)
+	}
+	spec.Numbered = &svc.Numbered{First: set.First, Parallel: set.Parallel, Tasks: []taskdef.Task{spec.Task}}
+	for changes.Copy = 1; changes.Copy < count; changes.Copy++ {
+		next, err := read(k.reader, d.Document, changes)
+		if err != nil {
+			return err
+		}
+		task, files, err := next.PrepareCopies(ctx, k.secrets)
+		if err != nil {
+			return api.Failed(api.BadRequest, "%v", err)
+		}
+		maps.Copy(spec.Files, files)
+		spec.Numbered.Tasks = append(spec.Numbered.Tasks, next.PublishAll(task))
+	}
+	return nil
+}
+
+// grown returns the spec of a service with other numbered copies behind those that it has, where a count asks for more; nil
+// if none is needed.
+func (k ServiceBackend) grown(ctx context.Context, now svc.State, count *int) (*svc.Spec, error) {
+	p := now.Primary()
+	if p.Numbered == nil || count == nil || *count <= p.Limit() {
+		return nil, nil
+	}
+	var changes api.TaskChanges
+	if len(p.Changes) > 0 {
+		if err := json.Unmarshal(p.Changes, &changes); err != nil {
+			return nil, err
+		}
+	}
+	spec, err := k.startable(ctx, p.TaskDefinition, api.ServiceSettings{TaskSettings: changes.TaskSettings, TaskOptions: changes.TaskOptions}, *count)
+	if err != nil {
+		return nil, err
+	}
+	grown := grow(p.Spec, spec)
+	if grown == nil {
+		return nil, api.Failed(api.Conflict, "%s would not be made as the copies that run, because this host has changed: `podtask service update %s FILE --count %d` replaces them", p.TaskDefinition, now.Name, *count)
+	}
+	return grown, nil
+}
+
+// grow returns a spec with the numbered copies that the next one has behind those of the present one; nil if it has none, or
+// differs otherwise.
+func grow(present, next svc.Spec) *svc.Spec {
+	if next.Numbered == nil || present.Numbered == nil || next.Limit() <= present.Limit() {
+		return nil
+	}
+	first, more := *next.Numbered, next.Numbered.Tasks[present.Limit():]
+	first.Tasks = next.Numbered.Tasks[:present.Limit()]
+	same := next
+	same.Numbered, same.Changes = &first, present.Changes
+	if !sameSpec(same, present) {
+		return nil
+	}
+	grown, numbered := present, *present.Numbered
+	numbered.Tasks = append(slices.Clone(numbered.Tasks), more...)
+	grown.Numbered, grown.Changes, grown.Files = &numbered, next.Changes, maps.Clone(next.Files)
+	maps.Copy(grown.Files, present.Files)
+	return &grown
 }
 
 // configured returns a configuration with the changes of a request. Spec is that of the copies.

@@ -34,17 +34,22 @@ func Validate(name string, spec Spec, count int, c Config) error {
 	errs = append(errs, checkIngress(spec.Task, c)...)
 	errs = append(errs, checkMethod(c)...)
 	errs = append(errs, checkSleep(spec.Task, c)...)
+	errs = append(errs, checkNumbered(spec, count, c)...)
 	fixed := admission.NeedOf(spec.Task, false)
 	if !c.Method.rolls() && fixed.Collides(fixed) {
 		refuse("with the strategy %s two sets of copies run side by side, and they cannot both have port %s of this host: leave out hostPort (podtask chooses one), and give the service an address with a listener", c.Method.Strategy, fixed.Ports[0])
-	} else if count > 1 && fixed.Collides(fixed) {
+	} else if count > 1 && spec.Numbered == nil && fixed.Collides(fixed) {
 		refuse("%d copies of %s cannot all have port %s of this host: leave out hostPort (podtask chooses one), or run 1", count, spec.TaskDefinition, fixed.Ports[0])
 	}
 	if b := c.Bounds; b != nil {
 		if b.MinimumHealthyPercent < 0 || b.MinimumHealthyPercent > 100 || b.MaximumPercent < 100 {
 			refuse("the minimum healthy percent is 0 to 100 and the maximum percent at least 100, not %d and %d", b.MinimumHealthyPercent, b.MaximumPercent)
 		}
-		switch least, most := c.limits(count); {
+		least, most := c.limits(count)
+		if spec.Numbered != nil {
+			least, most = min(least, max(0, count-1)), count+1
+		}
+		switch {
 		case count == 0 || !c.Method.rolls():
 		case fixed.Collides(fixed) && least > 0:
 			refuse("port %s of this host cannot belong to an old and a new copy at once, so the old one has to stop first: give a minimum healthy percent of 0, or leave out hostPort", fixed.Ports[0])
@@ -65,9 +70,15 @@ func Check(s State) error {
 			return fmt.Errorf("deployment %s is primary: %t, and number %d of the list", d.ID, d.Primary, i)
 		}
 	}
-	ids := make(map[string]bool)
+	ids, copies := make(map[string]bool), make(map[int]bool)
 	for _, t := range s.Tasks {
 		_, known := s.Deployment(t.Deployment)
+		if t.Copy > 0 && t.present() {
+			if copies[t.Copy] {
+				return fmt.Errorf("task %d is the copy %d, as another task", t.Number, t.Copy)
+			}
+			copies[t.Copy] = true
+		}
 		switch {
 		case ids[t.ID] || t.ID != s.TaskID(t.Number) || t.Number > s.LastTask:
 			return fmt.Errorf("task %d has the id %s of another", t.Number, t.ID)

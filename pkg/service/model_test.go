@@ -35,10 +35,14 @@ func TestModel(t *testing.T) {
 			ports = []uint16{80}
 		}
 		count := rapid.IntRange(0, 4).Draw(t, "count")
-		if Validate("web", spec(1, ports...), count, c) != nil {
+		first := spec(1, ports...)
+		if rapid.Bool().Draw(t, "numbered") {
+			first = numbered(first, rapid.Bool().Draw(t, "parallel"))
+		}
+		if Validate("web", first, count, c) != nil {
 			t.Skip()
 		}
-		w := newWorld(count, c, spec(1, ports...))
+		w := newWorld(count, c, first)
 		revision := 1
 		for range rapid.IntRange(0, 60).Draw(t, "moves") {
 			w.move(t, &revision, ports)
@@ -83,7 +87,7 @@ func (w *world) move(t *rapid.T, revision *int, ports []uint16) {
 		}
 	case move == 12:
 		*revision++
-		s := spec(*revision, ports...)
+		s := w.state.Primary().like(spec(*revision, ports...))
 		if rapid.Bool().Draw(t, "bad") {
 			w.bad[s.TaskDefinition] = rapid.SampledFrom([]Observation{{Stopped: true, Reason: "exit 1"}, {Running: true, Health: Unhealthy}}).Draw(t, "how")
 		}

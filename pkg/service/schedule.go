@@ -123,6 +123,9 @@ func (s *State) stopTasks(at time.Time, stop func(*Task, string)) {
 	least, most := s.Limits()
 	kept := s.keptOf(primary.ID)
 	for _, t := range s.expendable() {
+		if s.holdsStop() {
+			return
+		}
 		counts := s.Count("")
 		old, spare := t.Deployment != primary.ID, !t.Healthy() || counts.Healthy > least
 		switch {
@@ -132,11 +135,11 @@ func (s *State) stopTasks(at time.Time, stop func(*Task, string)) {
 		case old:
 		case t.Failed:
 			// Its replacement comes first if there is room.
-			replaced := s.Count(primary.ID).Healthy >= s.target() || counts.Present >= most
+			replaced := s.Count(primary.ID).Healthy >= s.target() || counts.Present >= most || primary.Numbered != nil
 			if spare && (replaced || t.Healthy()) {
 				stop(t, "it failed container health checks")
 			}
-		case kept > s.target() && spare:
+		case s.surplus(*t, kept) && spare:
 			kept--
 			stop(t, s.surplusCause())
 		}
@@ -174,7 +177,7 @@ func (s *State) expendable() (tasks []*Task) {
 		return 0
 	}
 	slices.SortStableFunc(tasks, func(a, b *Task) int {
-		return cmp.Or(worth(a)-worth(b), b.Number-a.Number)
+		return cmp.Or(worth(a)-worth(b), laterFirst(a, b))
 	})
 	return tasks
 }
@@ -191,9 +194,17 @@ func (s *State) wantTasks(at time.Time) {
 		if i == 0 {
 			n = min(n, s.mayFail())
 		}
-		for range n {
+		var copies []int
+		if d.Numbered != nil {
+			copies = s.missing()
+		}
+		for k := range n {
 			s.LastTask++
-			s.Tasks = append(s.Tasks, Task{ID: s.TaskID(s.LastTask), Number: s.LastTask, Deployment: d.ID, Phase: Wanted, WantedAt: at, Unannounced: true})
+			t := Task{ID: s.TaskID(s.LastTask), Number: s.LastTask, Deployment: d.ID, Phase: Wanted, WantedAt: at, Unannounced: true}
+			if k < len(copies) {
+				t.Copy = copies[k]
+			}
+			s.Tasks = append(s.Tasks, t)
 		}
 	}
 }

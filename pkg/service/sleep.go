@@ -86,7 +86,7 @@ func (s State) target() int {
 	case s.Rest.Asleep, s.Rest.Waking:
 		return min(1, s.DesiredCount)
 	}
-	return s.DesiredCount
+	return min(s.DesiredCount, s.Deployments[0].Limit())
 }
 
 // rest decides whether the service sleeps.

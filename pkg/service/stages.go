@@ -420,6 +420,9 @@ func (s *State) lacking() map[string]int {
 	_, most := s.Limits()
 	if a := s.staged(); a == nil || a.Progress.Stage != PreScaleUp {
 		n[p.ID] = min(s.target()-s.keptOf(p.ID), most-s.Count("").Present)
+		if p.Numbered != nil {
+			n[p.ID] = min(len(s.missing()), max(0, most-s.Count("").Present))
+		}
 	}
 	return n
 }

@@ -173,6 +173,8 @@ type Spec struct {
 	// them (api.TaskChanges): an update keeps those that it does not name. Empty in records of
 	// earlier versions, and where a client of AWS began it.
 	Changes json.RawMessage `json:"changes,omitempty"`
+	// Numbered are the copies where each has a number; nil where they are alike.
+	Numbered *Numbered `json:"numbered,omitempty"`
 }
 
 // Rollout is how far a deployment is.
@@ -201,7 +203,10 @@ const (
 type Task struct {
 	ID string `json:"id"`
 	// Number counts the tasks of the service; the task is called NAME-NUMBER.
-	Number     int         `json:"number"`
+	Number int `json:"number"`
+	// Copy is the place of a numbered copy in Spec.Numbered, from 1; 0 for one without a number. It is called NAME-NUMBER by
+	// its own number then.
+	Copy       int         `json:"copy,omitempty"`
 	Deployment string      `json:"deployment"`
 	Phase      Phase       `json:"phase"`
 	WantedAt   time.Time   `json:"wantedAt"`
@@ -322,7 +327,16 @@ func New(id, name string, spec Spec, count int, c Config, at time.Time) State {
 }
 
 // TaskName is what a task of the service is called.
-func (s State) TaskName(t Task) string { return fmt.Sprintf("%s-%d", s.Name, t.Number) }
+func (s State) TaskName(t Task) string {
+	number := t.Number
+	if t.Copy > 0 {
+		number = t.Copy - 1
+		if d, known := s.Deployment(t.Deployment); known && d.Numbered != nil {
+			number += d.Numbered.First
+		}
+	}
+	return fmt.Sprintf("%s-%d", s.Name, number)
+}
 
 // Primary is the deployment that all tasks are to be of.
 func (s State) Primary() Deployment { return s.Deployments[0] }
@@ -401,7 +415,7 @@ func (s State) Limits() (least, most int) {
 	if n < s.DesiredCount { // it sleeps, or wakes
 		least, _ = s.Config.limits(n)
 	}
-	if collides(s) {
+	if s.Primary().Numbered != nil || collides(s) {
 		return min(least, max(0, n-1)), s.DesiredCount
 	}
 	return least, most

@@ -18,6 +18,8 @@ type (
 		DesiredCount *int
 		Config       *Config
 		Spec         *Spec
+		// Grown takes the place of the primary deployment's spec: it has other numbered copies behind those of that one.
+		Grown *Spec
 		// Notes become events.
 		Notes []string
 	}
@@ -213,6 +215,14 @@ func (s *State) applyUpdate(at time.Time, in Updated) {
 		before := s.Config.Names
 		s.Config = *in.Config
 		s.sayNames(at, before)
+	}
+	if p := &s.Deployments[0]; in.Grown != nil {
+		p.Spec = *in.Grown
+		for i := range s.Completed {
+			if c := &s.Completed[i]; c.ID == p.ID {
+				c.Spec = *in.Grown
+			}
+		}
 	}
 	if in.DesiredCount != nil && *in.DesiredCount != s.DesiredCount {
 		s.say(at, "has a desired count of %d instead of %d.", *in.DesiredCount, s.DesiredCount)

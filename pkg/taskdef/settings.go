@@ -42,6 +42,8 @@ type Settings struct {
 	Dir string
 	// IDs bounds the numeric users and groups of containers.
 	IDs IDs
+	// Copy chooses a Pod of a manifest whose controller numbers its Pods, from 0.
+	Copy int
 }
 
 // IDs are the highest user and group ID that a container of this host can have; 0 for unknown.

@@ -108,7 +108,7 @@ func TestDoorsAnswerAlike(t *testing.T) {
 			byAPI := definitionOf(task, options, err)
 			task, options, err = d.ecs.define(t.Context(), awsapi.NewTask{Cluster: arn.DefaultCluster, Definition: awsapi.Document{Name: doc.Name, Revision: doc.Revision, Source: doc.Source}})
 			byAWS := definitionOf(task, options, err)
-			spec, err := d.agent.Spec(t.Context(), doc.Name, api.ServiceSettings{})
+			spec, err := d.agent.Spec(t.Context(), doc.Name, api.ServiceSettings{}, 1)
 			byService := definitionOf(spec.Task, options, err)
 			read, err := define.Reader{Settings: settings}.Read(doc, define.Changes{})
 			if err == nil {

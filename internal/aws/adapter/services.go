@@ -29,7 +29,7 @@ func (e ECSServices) State(name string) (svc.State, bool) {
 
 // Create implements awsapi.Services.
 func (e ECSServices) Create(ctx context.Context, n awsapi.NewService) (svc.State, error) {
-	spec, err := e.backend.Spec(ctx, n.Definition, api.ServiceSettings{})
+	spec, err := e.backend.Spec(ctx, n.Definition, api.ServiceSettings{}, n.Count)
 	if err != nil {
 		return svc.State{}, clientFailure(err)
 	}
@@ -41,7 +41,15 @@ func (e ECSServices) Create(ctx context.Context, n awsapi.NewService) (svc.State
 func (e ECSServices) Update(ctx context.Context, name string, c awsapi.ServiceChange) (svc.State, error) {
 	change := services.Change{DesiredCount: c.Count, Config: c.Config, Force: c.Force, Notes: c.Notes}
 	if c.Definition != "" {
-		spec, err := e.backend.Spec(ctx, c.Definition, api.ServiceSettings{})
+		now, err := e.backend.Controller.State(name)
+		if err != nil {
+			return now, clientFailure(err)
+		}
+		count := now.DesiredCount
+		if c.Count != nil {
+			count = *c.Count
+		}
+		spec, err := e.backend.Spec(ctx, c.Definition, api.ServiceSettings{}, count)
 		if err != nil {
 			return svc.State{}, clientFailure(err)
 		}

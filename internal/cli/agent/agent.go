@@ -169,7 +169,7 @@ func (a *agentRun) run(ctx context.Context, l net.Listener) error {
 	}
 	backend := serve.NewAgentBackend(a.host, a.settings, a.fleet, a.services)
 	a.services.HookSpec = func(ctx context.Context, definition string) (service.Spec, error) {
-		return backend.Spec(ctx, definition, api.ServiceSettings{})
+		return backend.Spec(ctx, definition, api.ServiceSettings{}, 1)
 	}
 	server := api.NewServer(backend, v)
 	m := a.newMetrics()

@@ -176,8 +176,8 @@ func (t taskdefCall) register(d command.Definition, doc define.Document) (string
 	}
 	// What the host lacks is reported when the definition is run.
 	f.Needs = nil
-	if t.counted && f.Definition.Manifest.Replicas != nil {
-		f.Warnings = slices.DeleteFunc(f.Warnings, func(p taskdef.Problem) bool { return p.Pointer == "/spec/replicas" })
+	if m := f.Definition.Manifest; t.counted && (m.Replicas != nil || m.Numbered != nil) { // the service has what one Pod lacks
+		f.Warnings = slices.DeleteFunc(f.Warnings, func(p taskdef.Problem) bool { return p.Pointer == "/spec/replicas" || p.Pointer == "/kind" })
 	}
 	f.Print(t.errOut)
 	if !f.Valid {

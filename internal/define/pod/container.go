@@ -247,8 +247,11 @@ func (b *reader) ports(i int) {
 		if host {
 			p.HostPort = p.ContainerPort
 		}
-		if p.HostPort != 0 {
+		switch {
+		case p.HostPort != 0:
 			c.Ports = append(c.Ports, p)
+		case p.Protocol == "tcp" && !b.result.Pod.isInit(c.Name):
+			b.result.Unpublished = append(b.result.Unpublished, ContainerPort{i, p})
 		}
 	}
 }

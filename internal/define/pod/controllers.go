@@ -63,14 +63,14 @@ var controllerRules = []rule{
 	{"StatefulSetSpec.minReadySeconds", warned, ownRules, []string{"0"}},
 	{"StatefulSetSpec.ordinals", honored, "", nil},
 	{"StatefulSetSpec.persistentVolumeClaimRetentionPolicy", ignored, "podtask removes no storage that it was given", nil},
-	{"StatefulSetSpec.podManagementPolicy", warned, "copies of a service start at the same time", []string{"OrderedReady"}},
-	{"StatefulSetSpec.replicas", honored, "one Pod runs, that with the first number, with a warning", nil},
+	{"StatefulSetSpec.podManagementPolicy", honored, byPods, nil},
+	{"StatefulSetSpec.replicas", honored, byPods, nil},
 	{"StatefulSetSpec.revisionHistoryLimit", ignored, noHistory, nil},
 	{"StatefulSetSpec.selector", ignored, noSelector, nil},
 	{"StatefulSetSpec.serviceName", honored, "the Pod itself finds `NAME-0.SERVICE` and its full name; other tasks do not: there is no cluster DNS", nil},
-	{"StatefulSetSpec.template", honored, "the Pod is `NAME-0`, also its host name, with the labels `apps.kubernetes.io/pod-index` and `statefulset.kubernetes.io/pod-name`", nil},
+	{"StatefulSetSpec.template", honored, "the Pods are `NAME-0` and so on, also their host names, with the labels `apps.kubernetes.io/pod-index` and `statefulset.kubernetes.io/pod-name`", nil},
 	{"StatefulSetSpec.updateStrategy", honored, "", nil},
-	{"StatefulSetSpec.volumeClaimTemplates", needed, "`--map-volume NAME=PATH`, by the name of the claim with or without that of the Pod: `data` or `data-mysql-0`", nil},
+	{"StatefulSetSpec.volumeClaimTemplates", needed, "`--map-volume NAME=PATH`, by the name of the claim with that of the Pod: `data-mysql-0`. That of the first Pod may be left out: `data`", nil},
 	{"StatefulSetOrdinals.start", honored, "", nil},
 	{"StatefulSetUpdateStrategy.rollingUpdate", honored, "", nil},
 	{"StatefulSetUpdateStrategy.type", warned, ownRules, []string{"RollingUpdate"}},
@@ -197,14 +197,27 @@ var controllerRules = []rule{
 	{"ServiceBackendPort.number", honored, "", nil},
 }
 
-// copies is the number of copies of a service of the controller; nil if the document does not say.
+// copies returns the number of copies of a service of the controller; nil if the document does not say.
 func (m *manifest) copies() *int {
 	n := int(m.owner.at("spec").at("replicas").integer(0, 1<<31-1, -1))
-	if m.kind.template == nil || m.kind.name == "StatefulSet" || n < 0 {
+	if m.kind.template == nil || n < 0 {
 		return nil
 	}
 	return &n
 }
+
+// numbering returns the numbers of the Pods of a StatefulSet; nil for other kinds.
+func (m *manifest) numbering() *Numbered {
+	if m.kind.name != "StatefulSet" {
+		return nil
+	}
+	spec := m.owner.at("spec")
+	return &Numbered{First: int(spec.at("ordinals").at("start").integer(0, maxOrdinal, 0)),
+		Parallel: spec.at("podManagementPolicy").str() == "Parallel"}
+}
+
+// maxOrdinal leaves room for the numbers of all copies.
+const maxOrdinal = 1<<31 - 1 - 1000
 
 // replicas warns of a number of copies other than the one that runs.
 func (m *manifest) replicas() {
@@ -214,8 +227,6 @@ func (m *manifest) replicas() {
 	case m.kind.template == nil || n == absent || n == 1:
 	case n == 0:
 		v.warn("the document asks for no Pod, and one runs", "")
-	case m.kind.name == "StatefulSet":
-		v.warn("one Pod runs, that with the first number: copies of a service of podtask have the same name", "run the others as tasks of their own, each from a document with ordinals.start")
 	default:
 		v.warn("`run` runs one Pod: copies are those of a service", "keep "+v.node.Text+" with podtask service create NAME FILE")
 	}

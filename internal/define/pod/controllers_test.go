@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
 // ofJob is a Job with members of its spec and of that of its Pod.
@@ -139,6 +140,31 @@ func TestPodsOfAStatefulSetAreNumbered(t *testing.T) {
 	}
 }
 
+// The Pods of a StatefulSet differ by their number, and none gets the storage of another.
+func TestCopiesOfAStatefulSet(t *testing.T) {
+	t.Parallel()
+	const src = `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {serviceName: db, podManagementPolicy: Parallel, ordinals: {start: 3}, selector: {matchLabels: {a: b}},
+		template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: x, volumeMounts: [{name: data, mountPath: /d}]}]}},
+		volumeClaimTemplates: [{metadata: {name: data}, spec: {accessModes: [ReadWriteOnce]}}]}}`
+	given := slices.Concat(volumeAt("data"), refs.Table{{Match: "volume:data-db-4", Source: "file:/srv/4"}})
+	for i, want := range []string{"db-3 /srv/data", "db-4 /srv/4", ""} {
+		r, report, err := Parse("f", []byte(src), Options{Refs: given, Copy: i})
+		if err != nil || r.Numbered == nil || *r.Numbered != (Numbered{First: 3, Parallel: true}) {
+			t.Fatal(r.Numbered, err)
+		}
+		if want == "" {
+			if len(report.Needs) != 1 || !strings.Contains(report.Needs[0].Fix, "--map-volume data-db-5=PATH") {
+				t.Errorf("the third Pod needs %v", report.Needs)
+			}
+			continue
+		}
+		c := r.Task.Containers[0]
+		if got := c.Net.Hostname + " " + r.Task.Volumes[0].HostPath; got != want || c.Labels[labelPodName] != r.Pod.Name || c.Mounts[0].Volume != "data" {
+			t.Errorf("copy %d: %s, want %s; %v, %v", i, got, want, c.Labels, c.Mounts)
+		}
+	}
+}
+
 func TestReplicasAreTold(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"Deployment", "ReplicaSet", "StatefulSet"} {
@@ -152,10 +178,10 @@ func TestReplicasAreTold(t *testing.T) {
 	}
 }
 
-// The number of copies is that of a service; the Pods of a StatefulSet are no copies of each other.
+// The number of copies is that of a service.
 func TestCopiesOfAService(t *testing.T) {
 	t.Parallel()
-	for kind, want := range map[string]string{"Deployment": "3", "ReplicaSet": "3", "StatefulSet": "none"} {
+	for kind, want := range map[string]string{"Deployment": "3", "ReplicaSet": "3", "StatefulSet": "3"} {
 		r, _, err := parseText(fmt.Sprintf("{apiVersion: apps/v1, kind: %s, metadata: {name: d}, spec: {replicas: 3, template: {spec: {containers: [{name: c, image: x}]}}}}", kind))
 		got := "none"
 		if r.Replicas != nil {

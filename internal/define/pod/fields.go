@@ -149,7 +149,7 @@ var rules = []rule{
 	{"Container.lifecycle", honored, "", nil},
 	{"Container.livenessProbe", honored, "the container is stopped and, unless its restart policy is `Never`, restarted whatever its exit code", nil},
 	{"Container.name", honored, "", nil},
-	{"Container.ports", honored, "only those with a `hostPort` are published", nil},
+	{"Container.ports", honored, "only those with a `hostPort` are published; a service publishes the others to itself, for its names and addresses", nil},
 	{"Container.readinessProbe", honored, "the condition `Ready`, and the health that services and `dependsOn` see", nil},
 	{"Container.resizePolicy", honored, "when the resources of a running Pod change, which only a cluster does ([kubernetes.md](kubernetes.md#resources-of-a-running-pod))", nil},
 	{"Container.resources", honored, "", nil},

@@ -118,8 +118,7 @@ func (j job) restart(p *taskdef.RestartPolicy, policy string) *taskdef.RestartPo
 func (b *reader) numbered(name string) string {
 	switch {
 	case b.kind.name == "StatefulSet":
-		start := b.owner.at("spec").at("ordinals").at("start").integer(0, 1<<31-1, 0)
-		return name + "-" + strconv.FormatInt(start, 10)
+		return name + "-" + strconv.Itoa(b.numbering().First+b.options.Copy)
 	case b.job.indexed:
 		return name + "-0"
 	}

@@ -16,7 +16,7 @@ func Load(src taskdef.Source, settings taskdef.Settings, host Options) (Result, 
 		return Result{Task: task}, report, err
 	}
 	host.Refs, host.Lenient, host.Fargate = settings.Refs, settings.Lenient, settings.Target == taskdef.TargetFargate
-	host.Without, host.IDs = settings.Without, settings.IDs
+	host.Without, host.IDs, host.Copy = settings.Without, settings.IDs, settings.Copy
 	result, report, err := parse(src, host)
 	if err != nil {
 		return Result{}, report, err

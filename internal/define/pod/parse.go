@@ -29,6 +29,8 @@ type Options struct {
 	Lenient bool
 	// Without names fields of the spec that are left out; see taskdef.Settings.
 	Without []string
+	// Copy chooses a Pod of a controller that numbers its Pods, from 0.
+	Copy int
 	// Fargate rounds the limits of the task up to a size of Fargate.
 	Fargate bool
 }
@@ -46,9 +48,24 @@ type Result struct {
 	HostPaths []HostPath
 	// CronJob says when the Pod runs; nil if the manifest is not a CronJob.
 	CronJob *CronJob
-	// Replicas is the number of copies of a service of the controller; nil if the manifest does not say, or is a StatefulSet, whose
-	// Pods are no copies of each other.
+	// Replicas is the number of copies of a service of the controller; nil if the manifest does not say.
 	Replicas *int
+	// Unpublished are the TCP ports without a hostPort: in a cluster Services lead to them.
+	Unpublished []ContainerPort
+	// Numbered has the numbers of the copies of a StatefulSet; nil for others.
+	Numbered *Numbered
+}
+
+// ContainerPort is a port of the container of an index.
+type ContainerPort struct {
+	Container int
+	taskdef.Port
+}
+
+// Numbered are the Pods of a StatefulSet.
+type Numbered struct {
+	First    int  // the number of the first one
+	Parallel bool // they start without a wait for each other
 }
 
 // HostPath is a path of the host and what Kubernetes wants to find there.
@@ -85,7 +102,7 @@ func parse(src taskdef.Source, o Options) (Result, taskdef.Report, error) {
 	var result Result
 	if m.spec.present() {
 		result = m.build(o)
-		result.Replicas = m.copies()
+		result.Replicas, result.Numbered = m.copies(), m.numbering()
 		if m.kind.name == "CronJob" {
 			result.CronJob = newCronJob(m.owner)
 		}

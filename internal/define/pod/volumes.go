@@ -48,9 +48,23 @@ func (b *reader) readVolumes() {
 	}
 	for _, claim := range b.claims {
 		if _, known := b.volumes[claim]; !known {
-			b.volumes[claim] = b.claim(b.owner.at("spec").at("volumeClaimTemplates"), claim, claim, claim+"-"+b.ordinal)
+			b.volumes[claim] = b.ownClaim(claim)
 		}
 	}
+}
+
+// ownClaim is the claim of a Pod of a StatefulSet. What is given for the claim without the name of the Pod is for the first one:
+// two Pods never share what is to be their own.
+func (b *reader) ownClaim(claim string) volume {
+	in, own := b.owner.at("spec").at("volumeClaimTemplates"), claim+"-"+b.ordinal
+	if b.options.Copy == 0 {
+		return b.claim(in, claim, claim, own)
+	}
+	out := b.claim(in, own, "")
+	if out.task != nil {
+		out.task.Name = claim
+	}
+	return out
 }
 
 // volume reads one volume.

@@ -100,11 +100,11 @@ func (l *listeners) Follow(s service.State) (not []service.Unheard) {
 	}
 	hold := sleepOf(s).Hold
 	not = append(l.route(s.Config.Listeners, s.Groups(false), hold), l.route(s.Config.TestListeners, s.Groups(true), hold)...)
-	l.publish(s.Config.Names)
-	for _, n := range s.Config.Names.Offered {
-		named := l.named[nameOf(s.Config.Names, n)]
+	l.publish(s.Config.Names.Namespace, s.Offers())
+	for _, n := range s.Offers() {
+		named := l.named[nameOf(s.Config.Names.Namespace, n.Name)]
 		named.SetPatience(hold)
-		named.Route(l.setsOf(s.Groups(false), target{n.Container, n.ContainerPort, n.PortName})...)
+		named.Route(l.setsOf(s.Only(s.Groups(false), n.Copy), target{n.Container, n.ContainerPort, n.PortName})...)
 	}
 	rotation := s.Rotation()
 	// The addresses of copies that have left the rotation are forgotten.
@@ -206,21 +206,21 @@ func (l *listeners) setsOf(groups []service.Group, to target) (sets []forward.Se
 	return sets
 }
 
-func nameOf(all service.Names, n service.Name) names.Name {
-	return names.Name{Namespace: all.Namespace, Name: n.Name, Port: n.Port}
+func nameOf(namespace string, n service.Name) names.Name {
+	return names.Name{Namespace: namespace, Name: n.Name, Port: n.Port}
 }
 
 // Publish makes the names of a service known. Connections wait until copies are in rotation.
-func (l *listeners) Publish(all service.Names) {
+func (l *listeners) Publish(s service.State) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.publish(all)
+	l.publish(s.Config.Names.Namespace, s.Offers())
 }
 
-func (l *listeners) publish(all service.Names) {
+func (l *listeners) publish(namespace string, all []service.Offer) {
 	now := make(map[names.Name]*forward.Forwarder)
-	for _, n := range all.Offered {
-		name := nameOf(all, n)
+	for _, n := range all {
+		name := nameOf(namespace, n.Name)
 		if now[name] = l.named[name]; now[name] == nil {
 			now[name] = forward.New(forward.Config{Log: l.log})
 			now[name].SetUse(l.use)
@@ -345,7 +345,7 @@ func (l *listeners) Close() {
 		f.Close()
 	}
 	l.open = nil
-	l.publish(service.Names{})
+	l.publish("", nil)
 }
 
 // published is the address at which a running task publishes a TCP port; "" if it does not.

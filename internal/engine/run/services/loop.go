@@ -57,7 +57,7 @@ func newRunner(a *Services, s service.State) *runner {
 		l.hearing.pass = func(address string, socket *net.TCPListener) error { return a.Routes.Pass(a.ctx, address, socket) }
 		l.hearing.take = func(address string) []net.Listener { return a.Routes.Take(a.ctx, address) }
 	}
-	l.hearing.Publish(s.Config.Names) // before the first task is created that is to reach them
+	l.hearing.Publish(s) // before the first task is created that is to reach them
 	return l
 }
 
@@ -281,7 +281,7 @@ func (l *runner) start(ctx context.Context, s service.State, id string) error {
 	options.Service, options.Deployment, options.Persistent = s.Name, d.ID, true
 	options.Namespace = s.Config.Names.Namespace
 	options.Cluster, options.Client = s.Config.Cluster, s.Config.TaskClient
-	o, err := l.all.Creator.Launch(ctx, owner.Launch{ID: id, Task: d.Task, Name: s.TaskName(s.Tasks[i]), NameOptional: true, Options: options})
+	o, err := l.all.Creator.Launch(ctx, owner.Launch{ID: id, Task: d.Of(s.Tasks[i]), Name: s.TaskName(s.Tasks[i]), NameOptional: true, Options: options})
 	if err != nil {
 		return err
 	}

@@ -38,7 +38,7 @@ func (a *Services) checkNames(name string, t taskdef.Task, c service.Names) erro
 			continue
 		}
 		for _, n := range c.Offered {
-			if slices.ContainsFunc(other.Offered, func(o service.Name) bool { return o.Name == n.Name && o.Port == n.Port }) {
+			if slices.ContainsFunc(s.Offers(), func(o service.Offer) bool { return o.Name.Name == n.Name && o.Port == n.Port }) {
 				errs = append(errs, fmt.Errorf("service %s has the name %s in namespace %s already", s.Name, n, c.Namespace))
 			}
 			if why := service.OwnHost(s.Primary().Task, n.Name); why != "" {

@@ -54,7 +54,7 @@ func TestNamesForwardToHealthyCopies(t *testing.T) {
 		Deployments: []service.Deployment{{ID: "web/1", Primary: true}},
 		Tasks:       []service.Task{{ID: "good", Phase: service.Live, HealthyNow: true}, {ID: "sick", Phase: service.Live}},
 	}
-	l.Publish(s.Config.Names)
+	l.Publish(s)
 	lis, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -293,7 +293,11 @@ func (c Config) preflight(ctx context.Context, spec service.Spec) error {
 	if err != nil {
 		return err
 	}
-	return c.Preflight.Check(ctx, spec.Task, options)
+	var errs []error
+	for _, task := range spec.Tasks() {
+		errs = append(errs, c.Preflight.Check(ctx, task, options))
+	}
+	return errors.Join(errs...)
 }
 
 // provide keeps the files of a deployment for tasks to come.
@@ -315,6 +319,8 @@ func (c Config) OptionsOf(spec service.Spec) (lifecycle.Options, error) {
 type Change struct {
 	DesiredCount *int
 	Spec         *service.Spec
+	// Grown is the present definition with other numbered copies behind those that it has.
+	Grown *service.Spec
 	// Config makes the new configuration of the present one.
 	Config func(service.Config) service.Config
 	// Force begins a new deployment with the definition there is.
@@ -354,7 +360,7 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 		if s.Status != service.Active {
 			return nil, &BadServiceError{fmt.Errorf("service %s is being removed", name)}
 		}
-		in := service.Updated{DesiredCount: c.DesiredCount, Spec: c.Spec, Notes: c.Notes}
+		in := service.Updated{DesiredCount: c.DesiredCount, Spec: c.Spec, Grown: c.Grown, Notes: c.Notes}
 		count, spec, config := s.DesiredCount, s.Primary().Spec, s.Config
 		if c.DesiredCount != nil {
 			count = *c.DesiredCount
@@ -364,6 +370,8 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 		}
 		if c.Spec != nil {
 			spec = *c.Spec
+		} else if c.Grown != nil {
+			spec = *c.Grown
 		}
 		if c.Config != nil {
 			config = c.Config(config)
