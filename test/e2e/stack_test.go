@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -359,6 +360,44 @@ members:
 		if !strings.Contains(r.err, want) {
 			t.Errorf("%q is not in %s", want, r.err)
 		}
+	}
+	agent.end()
+}
+
+// A stack is stopped and started in its order, also by its systemd service.
+func TestStackIsStartedAtBoot(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	one := b.with("VERSION=one")
+	one.want(0, "stack", "up", b.project(b.testbox(), 18187))
+	r := b.want(0, "stack", "stop", b.family)
+	if w, d := strings.Index(r.err, "worker is stopped"), strings.Index(r.err, "db is stopped"); w < 0 || d < w {
+		t.Errorf("it is stopped in the wrong order: %s", r.err)
+	}
+	if copies := b.copiesOf(b.family, "db", "web"); copies["db"] != "" || copies["web"] != "" {
+		t.Errorf("copies run: %v", copies)
+	}
+	b.want(0, "stack", "install", b.family)
+	unit := "podtask-stack-" + b.family + ".service"
+	if out, err := exec.Command("systemctl", "--user", "is-active", unit).CombinedOutput(); err != nil {
+		t.Errorf("%s: %v", out, err)
+	}
+	if members := b.members(b.family); members["web"].Healthy != 1 || members["worker"].Healthy != 1 {
+		t.Errorf("%+v", members)
+	}
+	if out, err := exec.Command("systemctl", "--user", "stop", unit).CombinedOutput(); err != nil {
+		t.Errorf("%s: %v", out, err)
+	}
+	if copies := b.copiesOf(b.family, "db", "web"); copies["db"] != "" || copies["web"] != "" {
+		t.Errorf("copies run: %v", copies)
+	}
+	r = b.want(0, "stack", "start", b.family)
+	if w, d := strings.Index(r.err, "worker starts"), strings.Index(r.err, "db starts"); d < 0 || w < d {
+		t.Errorf("it is started in the wrong order: %s", r.err)
+	}
+	b.removeStack(b.family)
+	if out, err := exec.Command("systemctl", "--user", "cat", unit).CombinedOutput(); err == nil {
+		t.Errorf("the service is left: %s", out)
 	}
 	agent.end()
 }

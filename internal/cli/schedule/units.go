@@ -7,7 +7,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/podtask/podtask/internal/atomicfile"
@@ -42,7 +41,7 @@ func serviceText(name string, argv, env []string) (string, error) {
 	b.WriteString(unitHead + "[Unit]\nDescription=podtask schedule " + name + "\nStartLimitIntervalSec=0\n\n[Service]\nType=oneshot\nKillMode=process\nRestart=on-failure\n")
 	fmt.Fprintf(&b, "RestartSec=%d\n", retryAfter)
 	for _, e := range env {
-		q, err := quote(e, false)
+		q, err := unitdir.Quote(e, false)
 		if err != nil {
 			return "", fmt.Errorf("environment: %w", err)
 		}
@@ -50,7 +49,7 @@ func serviceText(name string, argv, env []string) (string, error) {
 	}
 	b.WriteString("ExecStart=")
 	for i, a := range argv {
-		q, err := quote(a, i > 0)
+		q, err := unitdir.Quote(a, i > 0)
 		if err != nil {
 			return "", fmt.Errorf("command line: %w", err)
 		}
@@ -61,33 +60,6 @@ func serviceText(name string, argv, env []string) (string, error) {
 	}
 	b.WriteString("\n")
 	return b.String(), nil
-}
-
-// quote writes a word for a unit file, as systemd.syntax(7) reads it. Variables are expanded in arguments only.
-func quote(word string, variables bool) (string, error) {
-	if strings.ContainsFunc(word, func(r rune) bool { return r < ' ' || r == 0x7f }) {
-		return "", fmt.Errorf("%q has a control character", word)
-	}
-	word = strings.NewReplacer(`\`, `\\`, `"`, `\"`, "%", "%%").Replace(word)
-	if variables {
-		word = strings.ReplaceAll(word, "$", "$$")
-	}
-	return `"` + word + `"`, nil
-}
-
-// unitVariables are the variables that a service file has: those that say where podtask and Podman are. The file
-// lies on disk, so proxies and what else may contain a password is not among them.
-var unitVariables = []string{"PATH", "XDG_STATE_HOME", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "CONTAINER_HOST", "CONTAINERS_CONF", "CONTAINERS_STORAGE_CONF", "STORAGE_DRIVER", "STORAGE_OPTS", "CONTAINERS_REGISTRIES_CONF", "REGISTRY_AUTH_FILE", "DOCKER_CONFIG", "SSL_CERT_FILE", "SSL_CERT_DIR"}
-
-func unitEnvironment(environ []string) (env []string) {
-	for _, e := range environ {
-		name, _, _ := strings.Cut(e, "=")
-		if slices.Contains(unitVariables, name) || strings.HasPrefix(name, "PODTASK_") {
-			env = append(env, e)
-		}
-	}
-	slices.Sort(env)
-	return env
 }
 
 // unitPaths are the files of a schedule: the service, the timer, and the link that starts the timer with the
@@ -110,7 +82,7 @@ func (o options) install(ctx context.Context, manager *cgroups.User, s schedule.
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	text, err := serviceText(s.Name, append(append([]string{self}, o.flags...), "schedule", "run", "--due", s.Name), unitEnvironment(o.environ()))
+	text, err := serviceText(s.Name, append(append([]string{self}, o.flags...), "schedule", "run", "--due", s.Name), unitdir.Environment(o.environ()))
 	if err != nil {
 		return err
 	}

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/internal/unitfile/unitdir"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -33,7 +34,7 @@ func TestUnits(t *testing.T) {
 
 func TestUnitEnvironmentHasNoPasswords(t *testing.T) {
 	t.Parallel()
-	got := strings.Join(unitEnvironment([]string{"https_proxy=http://u:p@x", "PATH=/bin", "AWS_SECRET_ACCESS_KEY=s", "PODTASK_PULL=never", "XDG_STATE_HOME=/s"}), " ")
+	got := strings.Join(unitdir.Environment([]string{"https_proxy=http://u:p@x", "PATH=/bin", "AWS_SECRET_ACCESS_KEY=s", "PODTASK_PULL=never", "XDG_STATE_HOME=/s"}), " ")
 	if got != "PATH=/bin PODTASK_PULL=never XDG_STATE_HOME=/s" {
 		t.Error(got)
 	}

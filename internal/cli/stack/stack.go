@@ -161,6 +161,21 @@ Examples:
   podtask stack rollback shop 3`, flags: []cli.Flag{limitFlag()},
 		},
 		{
+			name: "start", args: "[NAME|FILE]", usage: "start the copies of a stack that was stopped, in order", most: 1, agent: true, do: call.start,
+			description: "Waits until all services are healthy. No job runs, and what runs already stays.\n\nExamples:\n  podtask stack start shop", flags: []cli.Flag{limitFlag()},
+		},
+		{
+			name: "stop", args: "[NAME|FILE]", usage: "stop the copies of a stack, in the opposite order; up and start bring them back", most: 1, agent: true, do: call.stop,
+			description: "Examples:\n  podtask stack stop shop", flags: []cli.Flag{limitFlag()},
+		},
+		{
+			name: "install", args: "[NAME|FILE]", usage: "start a stack at boot, in order, and stop it so at shutdown", most: 1, do: call.install,
+			description: `Writes podtask-stack-NAME.service for systemd's user manager, and starts it. stack rm removes it.
+
+Examples:
+  podtask stack install shop`,
+		},
+		{
 			name: "rm", args: "[NAME|FILE]", usage: "remove a stack with its services and jobs; volumes stay", most: 1, agent: true, do: call.remove,
 			description: "Examples:\n  podtask stack rm shop\n  podtask stack rm --volumes shop",
 			flags:       []cli.Flag{&cli.BoolFlag{Name: "volumes", Aliases: []string{"v"}, Usage: "remove the volumes that were made for the stack, with all data in them"}, limitFlag()},
@@ -177,6 +192,9 @@ type options struct {
 	out, errOut io.Writer
 	warn        func(format string, args ...any)
 	getenv      func(string) string
+	environ     func() []string
+	executable  func() (string, error)
+	flags       []string // of the configuration
 	compose     composecall.Caller
 	owners      *connect.Connector
 	engine      *engine.Engine
@@ -193,7 +211,7 @@ func newCall(v verb) func(*command.Machine) options {
 		return options{
 			verb: v, failed: err, store: store, in: p.Stdin, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, getenv: p.Getenv,
 			compose: composecall.Caller{Find: p.FindProgram, Environ: p.Environ}, owners: m.Connector, engine: m.Engine, definition: p.Definition, catalog: p.OpenCatalog,
-			serviceSettings: p.ServiceSettings,
+			serviceSettings: p.ServiceSettings, environ: p.Environ, executable: p.Executable, flags: m.Config.FlagArgs(),
 		}
 	}
 }

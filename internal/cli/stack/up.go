@@ -321,7 +321,7 @@ func (k call) remove(ctx context.Context, args []string) error {
 	if _, err := k.verdict(s); err != nil {
 		return err
 	}
-	if err := k.engine.Images.Forget(ctx, imagestore.StackTaker+name); err != nil {
+	if err := errors.Join(k.engine.Images.Forget(ctx, imagestore.StackTaker+name), k.uninstall(ctx, name)); err != nil {
 		k.warn("%v", err)
 	}
 	if err := k.forget(ctx, s); err != nil {

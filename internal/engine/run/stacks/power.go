@@ -1,0 +1,81 @@
+package stacks
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/podtask/podtask/internal/engine/decide/stack"
+	"github.com/podtask/podtask/pkg/api"
+)
+
+// StartAll gives each service of a stack its copies, in order, each after those that it waits for, and waits until all are healthy. Jobs are
+// left: they have succeeded. The record stays as it is.
+func (r Runner) StartAll(ctx context.Context, s stack.State, told func(text string)) error {
+	members := stack.Order(s.Current.Members)
+	for _, m := range members {
+		if m.Kind != stack.Service {
+			continue
+		}
+		for _, d := range m.After {
+			if of := s.Current.Find(d.Name); of != nil && of.Kind == stack.Service {
+				if err := r.wait(ctx, stack.Step{Name: d.Name, Member: *of, Is: d.Is}); err != nil {
+					return err
+				}
+			}
+		}
+		var n api.NewService
+		if err := json.Unmarshal(m.Request, &n); err != nil {
+			return fmt.Errorf("the record of %s cannot be read: %w", m.Name, err)
+		}
+		if _, err := r.Agent.UpdateService(ctx, m.Object, api.ServiceUpdate{DesiredCount: &n.DesiredCount}); err != nil {
+			return fmt.Errorf("%s: %w", m.Name, err)
+		}
+		told(m.Name + " starts")
+	}
+	for _, m := range members {
+		if m.Kind == stack.Service {
+			if err := r.wait(ctx, stack.Step{Name: m.Name, Member: m, Is: stack.Healthy}); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// StopAll takes their copies from the services of a stack, those that wait for others first. A service that cannot be stopped does not keep
+// the others from it.
+func (r Runner) StopAll(ctx context.Context, s stack.State, told func(text string)) error {
+	var errs []error
+	none := 0
+	for _, m := range slices.Backward(stack.Order(s.Current.Members)) {
+		if m.Kind != stack.Service {
+			continue
+		}
+		_, err := r.Agent.UpdateService(ctx, m.Object, api.ServiceUpdate{DesiredCount: &none})
+		if err == nil {
+			err = r.Agent.WatchService(ctx, m.Object, func(s api.Service) bool { return s.RunningCount > 0 || len(s.Tasks) > 0 && !s.Steady })
+		}
+		if err != nil && !api.Is(err, api.NotFound) {
+			errs = append(errs, fmt.Errorf("%s: %w", m.Name, err))
+			continue
+		}
+		told(m.Name + " is stopped")
+	}
+	return errors.Join(errs...)
+}
+
+// wait waits for a condition of a service, for as long as a step may take.
+func (r Runner) wait(ctx context.Context, step stack.Step) error {
+	if r.Limit > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, r.Limit)
+		defer cancel()
+	}
+	if _, err := r.awaitService(ctx, step); err != nil {
+		return fmt.Errorf("%s is not %s: %w", step.Name, step.Is, err)
+	}
+	return nil
+}
