@@ -231,7 +231,7 @@ func (k call) why(ctx context.Context, args []string) error {
 		h := s.Have[name]
 		row := memberReasons{Name: name, Why: []api.Reason{}}
 		if h.Kind == stack.Job {
-			t, err := k.agent.Task(ctx, stacks.TaskName(h))
+			t, err := k.agent.Task(ctx, stacks.TaskRef(h))
 			if err == nil {
 				row.Why = t.Why
 			} else if !api.Is(err, api.NotFound) {
@@ -337,7 +337,7 @@ func (k call) tasks(s stack.State, only []string) (found []lifecycle.State, err 
 		}
 		h := s.Have[name]
 		for _, t := range all {
-			if h.Kind == stack.Job && t.Name == stacks.TaskName(h) || h.Kind == stack.Service && t.Options.Service == h.Object {
+			if h.Kind == stack.Job && (t.ID == stacks.TaskRef(h) || t.Name == stacks.TaskRef(h)) || h.Kind == stack.Service && t.Options.Service == h.Object {
 				found = append(found, t)
 			}
 		}

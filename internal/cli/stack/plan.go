@@ -333,6 +333,8 @@ func (k call) observe(ctx context.Context, w *wanted, s *stack.State) error {
 			delete(s.Have, name)
 		case err != nil:
 			return err
+		case !stacks.Owns(h, now):
+			delete(s.Have, name) // somebody has made another one of the name
 		case s.Change == nil && m != nil && h.Print == m.Print && (now.TaskDefinition != m.Definition || now.DesiredCount != count(*m)):
 			h.Print = "" // somebody has changed it
 			s.Have[name] = h

@@ -84,6 +84,12 @@ type Had struct {
 	Run int `json:"run,omitempty"`
 	// Mark names what the agent called what was applied: the deployment of a service.
 	Mark string `json:"mark,omitempty"`
+	// Made is the time at which the agent made the service; zero if it is not known. Another service of the name has another one.
+	Made time.Time `json:"made,omitzero"`
+	// Definition is the one that was applied last, if that has ended or not.
+	Definition string `json:"definition,omitempty"`
+	// Token names the run of a job: no other task has the ID that follows from it.
+	Token string `json:"token,omitempty"`
 }
 
 // Way names the place where a change goes.

@@ -1,6 +1,9 @@
 package stack
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -36,8 +39,9 @@ type Step struct {
 type Outcome struct {
 	// Failed gives the reason why the step cannot succeed; empty if it did.
 	Failed string
-	// Mark names what the agent called what was applied.
+	// Mark names what the agent called what was applied, Made is the time at which it made the service.
 	Mark string
+	Made time.Time
 }
 
 // Start returns the record with a new change. One that has not ended is abandoned for it: the new one begins with what is there.
@@ -271,9 +275,9 @@ func Begin(s State, step Step) (State, Step) {
 	s.Change = &c
 	h := s.Have[step.Name]
 	takes := slices.Concat(h.Takes, step.Member.Takes)
-	h = Had{Object: step.Member.Object, Kind: step.Member.Kind, Takes: takes}
+	h = Had{Object: step.Member.Object, Kind: step.Member.Kind, Takes: takes, Made: h.Made, Definition: step.Member.Definition}
 	if h.Kind == Job {
-		h.Run = c.Number
+		h.Run, h.Token = c.Number, tokenOf(s, step.Name)
 	}
 	s.Have = maps.Clone(s.Have)
 	if s.Have == nil {
@@ -282,6 +286,12 @@ func Begin(s State, step Step) (State, Step) {
 	s.Have[step.Name] = h
 	step.Had = h
 	return s, step
+}
+
+// tokenOf returns the token of the run of a job in the present change.
+func tokenOf(s State, job string) string {
+	sum := sha256.Sum256(fmt.Appendf(nil, "stack %s\n%s\n%d\n%d", s.Name, job, s.Change.Number, s.Change.Began.UnixNano()))
+	return hex.EncodeToString(sum[:])
 }
 
 // End returns the record after a step.
@@ -296,7 +306,7 @@ func End(s State, step Step, o Outcome, at time.Time) State {
 	switch step.Verb {
 	case Apply:
 		h := s.Have[step.Name]
-		h.Print, h.Takes, h.Mark = step.Member.Print, step.Member.Takes, o.Mark
+		h.Print, h.Takes, h.Mark, h.Made = step.Member.Print, step.Member.Takes, o.Mark, o.Made
 		s.Have[step.Name] = h
 	case Await:
 		switch {

@@ -89,13 +89,13 @@ func (r Runner) do(ctx context.Context, s stack.State, step stack.Step) (o stack
 		task, err = r.applyJob(limited, s, step)
 		o.Mark = task
 	case step.Verb == stack.Apply:
-		o.Mark, err = r.applyService(limited, s, step)
+		o.Mark, o.Made, err = r.applyService(limited, s, step)
 	case step.Verb == stack.Await && step.Member.Kind == stack.Job:
 		task, err = r.awaitJob(limited, step)
 	case step.Verb == stack.Await:
 		task, err = r.awaitService(limited, step)
 	case step.Verb == stack.Remove && step.Had.Kind == stack.Service:
-		err = r.removeService(limited, step.Had.Object)
+		err = r.removeService(limited, step.Had)
 	case step.Verb == stack.Remove || step.Verb == stack.Discard:
 		err = r.removeTask(limited, step.Had)
 	case step.Verb == stack.Volumes:
@@ -140,36 +140,45 @@ func (e *stepError) Error() string { return e.text }
 
 func failf(format string, args ...any) error { return &stepError{fmt.Sprintf(format, args...)} }
 
-// applyService makes a service, or makes it what it is to be. It returns the deployment.
-func (r Runner) applyService(ctx context.Context, s stack.State, step stack.Step) (mark string, err error) {
+// Owns reports whether a service of the name of a member is the stack's: it was made when the record says, or has the definition
+// that was applied, as after a kill of the process that made it. A record of a version without both is believed.
+func Owns(h stack.Had, now api.Service) bool {
+	return h.Made.IsZero() && h.Definition == "" || h.Made.Equal(now.CreatedAt) || now.TaskDefinition == h.Definition
+}
+
+// applyService makes a service, or makes it what it is to be. It returns the deployment, and when the service was made.
+func (r Runner) applyService(ctx context.Context, s stack.State, step stack.Step) (mark string, at time.Time, err error) {
 	var n api.NewService
 	m := step.Member
 	if err := json.Unmarshal(m.Request, &n); err != nil {
-		return "", failf("the record of %s cannot be read: %v", m.Name, err)
+		return "", at, failf("the record of %s cannot be read: %v", m.Name, err)
 	}
 	n.ServiceName, n.TaskDefinition, n.TaskSettings.Images = m.Object, m.Definition, pinned(m)
 	now, err := r.Agent.Service(ctx, m.Object)
 	if err == nil && now.Status != "ACTIVE" { // it is being removed
 		if err := r.gone(ctx, m.Object); err != nil {
-			return "", err
+			return "", at, err
 		}
 		err = api.Failed(api.NotFound, "")
 	}
 	if api.Is(err, api.NotFound) {
 		made, err := r.Agent.CreateService(ctx, n)
-		return deploymentOf(made), err
+		return deploymentOf(made), made.CreatedAt, err
 	}
 	if err != nil {
-		return "", err
+		return "", at, err
+	}
+	if !Owns(step.Had, now) {
+		return "", at, failf("there is a service %s already, which is not of this stack", m.Object)
 	}
 	if h := now.History; s.Change.Way == stack.Back && len(h) > 0 && h[len(h)-1].Status == "IN_PROGRESS" {
 		// Its own way back is the quickest. Where it has none, the update is.
 		if _, err := r.Agent.RollbackService(ctx, m.Object, false); err != nil && !api.Is(err, api.Conflict) {
-			return "", err
+			return "", at, err
 		}
 	}
 	made, err := r.Agent.UpdateService(ctx, m.Object, api.ServiceUpdate{DesiredCount: &n.DesiredCount, TaskDefinition: n.TaskDefinition, ForceNewDeployment: builtHere(m), ServiceSettings: n.ServiceSettings})
-	return deploymentOf(made), err
+	return deploymentOf(made), now.CreatedAt, err
 }
 
 // pinned are the images of a member that have a digest.
@@ -290,16 +299,22 @@ func lastReason(s api.Service) string {
 	return "they ended"
 }
 
-// removeService removes a service with its tasks, and waits until it is gone.
-func (r Runner) removeService(ctx context.Context, name string) error {
-	err := r.Agent.RemoveService(ctx, name, true)
+// removeService removes a service of the stack with its tasks, and waits until it is gone. One of somebody else stays.
+func (r Runner) removeService(ctx context.Context, h stack.Had) error {
+	now, err := r.Agent.Service(ctx, h.Object)
+	if err == nil && !Owns(h, now) {
+		return nil
+	}
+	if err == nil {
+		err = r.Agent.RemoveService(ctx, h.Object, true)
+	}
 	if api.Is(err, api.NotFound) {
 		return nil
 	}
 	if err != nil {
 		return err
 	}
-	return r.gone(ctx, name)
+	return r.gone(ctx, h.Object)
 }
 
 // gone waits until a service is removed.
@@ -322,10 +337,17 @@ func (r Runner) gone(ctx context.Context, name string) error {
 // TaskName is the name of the task of a job's last run.
 func TaskName(h stack.Had) string { return fmt.Sprintf("%s-%d", h.Object, h.Run) }
 
+// TaskRef is the ID of the task of a job's last run, or its name if the record is of a version without tokens.
+func TaskRef(h stack.Had) string {
+	if h.Token == "" {
+		return TaskName(h)
+	}
+	return api.TaskID(h.Token)
+}
+
 // applyJob runs a job, unless it runs already in this change. It returns the task.
 func (r Runner) applyJob(ctx context.Context, s stack.State, step stack.Step) (task string, err error) {
-	name := TaskName(step.Had)
-	t, err := r.Agent.Task(ctx, name)
+	t, err := r.Agent.Task(ctx, TaskRef(step.Had))
 	if err == nil {
 		return t.ID, nil
 	}
@@ -340,7 +362,7 @@ func (r Runner) applyJob(ctx context.Context, s stack.State, step stack.Step) (t
 	if err != nil {
 		return "", failf("the definition %s of %s: %v", step.Member.Definition, step.Name, err)
 	}
-	n.Definition, n.Name, n.TaskSettings.Images = text, name, pinned(step.Member)
+	n.Definition, n.Name, n.ClientToken, n.TaskSettings.Images = text, TaskName(step.Had), step.Had.Token, pinned(step.Member)
 	t, err = r.Agent.Create(ctx, n)
 	return t.ID, err
 }
@@ -348,7 +370,7 @@ func (r Runner) applyJob(ctx context.Context, s stack.State, step stack.Step) (t
 // awaitJob waits until a job has succeeded.
 func (r Runner) awaitJob(ctx context.Context, step stack.Step) (task string, err error) {
 	var last api.Task
-	err = r.Agent.Watch(ctx, TaskName(step.Had), func(t api.Task) bool {
+	err = r.Agent.Watch(ctx, TaskRef(step.Had), func(t api.Task) bool {
 		last = t
 		return t.Status != "STOPPED"
 	})
@@ -376,7 +398,7 @@ func (r Runner) removeTask(ctx context.Context, h stack.Had) error {
 	if h.Run == 0 {
 		return nil
 	}
-	t, err := r.Agent.Task(ctx, TaskName(h))
+	t, err := r.Agent.Task(ctx, TaskRef(h))
 	if api.Is(err, api.NotFound) {
 		return nil
 	}
