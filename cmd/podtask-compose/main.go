@@ -11,11 +11,22 @@ import (
 	"io"
 	"os"
 
+	"golang.org/x/sys/unix"
+
+	"github.com/podtask/podtask/internal/define/composecall"
 	"github.com/podtask/podtask/internal/define/composefile"
 	"github.com/podtask/podtask/internal/define/convert"
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+func main() {
+	limit(composecall.MaxMemory)
+	os.Exit(run(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+}
+
+// limit limits the memory of this process, if the system can.
+func limit(bytes uint64) {
+	_ = unix.Setrlimit(unix.RLIMIT_DATA, &unix.Rlimit{Cur: bytes, Max: bytes})
+}
 
 func run(args []string, in io.Reader, out, problems io.Writer) int {
 	if len(args) > 0 {

@@ -3,6 +3,7 @@ package composecall
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,7 +13,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
+	"time"
 
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/userfile"
@@ -21,8 +24,21 @@ import (
 // Program converts Compose files. It is not linked here, because the library that reads them would initialize in every command.
 const Program = "podtask-compose"
 
+// Limits of one conversion. A file is small, but aliases, merges, ranges of ports and dependencies multiply in the library that reads it.
+const (
+	// DefaultLimit limits the time.
+	DefaultLimit = 30 * time.Second
+	// MaxMemory is the most memory in bytes that podtask-compose takes.
+	MaxMemory = 1 << 30
+)
+
+// outOfMemory matches the last words of a Go program that gets no more memory.
+var outOfMemory = regexp.MustCompile(`^fatal error: .*(out of memory|cannot allocate memory)`)
+
 // Caller executes podtask-compose.
 type Caller struct {
+	// Limit is the time for one conversion; 0 stands for DefaultLimit.
+	Limit   time.Duration
 	Find    func(program string) (string, error)
 	Environ func() []string
 }
@@ -37,11 +53,22 @@ func (c Caller) Convert(ctx context.Context, r convert.ComposeRequest, result an
 	if err != nil {
 		return err
 	}
+	limit := cmp.Or(c.Limit, DefaultLimit)
+	limited, cancel := context.WithTimeout(ctx, limit)
+	defer cancel()
 	var out, problems bytes.Buffer
-	cmd := exec.CommandContext(ctx, path)
+	cmd := exec.CommandContext(limited, path)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Environ(), bytes.NewReader(request), &out, &problems
 	if err := cmd.Run(); err != nil {
 		var exit *exec.ExitError
+		switch {
+		case ctx.Err() != nil:
+			return context.Cause(ctx)
+		case limited.Err() != nil:
+			return fmt.Errorf("%s: to read it takes more than %s%s", r.File, limit, multiplies)
+		case outOfMemory.Match(problems.Bytes()):
+			return fmt.Errorf("%s: to read it takes more than %d MiB of memory%s", r.File, MaxMemory>>20, multiplies)
+		}
 		if errors.As(err, &exit) && exit.ExitCode() == 1 && problems.Len() > 0 {
 			return errors.New(strings.TrimSpace(problems.String()))
 		}
@@ -52,6 +79,9 @@ func (c Caller) Convert(ctx context.Context, r convert.ComposeRequest, result an
 	}
 	return nil
 }
+
+// multiplies is advice about a file that takes too much.
+const multiplies = ": look for members that multiply, which are aliases, merges (<<), ranges of ports, nested variables and depends_on"
 
 // Variables returns the variables of the environment and of the file .env in a directory, and the names of those
 // that only the environment has. The environment wins.

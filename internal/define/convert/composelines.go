@@ -18,24 +18,25 @@ import (
 // lines has the line of each member of a YAML document.
 type lines map[string]int
 
-// maxPlaces is how many places of a document are numbered: aliases multiply them.
+// maxPlaces is how many places of a document are numbered: aliases and merges multiply them.
 const maxPlaces = 100_000
 
 // numbered returns the lines of a document. An entry of a list is found by its
 // index, and by its name if it is NAME, NAME=VALUE, NAME:VALUE or has a source.
 func numbered(doc *yaml.Node) lines {
-	l := lines{}
+	l, left := lines{}, maxPlaces
 	for _, n := range doc.Content {
-		l.add("", n)
+		l.add("", n, &left)
 	}
 	return l
 }
 
-func (l lines) add(at string, n *yaml.Node) {
+// add adds the lines below a place. Left is the number of nodes that are still looked at.
+func (l lines) add(at string, n *yaml.Node, left *int) {
 	if n.Kind == yaml.AliasNode {
 		n = n.Alias
 	}
-	if len(l) > maxPlaces || strings.Count(at, "\x00") > 20 {
+	if *left--; *left < 0 || strings.Count(at, "\x00") > 20 {
 		return
 	}
 	switch n.Kind {
@@ -43,11 +44,11 @@ func (l lines) add(at string, n *yaml.Node) {
 		for i := 0; i+1 < len(n.Content); i += 2 {
 			key, value := n.Content[i], n.Content[i+1]
 			if key.Value == "<<" {
-				l.merge(at, value)
+				l.merge(at, value, left)
 				continue
 			}
 			l[at+"\x00"+key.Value] = key.Line
-			l.add(at+"\x00"+key.Value, value)
+			l.add(at+"\x00"+key.Value, value, left)
 		}
 	case yaml.SequenceNode:
 		for i, item := range n.Content {
@@ -64,23 +65,23 @@ func (l lines) add(at string, n *yaml.Node) {
 					}
 				}
 			}
-			l.add(at+"\x00"+strconv.Itoa(i), item)
+			l.add(at+"\x00"+strconv.Itoa(i), item, left)
 		}
 	}
 }
 
 // merge adds what a mapping takes over with "<<". What it has itself goes first.
-func (l lines) merge(at string, value *yaml.Node) {
+func (l lines) merge(at string, value *yaml.Node, left *int) {
 	other := lines{}
 	if value.Kind == yaml.SequenceNode {
 		for _, n := range value.Content {
-			other.add(at, n)
+			other.add(at, n, left)
 		}
 	} else {
-		other.add(at, value)
+		other.add(at, value, left)
 	}
 	for place, line := range other {
-		if _, ok := l[place]; !ok && len(l) <= maxPlaces {
+		if _, ok := l[place]; !ok {
 			l[place] = line
 		}
 	}

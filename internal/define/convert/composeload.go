@@ -54,7 +54,21 @@ func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 	if c.project, err = labelProject(project); err != nil {
 		return c.located(err)
 	}
-	return nil
+	return c.fewPorts()
+}
+
+// maxPorts limits the ports of a service: more do not fit into a definition.
+const maxPorts = 15_000
+
+// fewPorts returns an error for each service with more ports than a definition may have.
+func (c *compose) fewPorts() error {
+	var errs []error
+	for _, name := range c.inOrder(c.project.ServiceNames(), "services") {
+		if n := len(c.project.Services[name].Ports); n > maxPorts {
+			errs = append(errs, fmt.Errorf("%s:%d: services.%s.ports: these are %d ports, more than %d; a proxy or network_mode: host needs none of them", c.name, c.lines.at("services", name, "ports"), name, n, maxPorts))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // labelProject returns the project with the labels of its label_files.

@@ -170,6 +170,15 @@ func FuzzComposeStack(f *testing.F) {
 	})
 }
 
+// A service with more ports than a definition may have is an error with its place.
+func TestAServiceHasTooManyPorts(t *testing.T) {
+	t.Parallel()
+	_, err := asStack(t, "services:\n  web:\n    image: x\n    ports:\n    - 1-16000:1-16000\n", nil)
+	if err == nil || !strings.Contains(err.Error(), "compose.yaml:4: services.web.ports: these are 16000 ports") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 // TestHostileStacks: a Compose file that grows or names itself is refused, or costs little; names that are paths and options make no files
 // elsewhere. What is left of them, the agent refuses.
 func TestHostileStacks(t *testing.T) {
@@ -177,6 +186,10 @@ func TestHostileStacks(t *testing.T) {
 	bomb := "x-a: &a [x, x, x, x, x, x, x, x, x, x]\n"
 	for i := 'b'; i <= 'j'; i++ {
 		bomb += "x-" + string(i) + ": &" + string(i) + " [" + strings.Repeat("*"+string(i-1)+", ", 9) + "*" + string(i-1) + "]\n"
+	}
+	doubled := "x-m0: &m0 {A: 1}\n"
+	for i := 1; i < 28; i++ {
+		doubled += fmt.Sprintf("x-m%d: &m%d {<<: [*m%d, *m%d], K%d: 1}\n", i, i, i-1, i-1, i)
 	}
 	one := func(member string) string { return "services:\n  web:\n    image: localhost/x:1\n    " + member + "\n" }
 	for name, text := range map[string]string{
@@ -193,6 +206,7 @@ func TestHostileStacks(t *testing.T) {
 		"copies less than none":      one("scale: -5"),
 		"all ports":                  one("ports: ['1-20000:1-20000']"),
 		"all ports of others":        one("expose: ['1-65535']"),
+		"merges that double":         doubled + one("environment: *m27"),
 		"a port from nowhere":        one("ports: ['70000:1']"),
 		"a service that is a path":   "services: {'../../x': {image: y}}\n",
 		"a service that is a flag":   "services: {'--help': {image: y}}\n",
