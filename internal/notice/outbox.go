@@ -30,9 +30,12 @@ const (
 	maxRefused   = 5
 )
 
+// idBytes is the number of the bytes of an ID, which is written in hexadecimal digits.
+const idBytes = 16
+
 func id(rule, what string, at time.Time, seq uint64) string {
 	sum := sha256.Sum256([]byte(rule + "\x00" + what + "\x00" + strconv.FormatInt(at.UnixNano(), 10) + "\x00" + strconv.FormatUint(seq, 10)))
-	return hex.EncodeToString(sum[:16])
+	return hex.EncodeToString(sum[:idBytes])
 }
 
 // send puts a message into the outbox, or holds it back.

@@ -1,6 +1,7 @@
 package notice
 
 import (
+	"fmt"
 	"maps"
 	"slices"
 	"time"
@@ -93,6 +94,28 @@ const (
 	// againTime is the time after the last message from which a condition that happens again is told again.
 	againTime = 6 * time.Hour
 )
+
+// Check returns an error for a state that no version has written, such as one that was edited.
+func Check(s State) error {
+	messages := slices.Clone(s.Outbox)
+	for name, r := range s.Rules {
+		if r.Attempts < 0 || r.Sent < 0 || r.Held < 0 || r.Held < len(r.Samples) || r.Held > 0 && len(r.Samples) == 0 || r.Length < 0 || r.Length > windowMax {
+			return fmt.Errorf("the numbers of the rule %q are no numbers of messages", name)
+		}
+		messages = append(messages, r.Samples...)
+	}
+	for _, m := range messages {
+		if len(m.ID) != 2*idBytes {
+			return fmt.Errorf("a message has the id %q", m.ID)
+		}
+	}
+	for what, at := range s.Restarts {
+		if len(at) == 0 {
+			return fmt.Errorf("the restarts of %q have no times", what)
+		}
+	}
+	return nil
+}
 
 // clone copies what a step may change.
 func (s State) clone() State {

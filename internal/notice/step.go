@@ -68,9 +68,23 @@ func (s *step) clock() {
 		}
 	}
 	for key, o := range s.Open {
-		if o.WellAt.After(s.now) {
-			o.WellAt = s.now
-			s.Open[key] = o
+		for _, t := range []*time.Time{&o.WellAt, &o.Last} {
+			if t.After(s.now) {
+				*t = s.now
+			}
+		}
+		o.Told = maps.Clone(o.Told)
+		for rule, at := range o.Told {
+			if at.After(s.now) {
+				o.Told[rule] = s.now
+			}
+		}
+		s.Open[key] = o
+	}
+	for what, all := range s.Restarts { // those of a time that has not come count in no row
+		all = slices.DeleteFunc(slices.Clone(all), func(at time.Time) bool { return at.After(s.now) })
+		if s.Restarts[what] = all; len(all) == 0 {
+			delete(s.Restarts, what)
 		}
 	}
 }

@@ -328,7 +328,7 @@ func configured(c svc.Config, spec svc.Spec, s api.ServiceSettings) svc.Config {
 		c.Breaker = b.Breaker()
 	}
 	if g := s.HealthCheckGracePeriodSeconds; g != nil {
-		c.HealthCheckGracePeriod = time.Duration(*g) * time.Second
+		c.HealthCheckGracePeriod = taskdef.Span(*g, time.Second)
 	}
 	c.Method = d.Method(c.Method)
 	if s.Listeners != nil {
@@ -348,15 +348,15 @@ func configured(c svc.Config, spec svc.Spec, s api.ServiceSettings) svc.Config {
 	if s.SleepAfterSeconds != nil || s.HoldSeconds != nil {
 		sleep := c.SleepOf(spec.Task)
 		if n := s.SleepAfterSeconds; n != nil {
-			sleep.After = time.Duration(*n) * time.Second
+			sleep.After = taskdef.Span(*n, time.Second)
 		}
 		if n := s.HoldSeconds; n != nil {
-			sleep.Hold = time.Duration(*n) * time.Second
+			sleep.Hold = taskdef.Span(*n, time.Second)
 		}
 		c.Sleep = &sleep
 	}
 	if n := s.DrainSeconds; n != nil {
-		c.DrainTimeout = time.Duration(*n) * time.Second
+		c.DrainTimeout = taskdef.Span(*n, time.Second)
 	}
 	return c
 }

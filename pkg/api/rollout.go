@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // DeploymentMethod is how the copies are replaced by those of another revision. Members that are absent in
@@ -133,7 +134,7 @@ func (d DeploymentMethod) Method(m service.Method) service.Method {
 		m.Step = d.Canary.increment(service.CanaryStep)
 	}
 	if n := d.BakeSeconds; n != nil {
-		m.Bake = time.Duration(*n) * time.Second
+		m.Bake = taskdef.Span(*n, time.Second)
 	}
 	if d.Hooks != nil {
 		m.Hooks = nil
@@ -186,7 +187,7 @@ func (s TrafficStep) increment(i service.Increment) service.Increment {
 		i.Part = service.Permille(math.Round(*s.Percent * 10))
 	}
 	if s.BakeSeconds != nil {
-		i.Bake = time.Duration(*s.BakeSeconds) * time.Second
+		i.Bake = taskdef.Span(*s.BakeSeconds, time.Second)
 	}
 	return i
 }
@@ -194,7 +195,7 @@ func (s TrafficStep) increment(i service.Increment) service.Increment {
 func (h Hook) hook() service.Hook {
 	w := service.Hook{
 		Name: h.Name, Target: service.HookTarget{Kind: service.HookKind(h.Kind), Value: h.Target, Command: h.Command},
-		Timeout: time.Duration(h.TimeoutSeconds) * time.Second, OnTimeout: service.TimeoutAction(h.TimeoutAction), Details: h.Details,
+		Timeout: taskdef.Span(h.TimeoutSeconds, time.Second), OnTimeout: service.TimeoutAction(h.TimeoutAction), Details: h.Details,
 	}
 	for _, s := range h.Stages {
 		w.Stages = append(w.Stages, service.Stage(s))

@@ -144,7 +144,7 @@ func FromIngress(i taskdef.Ingress) Ingress {
 func (i Ingress) Ingress() taskdef.Ingress {
 	return taskdef.Ingress{
 		URL: i.URL, Container: i.ContainerName, Port: i.ContainerPort, Certificate: i.Certificate, CertificateKey: i.CertificateKey,
-		Protocol: i.Protocol, MaxBody: i.MaxBodyBytes, ReadTimeout: time.Duration(i.ReadTimeoutSeconds) * time.Second, IdleTimeout: time.Duration(i.IdleTimeoutSeconds) * time.Second, Auth: i.Auth,
+		Protocol: i.Protocol, MaxBody: i.MaxBodyBytes, ReadTimeout: taskdef.Span(i.ReadTimeoutSeconds, time.Second), IdleTimeout: taskdef.Span(i.IdleTimeoutSeconds, time.Second), Auth: i.Auth,
 	}
 }
 

@@ -76,6 +76,16 @@ type Held struct {
 	Until time.Time `json:"until,omitzero"`
 }
 
+// Mend returns the record with no time after now: the clock was set back since. Set: it was.
+func (s State) Mend(now time.Time) (mended State, set bool) {
+	for _, t := range []*time.Time{&s.Out, &s.In, &s.Decided} {
+		if t.After(now) {
+			*t, set = now, true
+		}
+	}
+	return s, set
+}
+
 // Facts is a service as it is now.
 type Facts struct {
 	// Desired is the desired count.

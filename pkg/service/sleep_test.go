@@ -273,6 +273,16 @@ func TestTheClockOfASleeper(t *testing.T) {
 	}
 }
 
+// A clock that was set back while no agent ran keeps no service awake until it is as late again.
+func TestASleeperOfTheFuture(t *testing.T) {
+	t.Parallel()
+	at := time.Date(2027, 3, 1, 12, 0, 0, 0, time.UTC)
+	s := State{Rest: Rest{Since: at.Add(20 * 365 * 24 * time.Hour), Wakes: 1}}
+	if s.mendClock(at); !s.Rest.Since.Equal(at) {
+		t.Errorf("it was woken at %s", s.Rest.Since)
+	}
+}
+
 func TestSleepIsChecked(t *testing.T) {
 	t.Parallel()
 	s := spec(1)

@@ -478,9 +478,12 @@ func (s *State) moveTimes(by time.Duration) {
 	}
 }
 
-// mendClock moves the times of an attempt whose stage begins in the future: the clock was set back while the
+// mendClock moves the times of a sleep, and of an attempt whose stage begins, in the future: the clock was set back while the
 // agent did not run. The stage begins again then.
 func (s *State) mendClock(at time.Time) {
+	if s.Rest.Since.After(at) {
+		s.Rest.Since = at
+	}
 	if a := s.staged(); a != nil && at.Before(a.Progress.Since) {
 		s.moveTimes(at.Sub(a.Progress.Since))
 	}

@@ -332,7 +332,7 @@ func decodeSeconds(c cursor, unset time.Duration) time.Duration {
 	if s == absent {
 		return unset
 	}
-	return time.Duration(s) * time.Second
+	return Span(s, time.Second)
 }
 
 // quantity is a decimal number with an optional unit. It is stricter than

@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/scaling"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // Scaling are the services that scale. Get reports whether a service does.
@@ -314,10 +315,10 @@ func (in policyIn) policy() (scaling.Policy, error) {
 		OutCooldown: scaling.DefaultCooldown, InCooldown: scaling.DefaultCooldown,
 	}
 	if in.Tracking.Out != nil {
-		p.OutCooldown = time.Duration(*in.Tracking.Out) * time.Second
+		p.OutCooldown = taskdef.Span(*in.Tracking.Out, time.Second)
 	}
 	if in.Tracking.In != nil {
-		p.InCooldown = time.Duration(*in.Tracking.In) * time.Second
+		p.InCooldown = taskdef.Span(*in.Tracking.In, time.Second)
 	}
 	return p, nil
 }

@@ -241,3 +241,47 @@ func TestWhatCannotScaleIsRefusedByName(t *testing.T) {
 		t.Errorf("another namespace: %v", err)
 	}
 }
+
+// Numbers, times and names that no client of good will sends are refused as AWS refuses them, and change nothing.
+func TestHostileScalingIsRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.scalable()
+	const resource = `"ServiceNamespace": "ecs", "ResourceId": "service/default/web", "ScalableDimension": "ecs:service:DesiredCount"`
+	policy := func(tracking string) string {
+		return `{` + resource + `, "PolicyName": "x", "PolicyType": "TargetTrackingScaling", "TargetTrackingScalingPolicyConfiguration": {"PredefinedMetricSpecification": {"PredefinedMetricType": "ECSServiceAverageCPUUtilization"}, ` + tracking + `}}`
+	}
+	action := func(members string) string {
+		return `{` + resource + `, "ScheduledActionName": "x", "Schedule": "rate(1 day)", "ScalableTargetAction": {"MinCapacity": 1}, ` + members + `}`
+	}
+	for _, c := range []struct{ target, body string }{
+		{"PutScalingPolicy", policy(`"TargetValue": NaN`)},
+		{"PutScalingPolicy", policy(`"TargetValue": 1e999`)},
+		{"PutScalingPolicy", policy(`"TargetValue": -0.0`)},
+		{"PutScalingPolicy", policy(`"TargetValue": "50"`)},
+		{"PutScalingPolicy", policy(`"TargetValue": 50, "ScaleOutCooldown": -1`)},
+		{"PutScalingPolicy", policy(`"TargetValue": 50, "ScaleOutCooldown": 86401`)},
+		{"PutScalingPolicy", policy(`"TargetValue": 50, "ScaleOutCooldown": 18446744074`)}, // 290 ms in 64 bits of nanoseconds
+		{"PutScalingPolicy", policy(`"TargetValue": 50, "ScaleInCooldown": -18446744073`)},
+		{"PutScalingPolicy", policy(`"TargetValue": 50, "ScaleInCooldown": 99999999999999999999999`)},
+		{"PutScalingPolicy", policy(`"TargetValue": 50, "ScaleInCooldown": 1.5`)},
+		{"PutScheduledAction", action(`"StartTime": 1e15`)}, // the year 31,690,708
+		{"PutScheduledAction", action(`"EndTime": 1e300`)},
+		{"PutScheduledAction", action(`"StartTime": -1e300`)},
+		{"PutScheduledAction", action(`"StartTime": 5, "EndTime": 4`)},
+		{"RegisterScalableTarget", `{` + resource + `, "MaxCapacity": 9223372036854775807}`},
+		{"RegisterScalableTarget", `{` + resource + `, "MinCapacity": -9223372036854775808}`},
+		{"RegisterScalableTarget", `{` + resource + `, "MinCapacity": 5}`},
+		{"RegisterScalableTarget", strings.Replace(`{`+resource+`, "MaxCapacity": 3}`, "default/web", "../web", 1)},
+		{"RegisterScalableTarget", strings.Replace(`{`+resource+`, "MaxCapacity": 3}`, "default/web", "default/web/../../x", 1)},
+		{"RegisterScalableTarget", strings.Replace(`{`+resource+`, "MaxCapacity": 3}`, "default/web", `default/web\u0000`, 1)},
+	} {
+		status, answer := w.post("AnyScaleFrontendService."+c.target, c.body)
+		if status < 400 || status >= 500 || len(answer) > 2000 {
+			t.Errorf("%s %s: %d %s", c.target, c.body, status, answer)
+		}
+	}
+	if s, _, err := w.scaled().Get("web"); err != nil || s.Config.Min != 1 || s.Config.Max != 4 || len(s.Config.Policies)+len(s.Config.Actions) > 0 {
+		t.Errorf("%v: the configuration is %+v", err, s.Config)
+	}
+}

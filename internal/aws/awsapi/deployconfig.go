@@ -13,6 +13,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // deploymentMembers lists the members of deploymentConfiguration.
@@ -182,7 +183,7 @@ func joined(errs []error) error {
 	return invalidf("%s", strings.Join(texts, "; "))
 }
 
-func minutes(n int) time.Duration { return time.Duration(n) * time.Minute }
+func minutes(n int) time.Duration { return taskdef.Span(n, time.Minute) }
 
 func inMinutes(d time.Duration) int { return int(d / time.Minute) }
 

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // serviceBook is the index of the services that there are, by name and by cluster, and of those that were removed within
@@ -130,7 +131,7 @@ func (in serviceIn) apply(c service.Config, client serviceClient, kept fields, d
 		return c, err
 	}
 	if in.GracePeriod != nil {
-		c.HealthCheckGracePeriod = time.Duration(*in.GracePeriod) * time.Second
+		c.HealthCheckGracePeriod = taskdef.Span(*in.GracePeriod, time.Second)
 	}
 	if in.PropagateTags != "" {
 		client.PropagateTags = in.PropagateTags

@@ -2,6 +2,7 @@ package awsapi
 
 import (
 	"encoding/json"
+	"fmt"
 	"math"
 	"strconv"
 	"time"
@@ -21,6 +22,10 @@ func (m *moment) UnmarshalJSON(data []byte) error {
 	var seconds float64
 	if err := json.Unmarshal(data, &seconds); err != nil {
 		return err
+	}
+	const most = 253402300799 // the last second of the year 9999, which JSON of Go can have
+	if seconds < -most || seconds > most {
+		return fmt.Errorf("%v is no time", seconds)
 	}
 	*m = moment(time.UnixMilli(int64(math.Round(seconds * 1000))).UTC())
 	return nil

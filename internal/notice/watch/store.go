@@ -40,7 +40,9 @@ func (t *Store) Get() (s notice.State, found bool, err error) {
 		return s, false, nil
 	}
 	if err == nil {
-		err = json.Unmarshal(data, &s)
+		if err = json.Unmarshal(data, &s); err == nil {
+			err = notice.Check(s)
+		}
 	}
 	if err != nil {
 		return notice.State{}, false, fmt.Errorf("the record of the notices: %w", err)

@@ -57,6 +57,7 @@ func (r *Runner) Run(ctx context.Context) error {
 		})
 	}()
 	var tick <-chan time.Time
+	said := ""
 	for {
 		select {
 		case err := <-failed:
@@ -71,8 +72,10 @@ func (r *Runner) Run(ctx context.Context) error {
 				tick = r.Tick(scaling.Interval)
 			}
 		case <-tick:
-			if err := r.Round(ctx); err != nil && ctx.Err() == nil {
+			err := r.Round(ctx)
+			if text := fmt.Sprint(err); err != nil && ctx.Err() == nil && text != said {
 				r.Log.Warn("scaling", "error", err)
+				said = text // each round may find the same
 			}
 			tick = r.Tick(scaling.Interval)
 		}
@@ -120,9 +123,12 @@ func (r *Runner) Round(ctx context.Context) error {
 
 // scale decides about a service, saves that, and has it done.
 func (r *Runner) scale(ctx context.Context, s scaled, sample scaling.Sample) (scaling.Rows, error) {
-	name := s.record.Service
+	name, recorded := s.record.Service, s.record.Decided
+	record, set := s.record.Mend(sample.At)
+	s.record = record
 	rows := r.Rows(name).Observe(s.record.Config, sample)
 	due, passed, err := r.clock.due(ctx, s.record, sample.At)
+	passed = passed || set
 	facts := factsOf(s.service)
 	next, desired, changed := scaling.Decide(s.record, facts, rows, sample, due)
 	if !changed && !passed {
@@ -134,7 +140,7 @@ func (r *Runner) scale(ctx context.Context, s scaled, sample scaling.Sample) (sc
 	}
 	stale := false
 	err = r.Store.update(ctx, name, func(now scaling.State) scaling.State {
-		if stale = !now.Decided.Equal(s.record.Decided); stale {
+		if stale = !now.Decided.Equal(recorded); stale {
 			return now // it was configured meanwhile: the next sample decides
 		}
 		return next

@@ -324,3 +324,27 @@ func TestTheShareOfACopy(t *testing.T) {
 		}
 	}
 }
+
+// A clock that is set back by a year, as where it was wrong at a start, holds up neither actions nor changes.
+func TestAClockThatIsSetBackHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	five := 5
+	c := byCPU
+	c.Actions = []scaling.Action{{Name: "evening", Source: "x", Calendar: []string{"x"}, Min: &five}}
+	w.configure(c)
+	r := w.runner()
+	w.load = 100
+	w.run(r, 10*time.Minute)
+	w.now = w.now.Add(-365 * 24 * time.Hour)
+	w.load = 10
+	w.run(r, 20*time.Minute)
+	if w.service.DesiredCount != 1 {
+		t.Errorf("it has %d copies and did not scale in", w.service.DesiredCount)
+	}
+	w.calendar.times = []time.Time{w.now.Add(time.Minute)}
+	w.run(w.runner(), 5*time.Minute) // the clock of the runner before knows no time
+	if w.service.DesiredCount != five {
+		t.Errorf("it has %d copies: the action was not carried out", w.service.DesiredCount)
+	}
+}
