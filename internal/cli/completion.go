@@ -137,9 +137,9 @@ func (o completionOptions) candidates(app *cli.App, before []string, word string
 			candidates = found
 			break
 		}
-		if strings.HasPrefix(strings.TrimPrefix(cmd.ArgsUsage, "["), "TASK") {
+		if usage := strings.TrimPrefix(cmd.ArgsUsage, "["); strings.HasPrefix(usage, "TASK") {
 			candidates = o.taskArguments(cmd, arguments)
-			if len(arguments) == 0 && strings.HasPrefix(cmd.ArgsUsage, "TASK|SERVICE") {
+			if len(arguments) == 0 && strings.HasPrefix(usage, "TASK|SERVICE") {
 				candidates = append(candidates, o.serviceNames(cmd.Name)...)
 			}
 		}

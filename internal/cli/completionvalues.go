@@ -18,14 +18,15 @@ var conditions = []string{string(connect.UntilRunning), string(connect.UntilStea
 // flagValues are the values of flags that take one of a few, by the flag's name. Those of settings are
 // in their table.
 var flagValues = map[string][]string{
-	"protocol":  {"tcp", "udp"},
-	"condition": conditions,
-	"wait":      conditions,
-	"progress":  {"auto", "plain", "json", "none"},
-	"strategy":  {"rolling", "blue-green", "linear", "canary"},
-	"network":   {"bridge", "host", "none", "shared", "pasta", "slirp4netns"},
-	"signal":    {"SIGTERM", "SIGKILL", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT", "SIGWINCH"},
-	"target":    {string(taskdef.TargetFargate), string(taskdef.TargetEC2), string(taskdef.TargetExternal), string(taskdef.TargetManaged)},
+	"protocol":    {"tcp", "udp"},
+	"auto-update": {"registry"},
+	"condition":   conditions,
+	"wait":        conditions,
+	"progress":    {"auto", "plain", "json", "none"},
+	"strategy":    {"rolling", "blue-green", "linear", "canary"},
+	"network":     {"bridge", "host", "none", "shared", "pasta", "slirp4netns"},
+	"signal":      {"SIGTERM", "SIGKILL", "SIGINT", "SIGHUP", "SIGQUIT", "SIGUSR1", "SIGUSR2", "SIGSTOP", "SIGCONT", "SIGWINCH"},
+	"target":      {string(taskdef.TargetFargate), string(taskdef.TargetEC2), string(taskdef.TargetExternal), string(taskdef.TargetManaged)},
 }
 
 // formats are all words that any --format knows; its help has those of a command.

@@ -16,7 +16,7 @@ import (
 // otherWays are the flags of run with the member of POST /v1/tasks and of services that does
 // the same, or the reason why there is none. A reason has a blank.
 var otherWays = map[string]struct{ task, service, unit string }{
-	"auto-update":    {"an agent's tasks have no unit", "update changes the images of a service", "AutoUpdate"},
+	"auto-update":    {"an agent's tasks have no unit", "autoUpdate", "AutoUpdate"},
 	"clamp-ulimits":  {"clampUlimits", "clampUlimits", "ClampUlimits"},
 	"cpu-period":     {"cpuPeriod", "cpuPeriod", "CPUQuotaPeriodSec"},
 	"cpus":           {"cpus", "cpus", "CPUQuota"},

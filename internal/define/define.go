@@ -167,19 +167,16 @@ func (r Reader) Read(doc Document, c Changes) (Definition, error) {
 		return d, nil
 	}
 	if _, given := c.Options[minimumAge]; given || r.Settings.Origin(minimumAge) == "--"+minimumAge {
-		c.Adjustments.MinimumAge = chosen.MinimumAge.String()
+		c.Adjustments.MinimumAge = wholeAge(chosen.MinimumAge)
 	}
 	if d.Task, err = d.Task.Adjust(c.Adjustments); err != nil {
-		return d, d.addProblems(err)
+		return d, d.addProblems(d.placeMinimumAge(err))
 	}
 	if chosen.ClampUlimits {
 		d.Task, d.Lowered = ulimit.Clamp(d.Task)
 	}
 	return d, nil
 }
-
-// minimumAge is a key of the configuration that a definition has as well.
-const minimumAge = "minimum-age"
 
 // definitionContainer finds the index of a container in a pointer into a task definition.
 var definitionContainer = regexp.MustCompile(`^(?:/taskDefinition)?/containerDefinitions/(\d+)/`)

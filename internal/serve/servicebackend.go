@@ -2,6 +2,7 @@ package serve
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -34,9 +35,10 @@ type ServiceBackend struct {
 	images   localImages
 }
 
-// localImages refuses the images of a task that only local storage can have, and does not.
+// localImages refuses the images of a task that only local storage can have, and does not, and resolves tags.
 type localImages interface {
 	CheckLocal(ctx context.Context, t taskdef.Task, o lifecycle.Options) error
+	TakeTags(ctx context.Context, s lifecycle.State) (digests map[string]string, failed map[string]error)
 }
 
 // Services implements api.ServiceBackend.
@@ -69,6 +71,9 @@ func (k ServiceBackend) Service(_ context.Context, name string) (api.Service, er
 // CreateService implements api.ServiceBackend.
 func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (api.Service, error) {
 	spec, err := k.startable(ctx, n.TaskDefinition, n.ServiceSettings, n.DesiredCount)
+	if err == nil {
+		spec, err = k.Follow(ctx, n.ServiceName, n.AutoUpdate, spec, svc.Spec{})
+	}
 	if err != nil {
 		return api.Service{}, err
 	}
@@ -85,7 +90,12 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 	if err != nil {
 		return wireService(now, err)
 	}
-	if u.TaskDefinition == "" && (!u.TaskSettings.Empty() || u.TaskOptions != (api.TaskOptions{})) {
+	if err := checkAutoUpdate(u.AutoUpdate); err != nil {
+		return api.Service{}, err
+	}
+	auto := cmp.Or(u.AutoUpdate, now.Config.AutoUpdate)
+	again := auto != "" && auto != api.NoAutoUpdate && (u.ForceNewDeployment || now.Config.AutoUpdate == "")
+	if u.TaskDefinition == "" && (again || !u.TaskSettings.Empty() || u.TaskOptions != (api.TaskOptions{})) {
 		u.TaskDefinition, u.KeepChanges = now.Primary().TaskDefinition, true
 	}
 	if before := api.FromService(now, time.Now()).Changes; u.KeepChanges && before != nil {
@@ -103,7 +113,10 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 		if u.DesiredCount != nil {
 			count = *u.DesiredCount
 		}
-		if spec, err = k.startable(ctx, u.TaskDefinition, u.ServiceSettings, count); err != nil {
+		if spec, err = k.startable(ctx, u.TaskDefinition, u.ServiceSettings, count); err == nil {
+			spec, err = k.Follow(ctx, name, auto, spec, now.Primary().Spec)
+		}
+		if err != nil {
 			return api.Service{}, err
 		}
 		switch present := now.Primary().Spec; {
@@ -116,7 +129,7 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 	if err := u.DeploymentConfiguration.Check(now.Config.Method.Strategy); err != nil {
 		return api.Service{}, err
 	}
-	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.TestListeners != nil || u.Ingress != nil || u.DrainSeconds != nil || u.SleepAfterSeconds != nil || u.HoldSeconds != nil || u.Namespace != "" || u.Names != nil {
+	if d := u.DeploymentConfiguration; d != (api.DeploymentConfiguration{}) || u.AutoUpdate != "" || u.HealthCheckGracePeriodSeconds != nil || u.Listeners != nil || u.TestListeners != nil || u.Ingress != nil || u.DrainSeconds != nil || u.SleepAfterSeconds != nil || u.HoldSeconds != nil || u.Namespace != "" || u.Names != nil {
 		c.Config = func(present svc.Config) svc.Config { return configured(present, spec, u.ServiceSettings) }
 	}
 	return wireService(k.Controller.Update(ctx, name, c))
@@ -293,7 +306,7 @@ func (k ServiceBackend) grown(ctx context.Context, now svc.State, count *int) (*
 	if err != nil {
 		return nil, err
 	}
-	grown := grow(p.Spec, spec)
+	grown := grow(p.Spec, spec.PinAs(p.Spec))
 	if grown == nil {
 		return nil, api.Failed(api.Conflict, "%s would not be made as the copies that run, because this host has changed: `podtask service update %s FILE --count %d` replaces them", p.TaskDefinition, now.Name, *count)
 	}
@@ -357,6 +370,13 @@ func configured(c svc.Config, spec svc.Spec, s api.ServiceSettings) svc.Config {
 	}
 	if n := s.DrainSeconds; n != nil {
 		c.DrainTimeout = taskdef.Span(*n, time.Second)
+	}
+	switch s.AutoUpdate {
+	case "":
+	case api.NoAutoUpdate:
+		c.AutoUpdate = ""
+	default:
+		c.AutoUpdate = s.AutoUpdate
 	}
 	return c
 }

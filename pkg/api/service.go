@@ -52,6 +52,8 @@ type Service struct {
 	Ingress []Ingress `json:"ingress"`
 	// DrainSeconds is how long a copy that is to stop may finish its connections.
 	DrainSeconds int `json:"drainSeconds"`
+	// AutoUpdate is registry for a service that auto-update updates; absent for others.
+	AutoUpdate string `json:"autoUpdate,omitempty"`
 	// SleepAfterSeconds is the time without a connection after which the copies of the service stop; absent for never.
 	// HoldSeconds bounds the time that a connection is held until a copy is healthy again.
 	SleepAfterSeconds int `json:"sleepAfterSeconds,omitempty"`
@@ -311,9 +313,15 @@ type ServiceSettings struct {
 	// HoldSeconds bounds the time that a connection is held while the service wakes, 1 to 3600; 60 if absent in a new
 	// service.
 	HoldSeconds *int `json:"holdSeconds,omitempty"`
+	// AutoUpdate is registry for a service whose tags auto-update follows: its copies run the digests that the tags had at the
+	// latest deployment. none ends that.
+	AutoUpdate string `json:"autoUpdate,omitempty"`
 	TaskSettings
 	TaskOptions
 }
+
+// NoAutoUpdate ends automatic updates of a service.
+const NoAutoUpdate = "none"
 
 // ServiceUpdate changes a service: the body of PATCH /v1/services/SERVICE.
 type ServiceUpdate struct {
@@ -352,7 +360,7 @@ func FromService(s service.State, at time.Time) Service {
 	w := Service{
 		ServiceName: s.Name, Status: string(s.Status), CreatedAt: s.CreatedAt, TaskDefinition: s.Primary().TaskDefinition,
 		DesiredCount: s.DesiredCount, RunningCount: all.Running, PendingCount: all.Pending, HealthyCount: all.Healthy,
-		Steady: s.Steady, HealthCheckGracePeriodSeconds: int(s.Config.HealthCheckGracePeriod.Seconds()),
+		Steady: s.Steady, AutoUpdate: s.Config.AutoUpdate, HealthCheckGracePeriodSeconds: int(s.Config.HealthCheckGracePeriod.Seconds()),
 		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: fromBreaker(s.Config.Breaker), DeploymentMethod: fromMethod(s.Config.Method)},
 		Listeners:               []Listener{}, TestListeners: []Listener{}, Namespace: s.Config.Names.Namespace, Names: []ServiceName{}, Ingress: []Ingress{}, DrainSeconds: int(s.Config.Drain().Seconds()),
 		Deployments: []Deployment{}, History: []PastDeployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,

@@ -137,6 +137,9 @@ type LogRoute struct {
 // WhyUpdateWaits is the code of another image of a tag that is not taken yet. It comes after the other reasons.
 const WhyUpdateWaits = "update-waits"
 
+// WhyScalingHeld is the code of a change of the desired count that a target of a service asks for and that is not made.
+const WhyScalingHeld = "scaling-held"
+
 // WhyLogsStalled is the code of output that was not sent for a minute. It comes after the other
 // reasons, because the task itself does not wait for it.
 const WhyLogsStalled = "logs-stalled"

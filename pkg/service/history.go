@@ -150,6 +150,15 @@ func (r Revisions) has(deployment string) bool {
 	return slices.ContainsFunc(r, func(r Revision) bool { return r.Deployment == deployment })
 }
 
+// of returns the revision of a deployment.
+func (r Revisions) of(deployment string) (found Revision, known bool) {
+	i := slices.IndexFunc(r, func(r Revision) bool { return r.Deployment == deployment })
+	if i < 0 {
+		return Revision{}, false
+	}
+	return r[i], true
+}
+
 // Why an attempt is not stopped.
 var (
 	ErrNoAttempt = errors.New("no such deployment")

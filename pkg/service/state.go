@@ -84,6 +84,8 @@ type Config struct {
 	Ingress *[]taskdef.Ingress `json:"ingress,omitempty"`
 	// Sleep configures the sleep of the service in place of its task definition; nil leaves that.
 	Sleep *Sleep `json:"sleep,omitempty"`
+	// AutoUpdate is FromRegistry for a service that is updated automatically; empty for others.
+	AutoUpdate string `json:"autoUpdate,omitempty"`
 	// Method is what a deployment that begins is done with.
 	Method Method `json:"method,omitzero"`
 	ClientConfig
@@ -175,6 +177,9 @@ type Spec struct {
 	Changes json.RawMessage `json:"changes,omitempty"`
 	// Numbered are the copies where each has a number; nil where they are alike.
 	Numbered *Numbered `json:"numbered,omitempty"`
+	// Follows are the references with tags that images of the task have digests of, by container, if the service is updated
+	// automatically.
+	Follows map[string]string `json:"follows,omitempty"`
 }
 
 // Rollout is how far a deployment is.

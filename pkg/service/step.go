@@ -240,11 +240,14 @@ func (s *State) applyUpdate(at time.Time, in Updated) {
 	}
 }
 
+// replacedBy begins the reason of an attempt that a newer one has stopped.
+const replacedBy = "replaced by deployment "
+
 // deploy begins a new deployment.
 func (s *State) deploy(at time.Time, spec Spec) {
 	s.LastDeployment++
 	id, sources := fmt.Sprintf("%s/%d", s.Name, s.LastDeployment), Shares(*s)
-	s.stopAttempt(at, fmt.Sprintf("replaced by deployment %s (%s)", id, spec.TaskDefinition))
+	s.stopAttempt(at, fmt.Sprintf(replacedBy+"%s (%s)", id, spec.TaskDefinition))
 	s.makePrimary(at, Deployment{ID: id, Spec: spec, CreatedAt: at})
 	s.noteRevision(s.Primary(), s.Config.Client)
 	s.say(at, "(deployment %s) began with %s.", s.Primary().ID, spec.TaskDefinition)

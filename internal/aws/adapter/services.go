@@ -53,6 +53,11 @@ func (e ECSServices) Update(ctx context.Context, name string, c awsapi.ServiceCh
 		if err != nil {
 			return svc.State{}, clientFailure(err)
 		}
+		if now, found := e.State(name); found {
+			if spec, err = e.backend.Follow(ctx, name, now.Config.AutoUpdate, spec, now.Primary().Spec); err != nil {
+				return svc.State{}, clientFailure(err)
+			}
+		}
 		change.Spec = &spec
 	}
 	s, err := e.backend.Controller.Update(ctx, name, change)

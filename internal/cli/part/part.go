@@ -78,6 +78,8 @@ type Explainer struct {
 	Ref func(ctx context.Context, ref string) (a reason.Explanation, found bool, err error)
 	// Task returns reasons of a task besides its own; nil for none.
 	Task func(t api.Task) []api.Reason
+	// Service explains a service in the same way.
+	Service func(s api.Service) []api.Reason
 }
 
 // Agent is an agent that starts, for a part that adds to it.

@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/internal/serve/metrics/scalingmetrics"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/scaling"
 	"golang.org/x/sys/unix"
@@ -34,8 +35,36 @@ func Part() part.Part {
 			}
 			return routes
 		},
-		Agent: agent,
+		Agent:   agent,
+		Explain: newExplainer,
 	}
+}
+
+// newExplainer explains a change of the desired count that a target asks for and that is not made.
+func newExplainer(m *command.Machine) part.Explainer {
+	return part.Explainer{Service: func(s api.Service) []api.Reason {
+		store, err := run.Open(m.Connector.StateDir, state.OS{})
+		if err != nil {
+			return nil
+		}
+		record, err := store.Get(s.ServiceName)
+		if err != nil {
+			return nil // it does not scale
+		}
+		return reasons(record)
+	}}
+}
+
+func reasons(s scaling.State) []api.Reason {
+	r := row{Service: s.Service, Min: s.Config.Min, Max: s.Config.Max, Suspended: s.Config.Suspended}
+	if s.Held.Reason != "" {
+		r.Held = &s.Held
+	}
+	text := r.note()
+	if text == command.NoValue {
+		return nil
+	}
+	return []api.Reason{{Code: api.WhyScalingHeld, Text: "the number of copies does not change: " + text, Since: s.Held.Since}}
 }
 
 // valuesPath is the path of the latest measurements in the API of the agent.

@@ -124,6 +124,7 @@ func SettingsFlags() []cli.Flag {
 		&cli.StringFlag{Name: "pull", Usage: "pull images as `POLICY` says: default, always, once, prefer-cached or never", DefaultText: "as configured for the agent"},
 		&cli.StringFlag{Name: "limits", Usage: "apply cpu and memory limits in `MODE` enforce, best-effort or off", DefaultText: "as configured for the agent"},
 		&cli.StringFlag{Name: "minimum-age", Usage: "follow a tag to another image only when this host has known that for `TIME`, such as 3d; 0 for no time", DefaultText: "as configured for the agent"},
+		&cli.StringFlag{Name: "auto-update", Usage: "with `POLICY` registry, podtask auto-update deploys what the tags of the images have; none ends that"},
 		&cli.StringFlag{Name: "pids-limit", Usage: "allow each copy `NUMBER` processes and threads, 0 for no limit", DefaultText: "as configured for the agent"},
 		&cli.StringFlag{Name: "cpu-period", Usage: "use a period of `TIME`, 8ms to 1s, for the cpu limit", DefaultText: "as configured for the agent"},
 		&cli.BoolFlag{Name: "clamp-ulimits", Usage: "lower ulimits of the definition to the hard limits of the agent's user"},
@@ -262,7 +263,7 @@ func (k serviceCall) settings(present api.DeploymentConfiguration) (api.ServiceS
 	if s.Names, err = namesFlag(k.c, "name-as"); err != nil {
 		return s, err
 	}
-	s.Namespace = k.c.String("namespace")
+	s.Namespace, s.AutoUpdate = k.c.String("namespace"), k.c.String("auto-update")
 	if s.Ingress, err = ingressFlag(k.c); err != nil {
 		return s, err
 	}

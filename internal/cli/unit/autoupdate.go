@@ -13,6 +13,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/imagelook"
@@ -20,6 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/unit/rollback"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
@@ -28,13 +30,13 @@ import (
 func AutoUpdateCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "auto-update",
-		Usage:     "restart services whose images have changed in the registry",
-		ArgsUsage: "[TASK ...]",
+		Usage:     "update units and services whose images have changed in the registry",
+		ArgsUsage: "[TASK|SERVICE ...]",
 		Description: `Asks the registries for the current digests of the images of .task units with
-AutoUpdate=registry. If a digest has changed, it restarts the service and waits until it is
-ready. If the task does not become ready with the new images, the update is rolled back:
-the task is started with the previous images, and the new ones are not tried again until
-the tag points to another image.
+AutoUpdate=registry, and of services with --auto-update registry. If a digest has changed,
+it restarts the unit's service of systemd, or has the agent deploy the service as its
+strategy says, and waits until that is done. If the new images fail, the update is rolled
+back, and they are not tried again until the tag points to another image.
 
 An image that this host has not known for the minimum age is not taken yet, nor is one that a
 rule of the configuration holds back (docs/minimum-age.md); --now takes an image at once,
@@ -68,7 +70,9 @@ const (
 
 // updateRow is an image in the report.
 type updateRow struct {
-	Unit      string `json:"unit"`
+	Unit string `json:"unit"`
+	// Service is the name of a service of the agent; absent for a unit.
+	Service   string `json:"service,omitempty"`
 	Task      string `json:"task"`
 	Container string `json:"container"`
 	Image     string `json:"image"`
@@ -90,6 +94,7 @@ type autoUpdateOptions struct {
 	warn     func(format string, args ...any)
 	stateDir string
 	tasks    *record.Tasks
+	owners   *connect.Connector
 	images   *imagestore.Resolver
 	logger   *slog.Logger
 }
@@ -102,6 +107,7 @@ func newAutoUpdate(m *command.Machine) autoUpdateOptions {
 		warn:     m.Program.Warn,
 		stateDir: m.Connector.StateDir,
 		tasks:    m.Engine.Tasks,
+		owners:   m.Connector,
 		images:   m.Engine.Images,
 		logger:   m.Log,
 	}
@@ -112,11 +118,21 @@ func (o autoUpdateOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err := command.CheckFormat(c); err != nil {
 		return err
 	}
-	tasks, err := o.updatable(c.Args().Slice())
+	services, err := o.followers(c.Args().Slice())
 	if err != nil {
 		return err
 	}
-	now, err := imagesNow(c.StringSlice("now"), tasks)
+	tasks, err := o.updatable(slices.DeleteFunc(c.Args().Slice(), func(name string) bool {
+		return slices.ContainsFunc(services, func(s service.State) bool { return s.Name == name })
+	}), c.NArg() == 0)
+	if err != nil {
+		return err
+	}
+	all := slices.Clone(tasks)
+	for _, s := range services {
+		all = append(all, imagestore.OfService(s))
+	}
+	now, err := imagesNow(c.StringSlice("now"), all)
 	if err != nil {
 		return err
 	}
@@ -134,19 +150,15 @@ func (o autoUpdateOptions) Run(ctx context.Context, c *cli.Context) error {
 		rows = append(rows, more...)
 		errs = append(errs, err)
 	}
+	for _, s := range services {
+		more, err := o.updateService(ctx, s, now, c.Bool("dry-run"))
+		rows = append(rows, more...)
+		errs = append(errs, err)
+	}
 	if !c.Bool("dry-run") {
 		o.look(ctx)
 	}
-	err = command.PrintItems(o.out, c, rows, func(bool) error {
-		table := [][]string{{"UNIT", "TASK", "CONTAINER", "IMAGE", "POLICY", "UPDATED"}}
-		for _, r := range rows {
-			table = append(table, []string{r.Unit, r.Task, r.Container, r.Image, r.Policy, r.Updated})
-			if r.Waits != "" {
-				fmt.Fprintf(o.errOut, "%s: %s goes on with its image: %s\n", r.Task, r.Image, r.Waits)
-			}
-		}
-		return console.WriteTable(o.out, table)
-	})
+	err = o.print(c, rows)
 	if err := errors.Join(append(errs, err)...); err != nil {
 		return err
 	}
@@ -158,14 +170,26 @@ func (o autoUpdateOptions) Run(ctx context.Context, c *cli.Context) error {
 	return nil
 }
 
-// updatable returns the running tasks with AutoUpdate=registry; those of these names if there are
-// any.
-func (o autoUpdateOptions) updatable(names []string) ([]lifecycle.State, error) {
+func (o autoUpdateOptions) print(c *cli.Context, rows []updateRow) error {
+	return command.PrintItems(o.out, c, rows, func(bool) error {
+		table := [][]string{{"UNIT", "TASK", "CONTAINER", "IMAGE", "POLICY", "UPDATED"}}
+		for _, r := range rows {
+			table = append(table, []string{r.Unit, r.Task, r.Container, r.Image, r.Policy, r.Updated})
+			if r.Waits != "" {
+				fmt.Fprintf(o.errOut, "%s: %s goes on with its image: %s\n", r.Task, r.Image, r.Waits)
+			}
+		}
+		return console.WriteTable(o.out, table)
+	})
+}
+
+// updatable returns the running tasks with AutoUpdate=registry: all of them, or those of these names.
+func (o autoUpdateOptions) updatable(names []string, whole bool) ([]lifecycle.State, error) {
 	follows := func(st lifecycle.State) bool {
 		return st.Options.AutoUpdate != "" && st.Options.Unit != "" && st.Goal == lifecycle.Up
 	}
 	var out []lifecycle.State
-	if len(names) == 0 {
+	if whole {
 		all, _ := o.tasks.States() // a corrupt record does not belong to a running service
 		for _, st := range all {
 			if follows(st) {
@@ -178,7 +202,7 @@ func (o autoUpdateOptions) updatable(names []string) ([]lifecycle.State, error) 
 	for _, name := range names {
 		st, err := o.tasks.Find(name)
 		if err == nil && !follows(st) {
-			err = fmt.Errorf("%s is not run by a unit with AutoUpdate=registry", st.DisplayName())
+			err = fmt.Errorf("%s is neither run by a unit with AutoUpdate=registry nor a service with --auto-update registry", st.DisplayName())
 		}
 		if err != nil {
 			errs = append(errs, err)
@@ -206,7 +230,7 @@ func imagesNow(given []string, tasks []lifecycle.State) (refs []string, err erro
 		case !ok:
 			errs = append(errs, fmt.Errorf("--now %s: this is no tag of a registry, and nothing else is updated: write REGISTRY/NAME:TAG", text))
 		case !followed[i.Ref]:
-			errs = append(errs, fmt.Errorf("--now %s: no running unit with AutoUpdate=registry has this image", text))
+			errs = append(errs, fmt.Errorf("--now %s: no running unit with AutoUpdate=registry and no service with --auto-update registry has this image", text))
 		}
 		refs = append(refs, i.Ref)
 	}
@@ -253,10 +277,8 @@ func (o autoUpdateOptions) update(ctx context.Context, st lifecycle.State, now [
 		if i, ok := imagestore.ImageOf(c.Image); ok && slices.Contains(now, i.Ref) {
 			f = imagestore.Followed{Digest: f.New, New: f.New}
 		}
-		r := updateRow{Unit: st.Options.Unit, Task: st.DisplayName(), Container: c.Name, Image: c.Image, Policy: st.Options.AutoUpdate, Updated: updateNone, Digest: digest, New: f.New, Waits: f.Why}
-		if !f.Until.IsZero() {
-			r.Until = &f.Until
-		}
+		r := rowOf(c.Name, c.Image, digest, f)
+		r.Unit, r.Task, r.Policy = st.Options.Unit, st.DisplayName(), st.Options.AutoUpdate
 		if f.Digest != "" && f.Digest != digest && !record.Avoids(c.Image, f.Digest) {
 			r.Updated, r.New, pending = updatePending, f.Digest, true
 		}
@@ -273,6 +295,15 @@ func (o autoUpdateOptions) update(ctx context.Context, st lifecycle.State, now [
 		}
 	}
 	return o.apply(ctx, st, task, rows)
+}
+
+// rowOf is a container whose image is not updated.
+func rowOf(container, image, digest string, f imagestore.Followed) updateRow {
+	r := updateRow{Container: container, Image: image, Updated: updateNone, Digest: digest, New: f.New, Waits: f.Why}
+	if !f.Until.IsZero() {
+		r.Until = &f.Until
+	}
+	return r
 }
 
 // apply restarts the service, which uses the new images or, if they fail, the previous ones.

@@ -30,35 +30,45 @@ func Part() part.Part {
 	}
 }
 
-// newExplainer explains updates of a task that wait.
+// newExplainer explains updates of a task or service that wait.
 func newExplainer(m *command.Machine) part.Explainer {
 	tasks, looker := m.Engine.Tasks, imagelook.New(m.Log, m.Engine.Images, m.Engine.Tasks, m.Connector.StateDir)
-	return part.Explainer{Task: func(t api.Task) []api.Reason {
-		s, found := tasks.Lookup(t.ID)
-		if !found {
-			return nil
-		}
-		return reasons(looker, s)
-	}}
+	return part.Explainer{
+		Task: func(t api.Task) []api.Reason {
+			s, found := tasks.Lookup(t.ID)
+			if !found {
+				return nil
+			}
+			return reasons(looker, s)
+		},
+		Service: func(s api.Service) []api.Reason {
+			return reasons(looker, lifecycle.State{Options: lifecycle.Options{Service: s.ServiceName}})
+		},
+	}
 }
 
-// reasons returns why a task goes on with an image although its tag has another one.
+// reasons returns why somebody goes on with an image although its tag has another one.
 func reasons(l *imagelook.Looker, s lifecycle.State) (all []api.Reason) {
 	waiting, _, err := l.Pending()
 	if err != nil {
 		return nil
 	}
 	for _, p := range waiting {
-		if p.For != imagestore.TakerOf(s) {
-			continue
-		}
-		for _, c := range s.Task.Containers {
-			if i, _ := imagestore.ImageOf(c.Image); i.Ref == p.Image.Ref {
-				all = append(all, reasonOf(p, c.Name))
-			}
+		if p.For == imagestore.TakerOf(s) {
+			all = append(all, reasonOf(p, containerOf(s, p.Image.Ref)))
 		}
 	}
 	return all
+}
+
+// containerOf returns the first container with an image; empty if there is none.
+func containerOf(s lifecycle.State, ref string) string {
+	for _, c := range s.Task.Containers {
+		if i, _ := imagestore.ImageOf(c.Image); i.Ref == ref {
+			return c.Name
+		}
+	}
+	return ""
 }
 
 func reasonOf(p imageage.Pending, container string) api.Reason {

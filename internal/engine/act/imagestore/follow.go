@@ -8,6 +8,7 @@ import (
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/images/imageage"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -20,6 +21,15 @@ func TakerOf(s lifecycle.State) string {
 		return "unit " + s.Options.Unit
 	}
 	return "task " + cmp.Or(s.Name, s.Task.Family)
+}
+
+// OfService returns what takes images for a service: a task without an ID, with the tags that the service follows.
+func OfService(s service.State) lifecycle.State {
+	spec := s.Primary().Spec
+	if s.Config.AutoUpdate != "" {
+		spec.Task = spec.Tagged()
+	}
+	return lifecycle.State{Task: spec.Task, Options: lifecycle.Options{Service: s.Name, AutoUpdate: s.Config.AutoUpdate}}
 }
 
 // PolicyOf returns what a task demands of an update. The rules of the host hold for those that have a minimum age or are
@@ -51,6 +61,35 @@ func (r *Resolver) Follow(ctx context.Context, s lifecycle.State, ref string) (F
 		s.Task.Containers, i = []taskdef.Container{{Image: ref}}, 0
 	}
 	return r.resolve(ctx, s, lifecycle.ResolveImage{Index: i, Ref: ref}, false)
+}
+
+// TakeTags returns the digests that a task takes of the tags of its images, by container, and the errors of those that cannot be
+// found out. Images that follow no tag of a registry are in neither.
+func (r *Resolver) TakeTags(ctx context.Context, s lifecycle.State) (digests map[string]string, failed map[string]error) {
+	digests, failed = map[string]string{}, map[string]error{}
+	for i, c := range s.Task.Containers {
+		if _, follows := ImageOf(c.Image); !follows {
+			continue
+		}
+		switch f, err := r.resolve(ctx, s, lifecycle.ResolveImage{Index: i, Ref: c.Image}, true); {
+		case err != nil:
+			failed[c.Name] = err
+		case f.Digest != "":
+			digests[c.Name] = f.Digest
+		}
+	}
+	return digests, failed
+}
+
+// Returned notes that a task has another digest of a tag than it took: it went back.
+func (r *Resolver) Returned(ctx context.Context, s lifecycle.State, ref, digest string) error {
+	i, follows := ImageOf(ref)
+	if r.Sights == nil || !follows || !r.PolicyOf(s).Demands() {
+		return nil
+	}
+	return r.Sights.Update(ctx, func(b imageage.Book) imageage.Book {
+		return b.Take(i.Ref, TakerOf(s), digest, r.PolicyOf(s).Age)
+	})
 }
 
 // Asker is a taker that asks for the digest of a tag.

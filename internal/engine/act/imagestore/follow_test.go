@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/images/imageage"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -224,5 +225,47 @@ func TestStartsWriteTheBookOnlyForNews(t *testing.T) {
 	b.at += 10 * time.Minute
 	if b.start(); read() == first {
 		t.Error("the book was not written for an hour")
+	}
+}
+
+// TestTagsOfAServiceAreTaken: a service takes all of its tags at once, waits for the minimum age, and what it went back from is
+// an update that waits again.
+func TestTagsOfAServiceAreTaken(t *testing.T) {
+	t.Parallel()
+	b := newAgeBed(t)
+	s := service.State{Name: "shop", Deployments: []service.Deployment{{Primary: true, Spec: service.Spec{Task: b.task().Task}}}, Config: service.Config{AutoUpdate: service.FromRegistry}}
+	s.Deployments[0].Task.Containers = append(s.Deployments[0].Task.Containers, taskdef.Container{Name: "pinned", Image: "ghcr.io/team/db@" + digestOf("d")}, taskdef.Container{Name: "built", Image: "localhost/own:1"})
+	take := func(want string) map[string]string {
+		t.Helper()
+		digests, failed := b.process().TakeTags(t.Context(), imagestore.OfService(s))
+		if len(failed) > 0 || len(digests) != 1 || digests["app"] != digestOf(want) {
+			t.Errorf("it takes %v, %v; want %s", digests, failed, want)
+		}
+		return digests
+	}
+	s.Deployments[0].Spec = s.Primary().Pin(take("a"))
+	b.registry.digest, b.at = digestOf("b"), day
+	take("a")
+	b.at += 3 * day
+	s.Deployments[0].Spec.Task = s.Primary().Tagged()
+	s.Deployments[0].Spec = s.Primary().Pin(take("b"))
+	if image := s.Primary().ImageOf("app"); image != "ghcr.io/team/web:1@"+digestOf("b") {
+		t.Errorf("it runs %s", image)
+	}
+	if err := b.process().Returned(t.Context(), imagestore.OfService(s), "ghcr.io/team/web:1", digestOf("a")); err != nil {
+		t.Fatal(err)
+	}
+	book, err := b.process().Sights.Read()
+	if got := book.Tags["ghcr.io/team/web:1"].Takers["service shop"].Digest; err != nil || got != digestOf("a") {
+		t.Errorf("it has %s, %v", got, err)
+	}
+	b.registry.err = errors.New("the registry is away")
+	s.Deployments[0].Task.Extensions.MinimumAge = ""
+	if digests, failed := b.process().TakeTags(t.Context(), imagestore.OfService(s)); len(digests) != 0 || failed["app"] == nil {
+		t.Errorf("without a registry: %v, %v", digests, failed)
+	}
+	s.Config.AutoUpdate = "" // it goes on with the digests that it has
+	if digests, failed := b.process().TakeTags(t.Context(), imagestore.OfService(s)); len(digests)+len(failed) != 0 {
+		t.Errorf("without automatic updates: %v, %v", digests, failed)
 	}
 }

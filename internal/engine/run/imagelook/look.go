@@ -58,7 +58,7 @@ func (l *Looker) Users() []lifecycle.State {
 		for r, err := range services.All(nil) {
 			var s service.State
 			if err == nil && json.Unmarshal(r.Data, &s) == nil && len(s.Deployments) > 0 {
-				add(lifecycle.State{Task: s.Primary().Spec.Task, Options: lifecycle.Options{Service: s.Name}})
+				add(imagestore.OfService(s))
 			}
 		}
 	}

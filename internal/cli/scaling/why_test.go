@@ -1,0 +1,27 @@
+package scaling
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/scaling"
+)
+
+func TestWhyANumberOfCopiesDoesNotChange(t *testing.T) {
+	t.Parallel()
+	s := scaling.State{Service: "web", Config: scaling.Config{Min: 1, Max: 4}}
+	if got := reasons(s); got != nil {
+		t.Errorf("nothing is held: %+v", got)
+	}
+	since := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	s.Held = scaling.Held{Reason: scaling.AtMax, Policy: "cpu", Since: since}
+	if got := reasons(s); len(got) != 1 || got[0].Code != api.WhyScalingHeld || !got[0].Since.Equal(since) || !strings.Contains(got[0].Text, "cpu asks for more copies than the maximum 4") {
+		t.Errorf("%+v", got)
+	}
+	s.Held, s.Config.Suspended.Out = scaling.Held{}, true
+	if got := reasons(s); len(got) != 1 || !strings.Contains(got[0].Text, "suspended") {
+		t.Errorf("%+v", got)
+	}
+}
