@@ -50,6 +50,7 @@ type requests interface {
 	Remove(ctx context.Context, id, by string, force bool) error
 	Update(ctx context.Context, id string, q lifecycle.Quota) error
 	Pause(ctx context.Context, id string, pause bool) error
+	RestartContainer(ctx context.Context, id, container string) error
 	api.FaultBackend
 }
 
@@ -81,6 +82,11 @@ func (t *Task) Update(ctx context.Context, q lifecycle.Quota) error {
 // Pause pauses or resumes the task.
 func (t *Task) Pause(ctx context.Context, pause bool) error {
 	return t.requests.Pause(ctx, t.id, pause)
+}
+
+// RestartContainer asks for a container that runs to be stopped and started again.
+func (t *Task) RestartContainer(ctx context.Context, container string) error {
+	return t.requests.RestartContainer(ctx, t.id, container)
 }
 
 // StartFault injects a fault for a time, or for 0 until it is stopped. It returns when the task has it.

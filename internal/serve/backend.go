@@ -131,6 +131,19 @@ func (b AgentBackend) SetNodeNames(_ context.Context, node string, n api.NodeNam
 	return b.Engine.NodeNames.Set(node, n)
 }
 
+// RestartContainer implements api.Backend.
+func (b AgentBackend) RestartContainer(ctx context.Context, id, container string) error {
+	s, err := b.Engine.Tasks.Find(id)
+	if err != nil {
+		return ownerapi.Failure(err)
+	}
+	ev, err := ownerapi.RestartOf(s, container)
+	if err != nil {
+		return err
+	}
+	return b.Ask(ctx, id, ev, func(c *api.Client) error { return c.RestartContainer(ctx, id, container) })
+}
+
 // Pause implements api.Backend.
 func (b AgentBackend) Pause(ctx context.Context, id string, pause bool) error {
 	s, err := b.Engine.Tasks.Find(id)

@@ -105,6 +105,14 @@ func (b *backend) Pause(_ context.Context, id string, pause bool) error {
 	return nil
 }
 
+func (b *backend) RestartContainer(_ context.Context, id, container string) error {
+	if container == "none" {
+		return Failed(NotFound, "no such container")
+	}
+	b.note("restart "+container, id, "", false)
+	return nil
+}
+
 func (b *backend) Watch(ctx context.Context, _ string, fn func(Task) bool) error {
 	for s := b.state; fn(owned(s)); {
 		select {
@@ -192,12 +200,13 @@ func TestRequestsReachTheBackendWithTheFullID(t *testing.T) {
 		Resize(t.Context(), c, "mine", PodResources{Containers: map[string]json.RawMessage{"app": json.RawMessage(`{}`)}}),
 		c.Pause(t.Context(), "mine", true),
 		c.Pause(t.Context(), "mine", false),
+		c.RestartContainer(t.Context(), "mine", "app"),
 	} {
 		if err != nil {
 			t.Error(err)
 		}
 	}
-	want := []string{"stop " + taskID + " for a & b", "stop by force " + taskID + " for me", "remove by force " + taskID + " for a & b", "update to 0.5 vCPU and 64 bytes " + taskID + " for ", "resize to {} and  " + taskID + " for ", "pause " + taskID + " for ", "unpause " + taskID + " for "}
+	want := []string{"stop " + taskID + " for a & b", "stop by force " + taskID + " for me", "remove by force " + taskID + " for a & b", "update to 0.5 vCPU and 64 bytes " + taskID + " for ", "resize to {} and  " + taskID + " for ", "pause " + taskID + " for ", "unpause " + taskID + " for ", "restart app " + taskID + " for "}
 	if diff := cmp.Diff(want, b.asked); diff != "" {
 		t.Error(diff)
 	}

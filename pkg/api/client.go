@@ -122,6 +122,12 @@ func (c *Client) Pause(ctx context.Context, id string, pause bool) error {
 	return c.call(ctx, http.MethodPost, taskPath(id)+verb, nil, nil)
 }
 
+// RestartContainer asks for a running container to be stopped and started again. It returns when the request is
+// accepted; the container's RestartCount grows when it has been started.
+func (c *Client) RestartContainer(ctx context.Context, id, container string) error {
+	return c.call(ctx, http.MethodPost, taskPath(id)+"/containers/"+url.PathEscape(container)+"/restart", nil, nil)
+}
+
 // Watch calls fn with the task now and after each change (some in between may be
 // skipped) until fn returns false, ctx ends or no change can follow.
 // It returns nil in the first and the last case, and an error that wraps

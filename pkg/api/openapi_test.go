@@ -393,6 +393,8 @@ func TestRepliesAreAsDescribed(t *testing.T) {
 		{"POST /v1/tasks/none/pause", "", 404},
 		{"POST /v1/tasks/mine/unpause", "", 202},
 		{"POST /v1/tasks/none/unpause", "", 404},
+		{"POST /v1/tasks/mine/containers/app/restart", "", 202},
+		{"POST /v1/tasks/mine/containers/none/restart", "", 404},
 		{"POST /v1/tasks/mine/faults", `{"kind":"latency","delayMilliseconds":200,"sources":["0.0.0.0/0"],"durationSeconds":60}`, 204},
 		{"POST /v1/tasks/mine/faults", `{"kind":"latency","sources":["nowhere"],"port":1}`, 400},
 		{"POST /v1/tasks/mine/faults", `{"kind":"network-packet-loss","lossPercent":20,"sources":["::/0"]}`, 409},

@@ -34,6 +34,8 @@ type Backend interface {
 	// Pause pauses the running containers of a task, or resumes them; it returns when that
 	// is done.
 	Pause(ctx context.Context, id string, pause bool) error
+	// RestartContainer stops a running container and starts it again; it returns when the request is accepted.
+	RestartContainer(ctx context.Context, id, container string) error
 	// Watch calls fn with the state at once and with each later one (some in
 	// between may be skipped), until fn returns false, ctx ends, or no change can
 	// follow.
@@ -104,28 +106,29 @@ func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, 
 func (s *Server) routes() map[string]http.HandlerFunc {
 	tasks := taskHandler{s.backend}
 	return map[string]http.HandlerFunc{
-		"GET /v1/version":                s.serveVersion,
-		"GET /v1/openapi.json":           serveOpenAPI,
-		"GET /v1/events":                 s.serveEvents,
-		"GET /v1/budget":                 s.serveBudget,
-		"PUT /v1/nodes/{node}/names":     s.serveNodeNames,
-		"GET /v1/tasks":                  tasks.serveTasks,
-		"POST /v1/tasks":                 tasks.serveCreate,
-		"DELETE /v1/tasks":               tasks.serveVoid,
-		"GET /v1/tasks/{task}":           tasks.withTask(tasks.serveTask),
-		"GET /v1/tasks/{task}/watch":     tasks.withTask(tasks.serveWatch),
-		"GET /v1/tasks/{task}/logs":      tasks.withTask(tasks.serveLogs),
-		"GET /v1/tasks/{task}/pulls":     tasks.withTask(tasks.servePulls),
-		"GET /v1/tasks/{task}/podstatus": tasks.withTask(servePodStatus(s.backend)),
-		"POST /v1/tasks/{task}/adopt":    tasks.withTask(tasks.serveAdopt),
-		"POST /v1/tasks/{task}/stop":     tasks.withTask(tasks.serveStop),
-		"POST /v1/tasks/{task}/pause":    tasks.withTask(tasks.servePause(true)),
-		"POST /v1/tasks/{task}/unpause":  tasks.withTask(tasks.servePause(false)),
-		"PUT /v1/tasks/{task}/quota":     tasks.withTask(tasks.serveUpdate),
-		"PUT /v1/tasks/{task}/resources": tasks.withTask(tasks.serveResize),
-		"POST /v1/tasks/{task}/faults":   tasks.withTask(tasks.withFaults(serveStartFault)),
-		"DELETE /v1/tasks/{task}/faults": tasks.withTask(tasks.withFaults(serveStopFaults)),
-		"DELETE /v1/tasks/{task}":        tasks.withTask(tasks.serveRemove),
+		"GET /v1/version":                                      s.serveVersion,
+		"GET /v1/openapi.json":                                 serveOpenAPI,
+		"GET /v1/events":                                       s.serveEvents,
+		"GET /v1/budget":                                       s.serveBudget,
+		"PUT /v1/nodes/{node}/names":                           s.serveNodeNames,
+		"GET /v1/tasks":                                        tasks.serveTasks,
+		"POST /v1/tasks":                                       tasks.serveCreate,
+		"DELETE /v1/tasks":                                     tasks.serveVoid,
+		"GET /v1/tasks/{task}":                                 tasks.withTask(tasks.serveTask),
+		"GET /v1/tasks/{task}/watch":                           tasks.withTask(tasks.serveWatch),
+		"GET /v1/tasks/{task}/logs":                            tasks.withTask(tasks.serveLogs),
+		"GET /v1/tasks/{task}/pulls":                           tasks.withTask(tasks.servePulls),
+		"GET /v1/tasks/{task}/podstatus":                       tasks.withTask(servePodStatus(s.backend)),
+		"POST /v1/tasks/{task}/adopt":                          tasks.withTask(tasks.serveAdopt),
+		"POST /v1/tasks/{task}/stop":                           tasks.withTask(tasks.serveStop),
+		"POST /v1/tasks/{task}/pause":                          tasks.withTask(tasks.servePause(true)),
+		"POST /v1/tasks/{task}/unpause":                        tasks.withTask(tasks.servePause(false)),
+		"POST /v1/tasks/{task}/containers/{container}/restart": tasks.withTask(tasks.serveRestartContainer),
+		"PUT /v1/tasks/{task}/quota":                           tasks.withTask(tasks.serveUpdate),
+		"PUT /v1/tasks/{task}/resources":                       tasks.withTask(tasks.serveResize),
+		"POST /v1/tasks/{task}/faults":                         tasks.withTask(tasks.withFaults(serveStartFault)),
+		"DELETE /v1/tasks/{task}/faults":                       tasks.withTask(tasks.withFaults(serveStopFaults)),
+		"DELETE /v1/tasks/{task}":                              tasks.withTask(tasks.serveRemove),
 
 		"GET /v1/services":                     s.withServices(serveServices),
 		"POST /v1/services":                    s.withServices(serveCreateService),
@@ -255,6 +258,14 @@ func (h taskHandler) servePause(pause bool) func(http.ResponseWriter, *http.Requ
 		}
 		w.WriteHeader(http.StatusAccepted)
 	}
+}
+
+func (h taskHandler) serveRestartContainer(w http.ResponseWriter, r *http.Request, t Task) {
+	if err := h.backend.RestartContainer(r.Context(), t.ID, r.PathValue("container")); err != nil {
+		writeFailure(w, err)
+		return
+	}
+	w.WriteHeader(http.StatusAccepted)
 }
 
 func (h taskHandler) serveUpdate(w http.ResponseWriter, r *http.Request, t Task) {

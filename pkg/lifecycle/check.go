@@ -76,10 +76,12 @@ func checkContainer(s State, i int, c Container, bad func(string, ...any)) {
 		bad("%s runs but has no start time", name)
 	case c.Presence == Exited && !c.Ended && !c.awaitsRestart():
 		bad("%s exited but has not ended", name)
-	case c.awaitsRestart() && (c.Ended || c.Presence == Running || c.StartedAt.IsZero() || !c.HasExit || s.Task.Containers[i].Restart == nil):
+	case c.awaitsRestart() && (c.Ended || c.Presence == Running || c.StartedAt.IsZero() || !c.HasExit || s.Task.Containers[i].Restart == nil && !c.wasRequested()):
 		bad("%s cannot await a restart", name)
 	case c.Resizing && (c.Ended || c.Presence != Running || s.Task.Containers[i].Restart == nil):
 		bad("%s cannot be restarted for other resources", name)
+	case c.RestartRequested && (c.Ended || c.Presence != Running):
+		bad("%s cannot be restarted", name)
 	case c.StartedAt.IsZero() != c.FirstStartedAt.IsZero():
 		bad("%s has only one of its start times", name)
 	case c.Abandoned && (s.Goal != Gone || c.Ended):

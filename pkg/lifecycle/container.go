@@ -55,6 +55,8 @@ type Container struct {
 	Runs []Run `json:"runs,omitempty"`
 	// Resizing: it is to be stopped, and then restarted, to have other resources.
 	Resizing bool `json:"resizing,omitempty"`
+	// RestartRequested: it is to be stopped, and then restarted, because a user asked for it.
+	RestartRequested bool `json:"restartRequested,omitempty"`
 	// NotRestarted is the reason for which the policy did not want it back.
 	NotRestarted string `json:"notRestarted,omitempty"`
 	// RestartsTold counts lines about restarts in History.

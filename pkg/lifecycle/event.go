@@ -57,6 +57,10 @@ type LimitsRequested struct{ Quota Quota }
 // can have, are ignored.
 type ResourcesRequested struct{ Resources Resources }
 
+// RestartRequested stops a container that runs and starts it again, whatever its restart policy. It is ignored for a
+// container that does not run.
+type RestartRequested struct{ Container int }
+
 // Hinted reports a possible change of a container, or for InfraIndex of the pod's infra container. It proves nothing and
 // causes an inspection.
 type Hinted struct {
@@ -187,6 +191,7 @@ func (FaultsChanged) event()       {}
 func (RemoveRequested) event()     {}
 func (LimitsRequested) event()     {}
 func (ResourcesRequested) event()  {}
+func (RestartRequested) event()    {}
 func (Hinted) event()              {}
 func (QueueMoved) event()          {}
 func (TimerFired) event()          {}

@@ -38,6 +38,8 @@ func fold(s *State, at time.Time, ev Event) {
 		foldLimits(s, ev.Quota)
 	case ResourcesRequested:
 		foldResources(s, ev.Resources)
+	case RestartRequested:
+		foldRestart(s, ev.Container)
 	case Hinted:
 		foldHint(s, ev.Index, ev.Early)
 	case OpFinished:
@@ -102,6 +104,15 @@ func foldResources(s *State, r Resources) {
 		c.Resizing = c.Presence == Running && !c.Ended && s.Task.Containers[i].Restart != nil
 	}
 	foldNeed(s, before)
+}
+
+// foldRestart requests the restart of a container.
+func foldRestart(s *State, i int) {
+	if i < 0 || i >= len(s.Containers) || s.Goal != Up {
+		return
+	}
+	c := &s.Containers[i]
+	c.RestartRequested = c.Presence == Running && !c.Ended
 }
 
 // foldNeed requests the reservation of the task again if the task needs other things from the
@@ -457,5 +468,5 @@ func (c *Container) fail(f Failure) {
 func (c *Container) end(at time.Time) {
 	c.Ended, c.EndedAt = true, at
 	c.Stale, c.Paused, c.Abandoned, c.Retry, c.Unconfirmed = false, false, false, Retry{}, Unconfirmed{}
-	c.TurnAt, c.RestartAt, c.Resizing = time.Time{}, time.Time{}, false
+	c.TurnAt, c.RestartAt, c.Resizing, c.RestartRequested = time.Time{}, time.Time{}, false, false
 }

@@ -95,6 +95,41 @@ func TestOtherResourcesRestartContainers(t *testing.T) {
 	}
 }
 
+// TestAContainerIsRestartedOnRequest: without a restart policy, at once, while the others run.
+func TestAContainerIsRestartedOnRequest(t *testing.T) {
+	t.Parallel()
+	d := drive(t, Options{}, container("web"), container("side"))
+	d.upTo(Stop)
+	if d.s.Task.Containers[1].Restart != nil {
+		t.Fatal("the container has a restart policy")
+	}
+	d.do(RestartRequested{Container: 7})
+	d.do(RestartRequested{Container: 1})
+	if d.op(1).Kind != Stop || d.op(0).Kind != Idle {
+		t.Fatalf("%s and %s are in flight", d.op(0).Kind, d.op(1).Kind)
+	}
+	d.at = d.at.Add(time.Second)
+	d.see(Stop, 1, Exited, 143)
+	d.upTo(Start)
+	if d.s.Goal != Up || d.op(1).Kind != Start {
+		t.Fatalf("%s is next: %+v", d.op(1).Kind, d.s.Containers[1])
+	}
+	d.see(Start, 1, Running)
+	c := d.s.Containers[1]
+	if c.Restarts != 1 || c.Presence != Running || c.RestartRequested || !c.Runs[0].Requested || c.Runs[0].ExitCode != 143 {
+		t.Errorf("%+v", c)
+	}
+	if last := d.s.History[len(d.s.History)-2]; last.Status != Restarting || last.Reason != "restart 1 as requested" {
+		t.Errorf("%+v", last)
+	}
+	d.at = d.at.Add(time.Minute)
+	d.do(Hinted{Index: 1})
+	d.see(Inspect, 1, Exited, 3)
+	if c := d.s.Containers[1]; !c.Ended {
+		t.Errorf("a container without a restart policy is restarted after an exit of its own: %+v", c)
+	}
+}
+
 // A task that is stopped meanwhile is stopped; no restart comes after.
 func TestATaskThatIsStoppedIsNotRestartedForItsResources(t *testing.T) {
 	t.Parallel()

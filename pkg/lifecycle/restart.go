@@ -65,6 +65,8 @@ type Run struct {
 	Unhealthy bool `json:"unhealthy,omitempty"`
 	// Resized: it was stopped to have other resources.
 	Resized bool `json:"resized,omitempty"`
+	// Requested: it was stopped because a user asked for its restart.
+	Requested bool `json:"requested,omitempty"`
 }
 
 // keptRuns bounds Container.Runs; History has every run, as long as it reaches back.
@@ -74,14 +76,23 @@ const keptRuns = 10
 func (c *Container) awaitsRestart() bool { return !c.RestartAt.IsZero() }
 
 // toRestart reports whether the container, which runs, is to be stopped and started again.
-func toRestart(s *State, i int) bool { return failedHealth(s, i) || s.Containers[i].Resizing }
+func toRestart(s *State, i int) bool { return failedHealth(s, i) || s.Containers[i].recalled() }
+
+// recalled reports whether the container is to be stopped only to be started again at once.
+func (c *Container) recalled() bool { return c.Resizing || c.RestartRequested }
+
+// wasRequested reports whether the latest run that ended did so because a user asked for a restart.
+func (c *Container) wasRequested() bool {
+	n := len(c.Runs)
+	return n > 0 && c.Runs[n-1].Requested
+}
 
 // beginRun notes that the container has started, for the first time or again. Its
 // health state starts over.
 func beginRun(s *State, at time.Time, i int, started time.Time) {
 	c := &s.Containers[i]
 	c.StartedAt, c.FinishedAt, c.HasExit, c.ExitCode = started, time.Time{}, false, 0
-	c.TurnAt, c.RestartAt, c.NotRestarted, c.Resizing = time.Time{}, time.Time{}, "", false
+	c.TurnAt, c.RestartAt, c.NotRestarted, c.Resizing, c.RestartRequested = time.Time{}, time.Time{}, "", false, false
 	c.Retry, c.Unconfirmed, c.Unmonitored = Retry{}, Unconfirmed{}, Monitored
 	c.Hooks, c.Startup, c.Liveness = HookState{}, HealthState{}, HealthState{}
 	c.Health = HealthState{Reported: c.Health.Reported}
@@ -99,20 +110,22 @@ func endRun(s *State, at time.Time, i int, seen Observed) {
 		policy = &any
 	}
 	c.FinishedAt, c.HasExit, c.ExitCode = seen.FinishedAt, true, seen.ExitCode
-	ran, resized := seen.FinishedAt.Sub(seen.StartedAt), c.Resizing && policy != nil
-	c.Resizing = false
-	if !resized {
+	ran, requested := seen.FinishedAt.Sub(seen.StartedAt), c.RestartRequested
+	resized := c.Resizing && !requested
+	recalled := c.recalled()
+	c.Resizing, c.RestartRequested = false, false
+	if !recalled {
 		c.QuickExits++
 	}
 	switch {
-	case resized: // it says nothing about the container
+	case recalled: // it says nothing about the container
 	case policy == nil || ran >= policy.AttemptPeriod && !policy.FirstAtOnce:
 		c.QuickExits = 0
 	case ran >= policy.AttemptPeriod:
 		c.QuickExits = 1
 	}
 	pause, whyNot := restartVerdict(policy, c.Restarts, c.QuickExits, ran, seen.ExitCode)
-	if resized {
+	if recalled {
 		pause, whyNot = 0, ""
 	}
 	again := s.Goal == Up && whyNot == ""
@@ -133,11 +146,11 @@ func endRun(s *State, at time.Time, i int, seen Observed) {
 		c.end(at)
 		return
 	}
-	if c.RestartAt = at; !resized {
+	if c.RestartAt = at; !recalled {
 		c.RestartAt = restartTime(c, policy, at, pause)
 	}
 	c.Hooks, c.Startup, c.Liveness, c.Health = HookState{}, HealthState{}, HealthState{}, HealthState{Reported: c.Health.Reported}
-	c.Runs = append(slices.Clip(c.Runs), Run{StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, ExitCode: c.ExitCode, OOMKilled: oom, Unhealthy: unhealthy, Resized: resized})
+	c.Runs = append(slices.Clip(c.Runs), Run{StartedAt: c.StartedAt, FinishedAt: c.FinishedAt, ExitCode: c.ExitCode, OOMKilled: oom, Unhealthy: unhealthy, Resized: resized, Requested: requested})
 	if n := len(c.Runs); n > keptRuns {
 		c.Runs = slices.Clone(c.Runs[n-keptRuns:])
 	}
@@ -187,6 +200,8 @@ func recordRestarts(s *State, at time.Time, i int) {
 				t.Reason += " because it was unhealthy"
 			case n > 0 && c.Runs[n-1].Resized:
 				t.Reason += " for other resources"
+			case n > 0 && c.Runs[n-1].Requested:
+				t.Reason += " as requested"
 			}
 			if pause := c.RestartAt.Sub(at); pause > 0 {
 				t.Reason += " in " + pause.Round(time.Millisecond).String()

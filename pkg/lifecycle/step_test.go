@@ -68,8 +68,10 @@ func (b *tape) event(s State, at time.Time) Event {
 		return RemoveRequested{By: "user", Force: b.next(2) == 0}
 	case 3, 4:
 		return Hinted{Index: b.next(len(s.Containers)+2) - 1}
-	case 5, 6:
+	case 5:
 		return TimerFired{}
+	case 6:
+		return RestartRequested{Container: b.next(len(s.Containers)+2) - 1}
 	case 7:
 		if b.next(2) == 0 {
 			return ProtectionRequested{Until: at.Add(time.Duration(b.next(100)-50) * time.Hour)}

@@ -2,10 +2,17 @@ package task
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/serve/ownerapi"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -15,10 +22,13 @@ func RestartCommand(p *command.Program) *cli.Command {
 	return &cli.Command{
 		Name:      "restart",
 		Usage:     "stop tasks, and run the same definitions again in the background",
-		ArgsUsage: "TASK ...",
+		ArgsUsage: "TASK[/CONTAINER] ...",
 		Description: `A task runs once. restart stops it, if it has not stopped, and creates a new task with the
 same definition, name and options; images are resolved and pulled as for a run. Prints the
 IDs of the new tasks. The old ones are kept, with their logs, until they are removed.
+
+TASK/CONTAINER restarts one container of a task while the others run on: it is stopped within its
+stopTimeout and started again at once, whatever its restart policy, with the same image and logs.
 
 The copies of a service, and the task of a systemd unit, are restarted by the service or
 unit: the error names the command.
@@ -26,6 +36,7 @@ unit: the error names the command.
 Examples:
   podtask restart web
   podtask restart --time 0 web    # kill the old one
+  podtask restart shop/web        # one container of the task shop
   podtask restart --filter family=batch`,
 		Flags:  append([]cli.Flag{command.TimeFlag()}, command.SelectionFlags("restart", "restart all tasks that run")...),
 		Action: command.WithMachine(p, newRestart),
@@ -35,12 +46,18 @@ Examples:
 type restartOptions struct {
 	selection command.Selection
 	restarter command.Restarter
+	owners    *connect.Connector
+	tasks     *record.Tasks
+	out       io.Writer
 }
 
 func newRestart(m *command.Machine) restartOptions {
 	return restartOptions{
 		selection: m.Selection(),
 		restarter: m.Restarter(),
+		owners:    m.Connector,
+		out:       m.Program.Stdout,
+		tasks:     m.Engine.Tasks,
 	}
 }
 
@@ -50,10 +67,63 @@ func (o restartOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
+	if containers := o.containers(c.Args().Slice()); containers > 0 {
+		if c.IsSet("time") || containers < c.Args().Len() {
+			return command.Usagef("restart", "TASK/CONTAINER stands without --time and without a TASK: the stopTimeout of the container counts")
+		}
+		return o.restartContainers(ctx, c)
+	}
 	running := func(st lifecycle.State) bool {
 		return st.Status() != lifecycle.StatusStopped && connect.Restartable(st) == nil
 	}
 	return o.selection.Replace(c, running, func(st lifecycle.State, show *console.Progress) (string, error) {
 		return o.restarter.Restart(ctx, st, limit, show)
 	})
+}
+
+// containers counts the arguments that name a container of a task; a name of a task may have a slash.
+func (o restartOptions) containers(args []string) (n int) {
+	for _, arg := range args {
+		if _, err := o.tasks.Find(arg); connect.IsGone(err) && strings.Contains(arg, "/") {
+			n++
+		}
+	}
+	return n
+}
+
+// restartContainers restarts one container after the other, and prints the names as they were given.
+func (o restartOptions) restartContainers(ctx context.Context, c *cli.Context) error {
+	var errs []error
+	for _, arg := range c.Args().Slice() {
+		at := strings.LastIndex(arg, "/")
+		st, err := o.tasks.Find(arg[:at])
+		if err == nil {
+			err = o.restartContainer(ctx, st, arg[at+1:])
+		}
+		if err != nil {
+			errs = append(errs, err)
+			continue
+		}
+		fmt.Fprintln(o.out, arg)
+	}
+	return errors.Join(errs...)
+}
+
+// restartContainer returns when the container runs again.
+func (o restartOptions) restartContainer(ctx context.Context, st lifecycle.State, container string) error {
+	request, err := ownerapi.RestartOf(st, container)
+	if err != nil {
+		return err
+	}
+	i := request.Container
+	before := st.Containers[i].Restarts
+	return o.owners.Ask(ctx, st.ID,
+		func(r *connect.Task) error { return r.RestartContainer(ctx, container) },
+		func(t api.Task) (bool, error) {
+			c := t.Containers[i]
+			if t.DesiredStatus != lifecycle.StatusRunning.String() {
+				return false, fmt.Errorf("task %s has stopped meanwhile: `podtask why %[1]s`", st.DisplayName())
+			}
+			return c.RestartCount > before, nil
+		})
 }

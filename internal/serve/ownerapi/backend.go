@@ -136,6 +136,16 @@ func (b Backend) Update(_ context.Context, _ string, q lifecycle.Quota) error {
 	return nil
 }
 
+// RestartContainer implements api.Backend.
+func (b Backend) RestartContainer(_ context.Context, _, container string) error {
+	ev, err := RestartOf(b.State(), container)
+	if err != nil {
+		return err
+	}
+	b.Send(ev)
+	return nil
+}
+
 // Pause implements api.Backend.
 func (b Backend) Pause(ctx context.Context, _ string, pause bool) error {
 	s := b.State()
@@ -174,6 +184,24 @@ func Limitable(s lifecycle.State) error {
 		return nil
 	}
 	return api.Failed(api.Conflict, "task %s is stopping or has stopped: only a running task can have other limits", lifecycle.ShortID(s.ID))
+}
+
+// RestartOf returns the request to restart a container, or an error if it does not run.
+func RestartOf(s lifecycle.State, container string) (lifecycle.RestartRequested, error) {
+	i, err := observe.ExecContainer(s, container)
+	if err != nil {
+		return lifecycle.RestartRequested{}, api.Failed(api.NotFound, "%v", err)
+	}
+	c := s.Containers[i]
+	switch {
+	case s.Goal != lifecycle.Up:
+		return lifecycle.RestartRequested{}, api.Failed(api.Conflict, "task %s is stopping or has stopped: `podtask restart %[1]s` runs it again", s.DisplayName())
+	case c.Presence != lifecycle.Running || c.Ended:
+		return lifecycle.RestartRequested{}, api.Failed(api.Conflict, "container %s of task %s is %s: only a container that runs can be restarted", container, s.DisplayName(), c.Status())
+	case c.Paused:
+		return lifecycle.RestartRequested{}, api.Failed(api.Conflict, "container %s is paused: `podtask unpause %s` resumes it", container, s.DisplayName())
+	}
+	return lifecycle.RestartRequested{Container: i}, nil
 }
 
 // Pausable returns an error if a task cannot be paused.

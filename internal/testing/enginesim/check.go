@@ -46,6 +46,8 @@ type truth struct {
 	code    int
 	// unmonitored: its conmon was killed in the present run
 	unmonitored bool
+	// asked: a user asked for its restart
+	asked bool
 
 	nudged time.Time // when a health check was made to pass
 
@@ -100,7 +102,7 @@ func takeIn(w *world, t *task, i int, f enginetest.Fact, o *process) {
 	case enginetest.Removed:
 		c.id, c.started, c.running, c.ended = "", false, false, false
 	case enginetest.TermSent:
-		if restartedForHealth(t.def.Containers[i]) {
+		if c.asked || restartedForHealth(t.def.Containers[i]) {
 			break // it may be stopped alone, to be started again
 		}
 		for _, d := range t.def.Dependants(i) {
@@ -119,10 +121,12 @@ func restartedForHealth(c taskdef.Container) bool {
 	return c.HealthCheck != nil && c.HealthCheck.Action == taskdef.ActionRestart || x.Probes.Startup != nil || x.Probes.Liveness != nil || x.Hooks.PostStart != nil
 }
 
+func lastRequested(runs []lifecycle.Run) bool { return len(runs) > 0 && runs[len(runs)-1].Requested }
+
 func checkStart(w *world, t *task, i int, f enginetest.Fact, o *process) {
 	if c := t.truth[i]; c.ended {
 		p := t.def.Containers[i].Restart
-		if p == nil || c.running || p.Ignores(c.code) && !restartedForHealth(t.def.Containers[i]) || o != nil && (o.state.Containers[i].Ended || o.state.Containers[i].RestartAt.IsZero()) {
+		if requested := c.asked && (o == nil || lastRequested(o.state.Containers[i].Runs)); !requested && (p == nil || c.running || p.Ignores(c.code) && !restartedForHealth(t.def.Containers[i]) || o != nil && (o.state.Containers[i].Ended || o.state.Containers[i].RestartAt.IsZero())) {
 			w.broken("%s is started again after %d, not as its restart policy says", f.Container, c.code)
 		}
 		return

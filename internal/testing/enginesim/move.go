@@ -178,13 +178,19 @@ func (w *world) recover(t *task) {
 	}
 }
 
-// request is a user's: stop, kill, remove, or remove at once.
+// request is a user's: stop, kill, remove, remove at once, or restart a container.
 func request(w *world, t *task) {
 	w.recover(t)
 	if t == nil || t.owner == nil {
 		return
 	}
 	force := w.r.IntN(3) == 0
+	if w.r.IntN(4) == 0 {
+		i := w.r.IntN(len(t.def.Containers))
+		t.truth[i].asked = true
+		t.owner.mailbox = append(t.owner.mailbox, lifecycle.RestartRequested{Container: i})
+		return
+	}
 	if w.r.IntN(2) == 0 {
 		t.owner.mailbox = append(t.owner.mailbox, lifecycle.StopRequested{By: "user", Force: force})
 	} else {
