@@ -277,6 +277,11 @@ var keys = []Key{
 		set:  text(func(s *Settings) *string { return &s.Paths.Socket }),
 	},
 	{
+		Name: "stack-previews", Default: "10", Rare: true,
+		Help: "how many previews all stacks together may have",
+		set:  setPreviews,
+	},
+	{
 		Name: "state-dir", Path: true,
 		Help: "directory for records; by default $XDG_STATE_HOME/podtask",
 		set:  text(func(s *Settings) *string { return &s.Paths.StateDir }),

@@ -82,6 +82,13 @@ func parseContainers(v string) (int64, error) {
 	return n, nil
 }
 
+func setPreviews(s *Settings, v string) (err error) {
+	if s.Stacks.Previews, err = strconv.Atoi(v); err != nil || s.Stacks.Previews < 0 {
+		return fmt.Errorf("must be a number of previews, 0 for none, not %q", v)
+	}
+	return nil
+}
+
 func setReservedMemory(s *Settings, v string) error {
 	if v == "" {
 		s.Budget.ReservedMemory = 0

@@ -28,6 +28,7 @@ type Settings struct {
 	Metadata Metadata
 	Delivery Delivery
 	AWS      AWS
+	Stacks   Stacks
 	// Updates select the updates of images that are taken.
 	Updates imageage.Rules
 	// References says where this host keeps what definitions name on AWS.
@@ -73,6 +74,12 @@ type Agent struct {
 	// AWSListen is a loopback address, HOST:PORT, on which the agent answers clients of ECS;
 	// empty: none.
 	AWSListen string
+}
+
+// Stacks configures stacks of services.
+type Stacks struct {
+	// Previews limits the previews of all stacks together.
+	Previews int
 }
 
 // AWS configures what clients of Amazon ECS see.

@@ -49,6 +49,7 @@ metadata-file = "on"
 bridge-ipv6 = "off"
 task-cleanup-wait = "never"
 minimum-age = "3d"
+stack-previews = 7
 update-tags = "semver: ~1.4, stable-*"
 update-hours = "02:00-05:00"
 update-registries = "ghcr.io"
@@ -82,7 +83,7 @@ update-registries = "ghcr.io"
 		t.Errorf("%+v, %+v, want %+v, %+v", s.Images, s.Budget, images, budget)
 	}
 	tasks := Tasks{Pull: lifecycle.PullOnce, Limits: "off", Quota: lifecycle.Quota{TasksMax: lifecycle.Unlimited, CPUPeriod: 20 * time.Millisecond}, LogSize: 5 << 20, Logs: "local", MinimumAge: 72 * time.Hour}
-	if !reflect.DeepEqual(s.Tasks, tasks) || s.Cleanup.TaskWait != 0 || s.Agent.StopTasks != StopNever || s.Network.BridgeIPv6 {
+	if !reflect.DeepEqual(s.Tasks, tasks) || s.Cleanup.TaskWait != 0 || s.Agent.StopTasks != StopNever || s.Network.BridgeIPv6 || s.Stacks.Previews != 7 {
 		t.Errorf("%+v", s)
 	}
 	if want := (Delivery{CredentialsHelper: []string{"other", "-y"}, AWSLogsEndpoint: "http://127.0.0.1:4566", Backlog: 2 << 30, Drain: time.Minute}); !reflect.DeepEqual(s.Delivery, want) || !s.Delivery.AWSLogs() {

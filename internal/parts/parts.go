@@ -11,7 +11,7 @@ var table = []part.Absent{
 	{Name: "test", Commands: []string{"test"}},
 	{Name: "schedules", Commands: []string{"schedule"}},
 	{Name: "scaling", Commands: []string{"service scaling"}},
-	{Name: "stacks", Commands: []string{"stack"}},
+	{Name: "stacks", Commands: []string{"stack"}, Settings: []string{"stack-previews"}},
 	{Name: "notices", Commands: []string{"notify"}, Settings: []string{"notify"}},
 	{Name: "updates"},
 	{Name: "import", Commands: []string{"import", "ecs import", "ecs diff"}},

@@ -401,3 +401,45 @@ func TestStackIsStartedAtBoot(t *testing.T) {
 	}
 	agent.end()
 }
+
+// A preview has addresses and volumes of its own beside its stack, is filled once, and is removed by the agent at its end.
+func TestPreview(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	file := b.project(b.testbox(), 18188)
+	one := b.with("VERSION=one")
+	one.want(0, "stack", "up", file)
+	mark := filepath.Join(b.dir, "filled")
+	up := []string{"stack", "up", "--preview", "pr-42", "--fill", "data=echo $PODTASK_VOLUME >> " + mark, file}
+	r := b.with("VERSION=two").want(0, append(up, "--ttl", "1h")...)
+	_, after, found := strings.Cut(r.err, "its address 127.0.0.1:18188 is ")
+	address, _, _ := strings.Cut(after, "\n")
+	if !found {
+		t.Fatalf("no address: %s", r.err)
+	}
+	for at, want := range map[string]string{"127.0.0.1:18188": "one", address: "two"} {
+		if got, err := get("http://" + at + "/env/GREETING"); err != nil || strings.TrimSpace(got) != want {
+			t.Errorf("%s answers %q, not %q: %v", at, got, want, err)
+		}
+	}
+	name := b.family + "-pr-42"
+	if out := b.podman("volume", "ls", "--quiet", "--filter", "name="+name); !strings.Contains(out, name+"_data") {
+		t.Errorf("volumes: %s", out)
+	}
+	if r := b.with("VERSION=two", "PODTASK_STACK_PREVIEWS=1").want(125, "stack", "up", "--preview", "pr-43", file); !strings.Contains(r.err, "stack-previews allows 1") {
+		t.Errorf("one too many: %s", r.err)
+	}
+	b.with("VERSION=two").want(0, append(up, "--ttl", "1s")...)
+	if text, err := os.ReadFile(mark); err != nil || string(text) != name+"_data\n" {
+		t.Errorf("filled: %q, %v", text, err)
+	}
+	eventually(t, "the preview is gone", func() bool { return !strings.Contains(b.want(0, "stack", "ls", "--quiet").out, name) })
+	if out := b.podman("volume", "ls", "--quiet", "--filter", "name="+name); strings.TrimSpace(out) != "" {
+		t.Errorf("volumes are left: %s", out)
+	}
+	if got, err := get("http://127.0.0.1:18188/env/GREETING"); err != nil || strings.TrimSpace(got) != "one" {
+		t.Errorf("the stack itself answers %q: %v", got, err)
+	}
+	b.removeStack(b.family)
+	agent.end()
+}

@@ -52,7 +52,7 @@ func (a *agentRun) addParts(backend serve.AgentBackend, server *api.Server, m *m
 			continue
 		}
 		err := p.Agent(&part.Agent{
-			Log: a.log, Settings: a.settings, Engine: a.engine, Backend: backend, StateDir: a.host.StateDir, Getenv: a.getenv, Handle: server.Handle, Listen: listen, Collect: m.Add, Run: func(do func(context.Context) error) { a.beside = append(a.beside, do) },
+			Log: a.log, Settings: a.settings, Engine: a.engine, Backend: backend, StateDir: a.host.StateDir, Socket: a.socket, Getenv: a.getenv, Handle: server.Handle, Listen: listen, Collect: m.Add, Run: func(do func(context.Context) error) { a.beside = append(a.beside, do) },
 		})
 		if err != nil {
 			return err

@@ -90,7 +90,9 @@ type Agent struct {
 	Backend  serve.AgentBackend
 	// StateDir is the directory of records.
 	StateDir string
-	Getenv   func(string) string
+	// Socket is the path of the agent's own socket.
+	Socket string
+	Getenv func(string) string
 	// Collect adds metrics.
 	Collect func(prometheus.Collector)
 	// Handle adds a handler to the agent's socket; the pattern is that of http.ServeMux.

@@ -35,6 +35,8 @@ type row struct {
 	Members []string  `json:"members"`
 	Source  []string  `json:"source"`
 	Changed time.Time `json:"changed,omitzero"`
+	// Ends is the end of a preview.
+	Ends time.Time `json:"ends,omitzero"`
 }
 
 func (k call) list(context.Context, []string) error {
@@ -45,6 +47,9 @@ func (k call) list(context.Context, []string) error {
 	rows := []row{}
 	for _, s := range all {
 		r := row{Name: s.Name, Status: "complete", Change: s.Current.Number, Members: slices.Sorted(maps.Keys(s.Have)), Source: append([]string{}, s.Current.Source...)}
+		if s.Preview != nil {
+			r.Ends = s.Preview.Until
+		}
 		switch {
 		case s.Change != nil && k.store.Locked(s.Name):
 			r.Status = "changing"
@@ -64,6 +69,12 @@ func (k call) list(context.Context, []string) error {
 		{Head: "CHANGE", Cell: func(r row) string { return strconv.Itoa(r.Change) }, Order: func(a, b row) int { return a.Change - b.Change }},
 		{Head: "MEMBERS", Cell: func(r row) string { return strconv.Itoa(len(r.Members)) }, Order: func(a, b row) int { return len(a.Members) - len(b.Members) }},
 		{Head: "CHANGED", Cell: func(r row) string { return console.Ago(time.Now(), r.Changed) }, Order: func(a, b row) int { return b.Changed.Compare(a.Changed) }},
+		{Head: "ENDS", Cell: func(r row) string {
+			if r.Ends.IsZero() {
+				return command.NoValue
+			}
+			return r.Ends.Local().Format(time.DateTime)
+		}},
 		{Head: "SOURCE", Cell: func(r row) string { return strings.Join(r.Source, ", ") }},
 	}}.Print(k.out, k.c)
 }

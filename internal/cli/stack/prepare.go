@@ -353,6 +353,7 @@ func (m *member) service(name string) (api.NewService, error) {
 	if m.pids > 0 {
 		s.TaskOptions = taskOptions(m)
 	}
+	m.preview.settle(&s)
 	return api.NewService{DesiredCount: m.copies, ServiceSettings: s}, nil
 }
 
@@ -443,6 +444,11 @@ func (k call) prepare(ctx context.Context, w *wanted, current stack.Revision) er
 	}
 	for _, v := range w.volumes {
 		if err := ensureVolume(ctx, podman, v, w.name); err != nil {
+			return err
+		}
+	}
+	if w.preview != nil {
+		if err := k.fill(ctx, w); err != nil {
 			return err
 		}
 	}

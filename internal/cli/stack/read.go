@@ -26,6 +26,7 @@ import (
 // wanted is a stack as its files say.
 type wanted struct {
 	name    string
+	preview *stack.Preview
 	source  []string
 	members []*member
 	volumes []convert.StackVolume
@@ -64,6 +65,7 @@ type member struct {
 	lasting    func([]taskdef.Problem) []taskdef.Problem
 	// afterAt has the places of dependencies, as FILE:LINE.
 	afterAt map[string]string
+	preview *preview
 }
 
 // nameOf returns the name of the stack that an argument means: a name, or the file of a stack.
@@ -97,10 +99,19 @@ func (k call) read(ctx context.Context, args []string) (*wanted, error) {
 	if w.name, err = k.projectName(files); err != nil {
 		return nil, err
 	}
+	if w.preview, err = k.previewOf(w.name); err != nil {
+		return nil, err
+	}
+	if w.preview != nil {
+		w.name = w.preview.Stack()
+	}
 	if err := k.readAll(ctx, files, w); err != nil {
 		return nil, err
 	}
-	return w, k.check(w)
+	if err := k.check(w); err != nil || w.preview == nil {
+		return w, err
+	}
+	return w, k.asPreview(w)
 }
 
 // readCompose reads a Compose project.

@@ -3,6 +3,7 @@ package stack
 import (
 	"context"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -38,6 +39,7 @@ func Part() part.Part {
 		},
 		Documents: []command.Document{{Name: "stack", Schema: func() any { return stackfile.Schema() }}},
 		Complete:  complete,
+		Agent:     agent,
 	}
 }
 
@@ -96,7 +98,7 @@ func readingVerbs() []verb {
 		&cli.StringSliceFlag{Name: "profile", Usage: "include the services of `PROFILE` of a Compose file"},
 		&cli.StringFlag{Name: "minimum-age", Usage: "take another image of a tag only when this host has known that for `TIME`, such as 3d; 0 for no time", DefaultText: "as configured"},
 		command.ParamFlag(),
-	}, command.ReferenceFlags()...)
+	}, slices.Concat(previewFlags(), command.ReferenceFlags())...)
 	return []verb{
 		{
 			name: "up", args: "[FILE|DIR ...]", usage: "make a stack what its files say, or leave it as it was", most: many, reads: true, agent: true, do: call.up,
@@ -195,6 +197,7 @@ type options struct {
 	environ     func() []string
 	executable  func() (string, error)
 	flags       []string // of the configuration
+	previews    int      // that there may be
 	compose     composecall.Caller
 	owners      *connect.Connector
 	engine      *engine.Engine
@@ -211,7 +214,7 @@ func newCall(v verb) func(*command.Machine) options {
 		return options{
 			verb: v, failed: err, store: store, in: p.Stdin, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, getenv: p.Getenv,
 			compose: composecall.Caller{Find: p.FindProgram, Environ: p.Environ}, owners: m.Connector, engine: m.Engine, definition: p.Definition, catalog: p.OpenCatalog,
-			serviceSettings: p.ServiceSettings, environ: p.Environ, executable: p.Executable, flags: m.Config.FlagArgs(),
+			serviceSettings: p.ServiceSettings, environ: p.Environ, executable: p.Executable, flags: m.Config.FlagArgs(), previews: m.Config.Stacks.Previews,
 		}
 	}
 }

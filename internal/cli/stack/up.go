@@ -37,6 +37,10 @@ func (k call) up(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
+	if err := k.admit(w, s); err != nil {
+		return err
+	}
+	s.Preview = w.preview
 	p, known, err := k.planned(ctx, w, &s)
 	if err != nil {
 		return err
@@ -47,6 +51,11 @@ func (k call) up(ctx context.Context, args []string) error {
 		}
 	}
 	if p.idle() && known && k.same(w, s) {
+		if w.preview != nil { // its end is later now
+			if err := k.store.Put(s); err != nil {
+				return err
+			}
+		}
 		return k.report(p, "up to date", nil)
 	}
 	if err := k.pull(ctx, w); err != nil {
@@ -310,12 +319,23 @@ func (k call) remove(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	if c := s.Change; c != nil && c.Remove && c.Volumes == k.c.Bool("volumes") {
+	if err := k.removeNow(ctx, s, k.c.Bool("volumes")); err != nil {
+		return err
+	}
+	fmt.Fprintln(k.out, name)
+	return nil
+}
+
+// removeNow removes a stack. The caller holds its lock.
+func (k call) removeNow(ctx context.Context, s stack.State, volumes bool) error {
+	if c := s.Change; c != nil && c.Remove && c.Volumes == volumes {
 		s = stack.Resume(s)
 	} else {
-		s = stack.Start(s, stack.Change{Remove: true, Volumes: k.c.Bool("volumes"), Began: time.Now().UTC()})
+		s = stack.Start(s, stack.Change{Remove: true, Volumes: volumes, Began: time.Now().UTC()})
 	}
-	if s, err = k.run(ctx, s); err != nil {
+	name := s.Name
+	s, err := k.run(ctx, s)
+	if err != nil {
 		return fmt.Errorf("stack %s is not removed: %w. The next `podtask stack rm %s` continues", name, err, name)
 	}
 	if _, err := k.verdict(s); err != nil {
@@ -324,11 +344,7 @@ func (k call) remove(ctx context.Context, args []string) error {
 	if err := errors.Join(k.engine.Images.Forget(ctx, imagestore.StackTaker+name), k.uninstall(ctx, name)); err != nil {
 		k.warn("%v", err)
 	}
-	if err := k.forget(ctx, s); err != nil {
-		return err
-	}
-	fmt.Fprintln(k.out, name)
-	return nil
+	return k.forget(ctx, s)
 }
 
 // forget removes what is left of a stack that has no members: its secrets and its record.

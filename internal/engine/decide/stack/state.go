@@ -148,9 +148,25 @@ type Past struct {
 	Reason string    `json:"reason,omitempty"`
 }
 
+// Preview makes a stack a copy of another one that ends by itself.
+type Preview struct {
+	// Of is the stack whose files it has, and Name tells it from other previews of that.
+	Of   string `json:"of"`
+	Name string `json:"name"`
+	// Until is the time of its end.
+	Until time.Time `json:"until"`
+	// Filled are the volumes that were filled by a command.
+	Filled []string `json:"filled,omitempty"`
+}
+
+// Stack returns the name of the stack that a preview is.
+func (p Preview) Stack() string { return p.Of + "-" + p.Name }
+
 // State is the record of a stack.
 type State struct {
 	Name string `json:"name"`
+	// Preview is nil for a stack that stays.
+	Preview *Preview `json:"preview,omitempty"`
 	// Last is the number of the latest change.
 	Last int `json:"last"`
 	// Current is the revision that the stack is put back to; without a number there is none.

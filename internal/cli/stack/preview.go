@@ -1,0 +1,306 @@
+package stack
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"hash/fnv"
+	"io"
+	"net"
+	"net/url"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/urfave/cli/v2"
+
+	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
+	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/engine/decide/stack"
+	"github.com/podtask/podtask/internal/engine/run/stacks"
+	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/images/imageage"
+	"github.com/podtask/podtask/pkg/taskdef"
+)
+
+// previewFlags are those of `podtask stack up` that make a preview.
+func previewFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.StringFlag{Name: "preview", Usage: "make a copy of the stack called `NAME`, such as pr-42, with its own names, addresses and volumes"},
+		&cli.StringFlag{Name: "ttl", Usage: "remove the preview `TIME` after its latest up, such as 36h or 3d", DefaultText: "3d"},
+		&cli.StringSliceFlag{Name: "fill", Usage: "fill a new volume of the preview by a command: `VOLUME=COMMAND`; the shell has its name in PODTASK_VOLUME"},
+		&cli.StringSliceFlag{Name: "secret", Usage: "let the preview have the secret `SOURCE` of the definitions, such as podman:db-password"},
+	}
+}
+
+// asleepAfter describes when copies of a preview stop if nobody connects.
+const asleepAfter = 15 * time.Minute
+
+// preview is what becomes of a member in a preview.
+type preview struct {
+	ingress []api.Ingress
+	publish []string
+	sleeps  bool
+}
+
+// previewOf returns the preview that the flags ask for; nil for none.
+func (k call) previewOf(of string) (*stack.Preview, error) {
+	name := k.c.String("preview")
+	if name == "" {
+		for _, f := range []string{"ttl", "fill", "secret"} {
+			if k.c.IsSet(f) {
+				return nil, command.Usagef(command.Path(k.c), "--%s is for previews: give --preview NAME", f)
+			}
+		}
+		return nil, nil
+	}
+	p := &stack.Preview{Of: of, Name: name}
+	text := k.c.String("ttl")
+	if text == "" {
+		text = "3d"
+	}
+	ttl, err := imageage.ParseAge(text)
+	if err != nil || ttl <= 0 {
+		return nil, command.Usagef(command.Path(k.c), "--ttl %q is a time such as 36h, 3d or 2w", text)
+	}
+	p.Until = time.Now().UTC().Add(ttl)
+	return p, errors.Join(stack.CheckName(name), stack.CheckName(p.Stack()))
+}
+
+// admit checks that a stack is a preview if the record says so, and that there is room for a new one.
+func (k call) admit(w *wanted, s stack.State) error {
+	switch {
+	case s.Last > 0 && s.Preview != nil && w.preview == nil:
+		return fmt.Errorf("stack %s is a preview: give --preview %s and --name %s", w.name, s.Preview.Name, s.Preview.Of)
+	case s.Last > 0 && s.Preview == nil && w.preview != nil:
+		return fmt.Errorf("stack %s is there and no preview: give another name of a preview, or remove it first", w.name)
+	case w.preview == nil:
+		return nil
+	case s.Preview != nil:
+		w.preview.Filled = s.Preview.Filled
+		return nil
+	}
+	return k.room(w.name)
+}
+
+// room refuses a new preview if there are as many as this host may have.
+func (k call) room(name string) error {
+	all, err := k.store.All()
+	if err != nil {
+		k.warn("%v", err)
+	}
+	var others []stack.State
+	for _, s := range all {
+		if s.Preview != nil && s.Name != name {
+			others = append(others, s)
+		}
+	}
+	if len(others) < k.previews {
+		return nil
+	}
+	text := fmt.Sprintf("there are %d previews, and stack-previews allows %d", len(others), k.previews)
+	if len(others) > 0 {
+		first := slices.MinFunc(others, func(a, b stack.State) int { return a.Preview.Until.Compare(b.Preview.Until) })
+		text += fmt.Sprintf(": `podtask stack rm --volumes %s` removes the one that ends next", first.Name)
+	}
+	return errors.New(text)
+}
+
+// asPreview gives the members of a stack addresses of their own, and reports all that would be shared with the stack itself.
+func (k call) asPreview(w *wanted) error {
+	var errs []error
+	ports := map[int]bool{}
+	for _, m := range w.members {
+		for _, p := range k.shared(w, m) {
+			errs = append(errs, fmt.Errorf("%s: %s: %s", m.place, m.Name, p))
+		}
+		m.preview = &preview{}
+		for i, l := range m.listen {
+			address, target, _ := strings.Cut(l, "=")
+			m.listen[i] = m.move(w.name, address, ports) + "=" + target
+		}
+		var given []api.Ingress
+		if m.settings != nil {
+			if s := m.settings; s.Listeners != nil {
+				for i, l := range *s.Listeners {
+					(*s.Listeners)[i].Address = m.move(w.name, l.Address, ports)
+				}
+			}
+			if m.settings.TestListeners = nil; m.settings.Ingress != nil {
+				given = *m.settings.Ingress
+			}
+		}
+		if given == nil {
+			for _, i := range m.task.Extensions.Ingress {
+				given = append(given, api.FromIngress(i))
+			}
+		}
+		for _, i := range given {
+			u, err := url.Parse(i.URL)
+			if err != nil {
+				errs = append(errs, fmt.Errorf("%s: %s: %w", m.place, m.Name, err))
+				continue
+			}
+			u.Host = w.preview.Name + "." + u.Host
+			m.notes = append(m.notes, fmt.Sprintf("its address is %s", u))
+			i.URL = u.String()
+			m.preview.ingress = append(m.preview.ingress, i)
+		}
+		for _, c := range m.task.Containers {
+			for _, p := range c.Ports {
+				if p.HostPort != 0 {
+					m.preview.publish = append(m.preview.publish, fmt.Sprintf("127.0.0.1::%d/%s", p.ContainerPort, p.Protocol))
+					m.notes = append(m.notes, fmt.Sprintf("port %d/%s of the host is a free one", p.HostPort, p.Protocol))
+				}
+			}
+		}
+		m.preview.sleeps = len(m.listen)+len(given) > 0 || m.settings != nil && m.settings.Listeners != nil && len(*m.settings.Listeners) > 0
+	}
+	return errors.Join(errs...)
+}
+
+// move gives an address another port, which is the same each time.
+func (m *member) move(stack, address string, taken map[int]bool) string {
+	host, port, err := net.SplitHostPort(address)
+	if err != nil {
+		host, port = "", address
+	}
+	h := fnv.New32a()
+	fmt.Fprint(h, stack, port)
+	n := 20000 + int(h.Sum32()%10000)
+	for taken[n] {
+		n++
+	}
+	taken[n] = true
+	moved := net.JoinHostPort(host, strconv.Itoa(n))
+	m.notes = append(m.notes, fmt.Sprintf("its address %s is %s", address, moved))
+	return moved
+}
+
+// shared lists what a member would share with the stack that the preview is of.
+func (k call) shared(w *wanted, m *member) (all []string) {
+	mapped := func(flag, name string) bool {
+		return slices.ContainsFunc(k.c.StringSlice(flag), func(word string) bool { return strings.HasPrefix(word, name+"=") })
+	}
+	for _, v := range m.task.Volumes {
+		name := v.External
+		if name == "" {
+			name = v.Name
+		}
+		switch {
+		case mapped("map-volume", v.Name):
+		case v.Kind == taskdef.VolumeShared && !strings.HasPrefix(name, w.name+"_"):
+			all = append(all, fmt.Sprintf("the volume %s is not the preview's own: leave its name out of the file, or say what it may use with --map-volume %s=podman:VOLUME", name, v.Name))
+		case v.Kind == taskdef.VolumeBind:
+			m.notes = append(m.notes, "it shares "+v.HostPath+" with the stack")
+		}
+	}
+	given := append([]string{convert.SecretPrefix(w.name)}, k.c.StringSlice("secret")...)
+	secret := func(v taskdef.SecretValue) {
+		source := strings.TrimPrefix(v.Source, "podman:")
+		named := slices.Contains(given, v.Source) || slices.Contains(given, source) || slices.Contains(given, v.ValueFrom) || strings.HasPrefix(source, given[0])
+		if v.Source != "" && !named && !mapped("map-secret", v.ValueFrom) && !mapped("map-secret", v.ID) && !m.finds.Definition.Manifest.Sensitive {
+			all = append(all, fmt.Sprintf("the secret %s is only the preview's if you say so: --secret %s, or another one with --map-secret", v.Source, v.Source))
+		}
+	}
+	for _, c := range m.task.Containers {
+		for _, s := range c.Secrets {
+			for _, v := range s.Values() {
+				secret(v)
+			}
+		}
+		for _, f := range c.Extensions.SecretFiles {
+			secret(f.SecretValue)
+		}
+	}
+	return all
+}
+
+// settle changes the settings of a service of a preview.
+func (p *preview) settle(s *api.ServiceSettings) {
+	if p == nil {
+		return
+	}
+	if len(p.ingress) > 0 {
+		s.Ingress = &p.ingress
+	}
+	s.Publish = slices.Concat(s.Publish, p.publish)
+	if seconds := int(asleepAfter.Seconds()); p.sleeps && s.SleepAfterSeconds == nil {
+		s.SleepAfterSeconds = &seconds
+	}
+}
+
+// fill runs the commands that fill volumes of a preview which are not filled yet.
+func (k call) fill(ctx context.Context, w *wanted) error {
+	for _, word := range k.c.StringSlice("fill") {
+		name, line, ok := strings.Cut(word, "=")
+		i := slices.IndexFunc(w.volumes, func(v convert.StackVolume) bool { return v.Name == name || v.Name == w.name+"_"+name })
+		if !ok || i < 0 {
+			return command.Usagef(command.Path(k.c), "--fill %q: write VOLUME=COMMAND, the volume being one of the stack", word)
+		}
+		volume := w.volumes[i].Name
+		if slices.Contains(w.preview.Filled, volume) {
+			continue
+		}
+		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+		cmd.Env = append(k.environ(), "PODTASK_VOLUME="+volume)
+		cmd.Stdout, cmd.Stderr = k.errOut, k.errOut
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("fill the volume %s: %w", volume, err)
+		}
+		w.preview.Filled = append(w.preview.Filled, volume)
+	}
+	return nil
+}
+
+// agent makes an agent remove previews at their end.
+func agent(a *part.Agent) error {
+	store, err := stacks.Open(a.StateDir, state.OS{})
+	if err != nil {
+		return err
+	}
+	a.Run(func(ctx context.Context) error {
+		stacks.Sweeper{
+			Store: store, Now: time.Now, Tick: time.After, Log: a.Log,
+			Remove: func(ctx context.Context, name string) error { return removePreview(ctx, a, store, name) },
+		}.Run(ctx)
+		return nil
+	})
+	return nil
+}
+
+// removeLimit describes how long an agent tries to remove a preview before it looks at others.
+const removeLimit = 10 * time.Minute
+
+// removePreview removes a preview with its volumes.
+func removePreview(ctx context.Context, a *part.Agent, store *stacks.Store, name string) error {
+	ctx, cancel := context.WithTimeout(ctx, removeLimit)
+	defer cancel()
+	client, err := api.Dial(ctx, a.Socket)
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	k := call{agent: client, c: cli.NewContext(&cli.App{}, flag.NewFlagSet("", flag.ContinueOnError), nil), options: options{
+		store: store, out: io.Discard, errOut: io.Discard, getenv: a.Getenv, engine: a.Engine,
+		warn:    func(format string, args ...any) { a.Log.Warn(fmt.Sprintf(format, args...), "stack", name) },
+		catalog: func(*cli.Context) (*catalog.Catalog, error) { return define.OpenCatalog(a.StateDir, "podtask agent") },
+	}}
+	lock, err := store.Lock(name)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	s, err := store.Get(name)
+	if err != nil || s.Preview == nil || time.Now().Before(s.Preview.Until) {
+		return err // somebody was faster
+	}
+	return k.removeNow(ctx, s, true)
+}
