@@ -30,7 +30,7 @@ func (r Runner) StartAll(ctx context.Context, s stack.State, told func(text stri
 		if err := json.Unmarshal(m.Request, &n); err != nil {
 			return fmt.Errorf("the record of %s cannot be read: %w", m.Name, err)
 		}
-		if _, err := r.Agent.UpdateService(ctx, m.Object, api.ServiceUpdate{DesiredCount: &n.DesiredCount}); err != nil {
+		if err := r.count(ctx, s, m, n.DesiredCount); err != nil {
 			return fmt.Errorf("%s: %w", m.Name, err)
 		}
 		told(m.Name + " starts")
@@ -54,7 +54,7 @@ func (r Runner) StopAll(ctx context.Context, s stack.State, told func(text strin
 		if m.Kind != stack.Service {
 			continue
 		}
-		_, err := r.Agent.UpdateService(ctx, m.Object, api.ServiceUpdate{DesiredCount: &none})
+		err := r.count(ctx, s, m, none)
 		if err == nil {
 			err = r.Agent.WatchService(ctx, m.Object, func(s api.Service) bool { return s.RunningCount > 0 || len(s.Tasks) > 0 && !s.Steady })
 		}
@@ -65,6 +65,18 @@ func (r Runner) StopAll(ctx context.Context, s stack.State, told func(text strin
 		told(m.Name + " is stopped")
 	}
 	return errors.Join(errs...)
+}
+
+// count sets the desired count of a service of the stack.
+func (r Runner) count(ctx context.Context, s stack.State, m stack.Member, n int) error {
+	now, err := r.Agent.Service(ctx, m.Object)
+	if err == nil && !Owns(s.Have[m.Name], now) {
+		err = notOurs(m.Object)
+	}
+	if err == nil {
+		_, err = r.Agent.UpdateService(ctx, m.Object, api.ServiceUpdate{DesiredCount: &n})
+	}
+	return err
 }
 
 // wait waits for a condition of a service, for as long as a step may take.

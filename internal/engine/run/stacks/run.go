@@ -146,6 +146,10 @@ func Owns(h stack.Had, now api.Service) bool {
 	return h.Made.IsZero() && h.Definition == "" || h.Made.Equal(now.CreatedAt) || now.TaskDefinition == h.Definition
 }
 
+func notOurs(service string) error {
+	return failf("there is a service %s already, which is not of this stack", service)
+}
+
 // applyService makes a service, or makes it what it is to be. It returns the deployment, and when the service was made.
 func (r Runner) applyService(ctx context.Context, s stack.State, step stack.Step) (mark string, at time.Time, err error) {
 	var n api.NewService
@@ -169,7 +173,7 @@ func (r Runner) applyService(ctx context.Context, s stack.State, step stack.Step
 		return "", at, err
 	}
 	if !Owns(step.Had, now) {
-		return "", at, failf("there is a service %s already, which is not of this stack", m.Object)
+		return "", at, notOurs(m.Object)
 	}
 	if h := now.History; s.Change.Way == stack.Back && len(h) > 0 && h[len(h)-1].Status == "IN_PROGRESS" {
 		// Its own way back is the quickest. Where it has none, the update is.

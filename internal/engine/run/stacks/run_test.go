@@ -186,6 +186,13 @@ func TestAStackLeavesAloneWhatIsNotItsOwn(t *testing.T) {
 	if err != nil || s.Change == nil || !strings.Contains(s.Change.Stuck["web"], "not of this stack") {
 		t.Errorf("%v: the change is %+v", err, s.Change)
 	}
+	stopped := runnerOf(a).StopAll(t.Context(), s, func(string) {})
+	started := runnerOf(a).StartAll(t.Context(), s, func(string) {})
+	for what, err := range map[string]error{"stop": stopped, "start": started} {
+		if err == nil || !strings.Contains(err.Error(), "not of this stack") {
+			t.Errorf("%s: %v", what, err)
+		}
+	}
 	change(t, a, s)
 	a.wantCalls(t)
 
