@@ -20,7 +20,8 @@ func pendingCommand(p *command.Program) *cli.Command {
 		Name: "pending", Usage: "list the images to which updates wait: what, since when, until when and for whom", ArgsUsage: " ",
 		Description: `An update waits while this host has not known the image for the minimum age, or a rule of
 the configuration holds it back (docs/minimum-age.md). No registry is asked: the list has
-what was seen at the latest look.
+what was seen at the latest look. --format wide and json have what Podman's policy.json
+demands of the signature of each image, too.
 
 Examples:
   podtask image pending
@@ -36,11 +37,12 @@ type pendingOptions struct {
 	out, errOut io.Writer
 	warn        func(format string, args ...any)
 	looker      *imagelook.Looker
+	trust       func(image string) string
 }
 
 func newPending(m *command.Machine) pendingOptions {
 	p := m.Program
-	return pendingOptions{out: p.Stdout, errOut: p.Stderr, warn: p.Warn, looker: imagelook.New(m.Log, m.Engine.Images, m.Engine.Tasks, m.Connector.StateDir)}
+	return pendingOptions{out: p.Stdout, errOut: p.Stderr, warn: p.Warn, looker: imagelook.New(m.Log, m.Engine.Images, m.Engine.Tasks, m.Connector.StateDir), trust: m.Engine.Images.Trust}
 }
 
 // pendingRow is an update that waits.
@@ -55,6 +57,8 @@ type pendingRow struct {
 	Until *time.Time `json:"until,omitempty"`
 	// Why is absent if the next update takes it.
 	Why string `json:"why,omitempty"`
+	// Signature is the demand of the signature policy of Podman on the image.
+	Signature string `json:"signature,omitempty"`
 }
 
 func rowOf(p imageage.Pending) pendingRow {
@@ -93,7 +97,9 @@ func (o pendingOptions) Run(_ context.Context, c *cli.Context) error {
 	}
 	rows := []pendingRow{}
 	for _, p := range waiting {
-		rows = append(rows, rowOf(p))
+		r := rowOf(p)
+		r.Signature = o.trust(r.Image)
+		rows = append(rows, r)
 	}
 	short := console.ShortDigest
 	if c.Bool("no-trunc") {
@@ -108,6 +114,7 @@ func (o pendingOptions) Run(_ context.Context, c *cli.Context) error {
 			{Head: "SINCE", Cell: func(r pendingRow) string { return r.Since.Local().Format("2006-01-02 15:04") }, Order: func(a, b pendingRow) int { return a.Since.Compare(b.Since) }},
 			{Head: "UNTIL", Cell: pendingRow.until},
 			{Head: "WHY", Cell: func(r pendingRow) string { return r.Why }, Wide: true},
+			{Head: "SIGNATURE", Cell: func(r pendingRow) string { return r.Signature }, Wide: true},
 			{Head: "DIGEST", Cell: func(r pendingRow) string { return short(r.Digest) }, Wide: true},
 		},
 	}.Print(o.out, c)

@@ -151,9 +151,11 @@ type planProperty struct {
 }
 
 type planContainer struct {
-	Name      string          `json:"name"`
-	Image     string          `json:"image"`
-	Digest    string          `json:"digest,omitempty"`
+	Name   string `json:"name"`
+	Image  string `json:"image"`
+	Digest string `json:"digest,omitempty"`
+	// Signature is the demand of the signature policy of Podman on the image; it comes with Digest.
+	Signature string          `json:"signature,omitempty"`
 	Essential bool            `json:"essential"`
 	DependsOn []planCondition `json:"dependsOn,omitempty"`
 	// CPUShares is 2 to 262144, CPULimit is in vCPU, the others are in bytes; 0 means none.
@@ -380,7 +382,7 @@ func (pl *plan) resolve(ctx context.Context, images *imagestore.Resolver, task t
 			}
 			digests[c.Image] = digest
 		}
-		pl.Containers[i].Digest = digest
+		pl.Containers[i].Digest, pl.Containers[i].Signature = digest, images.Trust(c.Image)
 	}
 	return nil
 }

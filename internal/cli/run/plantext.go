@@ -11,6 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -127,6 +128,9 @@ func (pl plan) notes(c planContainer) string {
 	}
 	if len(waits) > 0 {
 		notes = append(notes, "after "+strings.Join(waits, " and "))
+	}
+	if c.Signature != "" && c.Signature != images.AnyImage {
+		notes = append(notes, "signature: "+c.Signature)
 	}
 	if !c.Essential {
 		notes = append(notes, "not essential")

@@ -32,30 +32,30 @@ func Part() part.Part {
 
 // newExplainer explains updates of a task or service that wait.
 func newExplainer(m *command.Machine) part.Explainer {
-	tasks, looker := m.Engine.Tasks, imagelook.New(m.Log, m.Engine.Images, m.Engine.Tasks, m.Connector.StateDir)
+	tasks, trust, looker := m.Engine.Tasks, m.Engine.Images.Trust, imagelook.New(m.Log, m.Engine.Images, m.Engine.Tasks, m.Connector.StateDir)
 	return part.Explainer{
 		Task: func(t api.Task) []api.Reason {
 			s, found := tasks.Lookup(t.ID)
 			if !found {
 				return nil
 			}
-			return reasons(looker, s)
+			return reasons(looker, trust, s)
 		},
 		Service: func(s api.Service) []api.Reason {
-			return reasons(looker, lifecycle.State{Options: lifecycle.Options{Service: s.ServiceName}})
+			return reasons(looker, trust, lifecycle.State{Options: lifecycle.Options{Service: s.ServiceName}})
 		},
 	}
 }
 
 // reasons returns why somebody goes on with an image although its tag has another one.
-func reasons(l *imagelook.Looker, s lifecycle.State) (all []api.Reason) {
+func reasons(l *imagelook.Looker, trust func(image string) string, s lifecycle.State) (all []api.Reason) {
 	waiting, _, err := l.Pending()
 	if err != nil {
 		return nil
 	}
 	for _, p := range waiting {
 		if p.For == imagestore.TakerOf(s) {
-			all = append(all, reasonOf(p, containerOf(s, p.Image.Ref)))
+			all = append(all, reasonOf(p, containerOf(s, p.Image.Ref), trust(p.Image.Ref)))
 		}
 	}
 	return all
@@ -71,13 +71,16 @@ func containerOf(s lifecycle.State, ref string) string {
 	return ""
 }
 
-func reasonOf(p imageage.Pending, container string) api.Reason {
+func reasonOf(p imageage.Pending, container, trust string) api.Reason {
 	r := api.Reason{
 		Code: api.WhyUpdateWaits, Container: container, Since: p.Since, Until: p.Until, Then: "it may be updated",
 		Text: "the tag " + p.Image.Ref + " has another image, which is not taken yet: " + p.Why,
 	}
 	if p.Why == "" {
 		r.Text, r.Then = "the tag "+p.Image.Ref+" has another image, which the next update takes", ""
+	}
+	if trust != imagestore.AnyImage {
+		r.Text += "; Podman's policy.json: " + trust
 	}
 	return r
 }
