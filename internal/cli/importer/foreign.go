@@ -77,6 +77,9 @@ func (i importer) writeForeign(c *cli.Context, from string, r foreign.Result) er
 	switch {
 	case r.Service != nil:
 		report.Commands = append(report.Commands, foreign.Shell(append(append([]string{"podtask", "service", "create", r.Name, file}, r.Service.Flags...), "--wait")...))
+		for _, scaling := range r.Service.Scaling {
+			report.Commands = append(report.Commands, foreign.Shell(append([]string{"podtask", "service", "scaling", scaling.Verb, r.Name}, scaling.Words...)...))
+		}
 	case len(r.Schedules) == 0:
 		unit, err := unitFor(req.name, ext)
 		if err != nil {

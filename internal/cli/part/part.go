@@ -72,7 +72,7 @@ type Completion struct {
 	StateDir string
 }
 
-// Explainer is what a part knows of why something is as it is.
+// Explainer has the answers of a part to the question why something is as it is.
 type Explainer struct {
 	// Ref explains what a word means that names no task and no service; found is false if the part does not know it.
 	Ref func(ctx context.Context, ref string) (a reason.Explanation, found bool, err error)

@@ -25,7 +25,7 @@ type sampleMsg struct {
 	tasks    []Task
 	services []api.Service
 	err      error
-	// unseen is why services are not known.
+	// unseen is the reason for which services are not known.
 	unseen  error
 	warning string
 	hosts   []HostState

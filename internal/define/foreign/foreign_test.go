@@ -99,6 +99,9 @@ func text(t *testing.T, r foreign.Result, err error) string {
 	}
 	if r.Service != nil {
 		fmt.Fprintf(&b, "podtask service create %s FILE %s\n", r.Name, foreign.Shell(r.Service.Flags...))
+		for _, scaling := range r.Service.Scaling {
+			fmt.Fprintf(&b, "podtask service scaling %s %s %s\n", scaling.Verb, r.Name, foreign.Shell(scaling.Words...))
+		}
 	}
 	for _, s := range r.Schedules {
 		fmt.Fprintf(&b, "podtask schedule create %s FILE %s\n", s.Name, foreign.Shell(s.Flags...))

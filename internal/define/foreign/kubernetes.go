@@ -136,6 +136,7 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 			r.lose(d, title+leadsNowhere, "give an address with `ingress` of the stack file")
 		case kind == "Ingress":
 			r.lose(d, title+": no path of it leads to "+textOf(chosen.Member("kind"))+" "+doctree.Quote(documentName(chosen))+" by a Service of the file", "give an address with --ingress of podtask service create")
+		case kind == "HorizontalPodAutoscaler" && !r.whole && scales(d, chosen):
 		case kind == "HorizontalPodAutoscaler":
 			r.lose(d, title+": "+fixedCopies, followLoad)
 		case kind == "PersistentVolumeClaim":
@@ -152,6 +153,26 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 	}
 	if r.whole {
 		r.member(res, docs, chosen)
+	} else if res.Service != nil {
+		r.autoscaler(res, docs, chosen)
+	}
+}
+
+// scales reports whether a HorizontalPodAutoscaler is about a workload.
+func scales(d, workload *doctree.Node) bool {
+	of := d.Member("spec").Member("scaleTargetRef")
+	return textOf(of.Member("kind")) == textOf(workload.Member("kind")) && textOf(of.Member("name")) == documentName(workload)
+}
+
+// autoscaler takes over the HorizontalPodAutoscaler of a workload that becomes a service.
+func (r *reader) autoscaler(res *Result, docs []*doctree.Node, chosen *doctree.Node) {
+	for _, d := range docs {
+		if textOf(d.Member("kind")) == "HorizontalPodAutoscaler" && scales(d, chosen) {
+			s := scaler{reader: r}
+			s.horizontal("HorizontalPodAutoscaler "+doctree.Quote(documentName(d)), d.Member("spec"))
+			s.service(res.Service)
+			return
+		}
 	}
 }
 

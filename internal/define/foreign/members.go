@@ -179,8 +179,10 @@ var resourceTables = []struct {
 }
 
 const (
-	fixedCopies = "the number of copies does not follow the load by itself"
-	followLoad  = "podtask service scaling set SERVICE --min NUMBER --max NUMBER --cpu PERCENT"
+	fixedCopies    = "the number of copies does not follow the load by itself"
+	scalesService  = "becomes podtask service scaling of the service that is imported; a stack has none"
+	scalesByTarget = scalesService + "; steps and metrics of CloudWatch are lost"
+	followLoad     = "podtask service scaling set SERVICE --min NUMBER --max NUMBER --cpu PERCENT"
 )
 
 // wholeResources are resources about which there is one decision for all of their members.
@@ -194,8 +196,8 @@ var wholeResources = map[string]Member{
 	"AWS::ECS::ExpressGatewayService":               {Decision: Dropped, Why: "an express service is not read, because it makes its task definition on AWS", Fix: "podtask ecs import imports the service that it made"},
 	"AWS::ECS::CapacityProvider":                    {Decision: Dropped, Why: oneHost},
 	"AWS::ECS::ClusterCapacityProviderAssociations": {Decision: Dropped, Why: oneHost},
-	"AWS::ApplicationAutoScaling::ScalableTarget":   {Decision: Dropped, Why: fixedCopies, Fix: followLoad},
-	"AWS::ApplicationAutoScaling::ScalingPolicy":    {Decision: Dropped, Why: fixedCopies, Fix: followLoad},
+	"AWS::ApplicationAutoScaling::ScalableTarget":   {Decision: Honored, Why: scalesService},
+	"AWS::ApplicationAutoScaling::ScalingPolicy":    {Decision: Honored, Why: scalesByTarget},
 	"AWS::Logs::LogGroup":                           {Decision: Dropped, Why: "logs stay on this host", Fix: "podtask logs reads them"},
 	"AWS::Scheduler::ScheduleGroup":                 {Decision: Dropped, Why: "schedules have no groups here"},
 	"AWS::ElasticLoadBalancingV2::LoadBalancer":     {Decision: Dropped, Why: "there is no load balancer here", Fix: "--listen, and --ingress for HTTPS"},
@@ -211,9 +213,9 @@ var wholeResources = map[string]Member{
 	"aws_ecs_account_setting_default":               {Decision: Dropped, Why: "there is no account here"},
 	"aws_ecs_express_gateway_service":               {Decision: Dropped, Why: "an express service is not read, because it makes its task definition on AWS", Fix: "podtask ecs import imports the service that it made"},
 	"aws_scheduler_schedule_group":                  {Decision: Dropped, Why: "schedules have no groups here"},
-	"aws_appautoscaling_target":                     {Decision: Dropped, Why: fixedCopies, Fix: followLoad},
-	"aws_appautoscaling_policy":                     {Decision: Dropped, Why: fixedCopies, Fix: followLoad},
-	"aws_appautoscaling_scheduled_action":           {Decision: Dropped, Why: fixedCopies, Fix: followLoad},
+	"aws_appautoscaling_target":                     {Decision: Honored, Why: scalesService},
+	"aws_appautoscaling_policy":                     {Decision: Honored, Why: scalesByTarget},
+	"aws_appautoscaling_scheduled_action":           {Decision: Honored, Why: scalesService},
 }
 
 // Formats returns what becomes of the members of the files that Read reads, by their formats.

@@ -85,6 +85,15 @@ func (r Result) Lasting(warnings []taskdef.Problem) (out []taskdef.Problem) {
 type Service struct {
 	// Flags are those of `podtask service create`, without the file.
 	Flags []string
+	// Scaling are command lines of `podtask service scaling`, for after that.
+	Scaling []Scaling
+}
+
+// Scaling is a command line of `podtask service scaling`.
+type Scaling struct {
+	// Verb is set or at; Words are the arguments behind the service.
+	Verb  string
+	Words []string
 }
 
 // Schedule is when a task is due.

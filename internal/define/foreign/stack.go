@@ -35,8 +35,9 @@ type assembly struct {
 	stacks []*stack
 	// definitions are the task definitions by the ARN that stands for them.
 	definitions map[string]definitionResource
-	loose       map[string]bool   // of what a stand-in was noted
-	sources     map[string]string // files of assets by their hashes
+	loose       map[string]bool        // of what a stand-in was noted
+	sources     map[string]string      // files of assets by their hashes
+	scaled      map[*doctree.Node]bool // resources that scale the service
 }
 
 type definitionResource struct {
@@ -406,8 +407,78 @@ func (s *stack) buildService(res *Result, f doctree.Field) *doctree.Node {
 		}
 	}
 	s.service(res, m, def)
+	s.scaling(res, f)
 	s.others()
 	return def
+}
+
+// scaling takes over what scales a service.
+func (s *stack) scaling(res *Result, service doctree.Field) {
+	target := ""
+	sc := scaler{reader: s.reader}
+	properties := func(f doctree.Field) *doctree.Node { return s.plain(f.Value.Member("Properties")) }
+	for _, f := range s.resources() {
+		p := f.Value.Member("Properties")
+		if s.kind(f) != "AWS::ApplicationAutoScaling::ScalableTarget" || s.whole || res.Service == nil || target != "" || !s.about(p.Member("ResourceId"), service) {
+			continue
+		}
+		values := properties(f)
+		if target = f.Key; !sc.bounds(f.Value, values.Member("MinCapacity"), values.Member("MaxCapacity")) {
+			return
+		}
+		if s.scaled == nil {
+			s.scaled = map[*doctree.Node]bool{}
+		}
+		s.scaled[f.Value] = true
+		for _, a := range items(values.Member("ScheduledActions")) {
+			sc.action(a)
+		}
+	}
+	for _, f := range s.resources() {
+		p := f.Value.Member("Properties")
+		if target != "" && s.kind(f) == "AWS::ApplicationAutoScaling::ScalingPolicy" && (refersTo(p.Member("ScalingTargetId"), target) || s.about(p.Member("ResourceId"), service)) {
+			s.scaled[f.Value] = true
+			sc.policy(properties(f))
+		}
+	}
+	sc.service(res.Service)
+}
+
+// plain returns a value with all functions in it evaluated, as far as they are known.
+func (s *stack) plain(n *doctree.Node) *doctree.Node {
+	v := s.evaluated(n)
+	if v == nil {
+		return &doctree.Node{}
+	}
+	out := v.Clone()
+	for i, f := range out.Fields {
+		out.Fields[i].Value = s.plain(f.Value)
+	}
+	for i, item := range out.Items {
+		out.Items[i] = s.plain(item)
+	}
+	return out
+}
+
+// about reports whether the ID of a resource that scales is that of a service.
+func (s *stack) about(id *doctree.Node, service doctree.Field) bool {
+	if refersTo(id, service.Key) {
+		return true
+	}
+	name := s.quiet(service.Value.Member("Properties").Member("ServiceName"))
+	return name != "" && strings.HasSuffix(s.quiet(id), "/"+name)
+}
+
+// refersTo reports whether a value refers to a resource by its logical ID.
+func refersTo(n *doctree.Node, id string) bool {
+	if n == nil {
+		return false
+	}
+	if n.Kind == doctree.Text && (n.Text == id || strings.Contains(n.Text, "${"+id+".") || strings.Contains(n.Text, "${"+id+"}") || strings.HasPrefix(n.Text, id+".")) {
+		return true
+	}
+	return slices.ContainsFunc(n.Items, func(item *doctree.Node) bool { return refersTo(item, id) }) ||
+		slices.ContainsFunc(n.Fields, func(f doctree.Field) bool { return refersTo(f.Value, id) })
 }
 
 // onlyPorts removes everything but the ports from load balancers, so that import does not ask for their ARNs.
@@ -550,8 +621,9 @@ func (a *assembly) others() {
 			switch kind := s.kind(f); kind {
 			case "AWS::ECS::Service", "AWS::ECS::TaskDefinition", "AWS::ECS::Cluster", "AWS::CloudFormation::Stack", "AWS::CDK::Metadata":
 			case "AWS::ApplicationAutoScaling::ScalableTarget":
-				scaled = true
-				s.lose(f.Value, f.Key+": "+fixedCopies, followLoad)
+				if scaled = true; !a.scaled[f.Value] {
+					s.lose(f.Value, f.Key+": "+fixedCopies, followLoad)
+				}
 			case "AWS::Events::Rule", "AWS::Scheduler::Schedule":
 				if !s.startsTask(f) {
 					counts[kind]++

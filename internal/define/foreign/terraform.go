@@ -27,6 +27,7 @@ type plan struct {
 	*reader
 	root      *doctree.Node
 	resources []*resource
+	scaled    *resource // the target that scales the service; nil for none
 }
 
 // terraform finds the services, schedules and task definitions of a plan or state.
@@ -334,8 +335,58 @@ func (p *plan) buildService(res *Result, s, def *resource) *doctree.Node {
 	service := p.serviceOf(s)
 	teller{reader: p.reader, table: membersOfService, what: s.address}.tell(service)
 	p.service(res, ofNode(service), out)
+	p.scaling(res, s)
 	p.others()
 	return out
+}
+
+// scaling takes over what scales a service.
+func (p *plan) scaling(res *Result, service *resource) {
+	if p.whole || res.Service == nil {
+		return
+	}
+	sc := scaler{reader: p.reader}
+	for _, t := range p.of("aws_appautoscaling_target") {
+		if p.scaled == nil && p.about(t, service) && sc.bounds(t.values, t.values.Member("min_capacity"), t.values.Member("max_capacity")) {
+			p.scaled = t
+		}
+	}
+	if p.scaled == nil {
+		return
+	}
+	of := func(r *resource) bool {
+		return p.about(r, service) || slices.ContainsFunc(references(r.config.Member("expressions").Member("resource_id")), func(ref string) bool {
+			return r.module == p.scaled.module && isOf(ref, p.scaled)
+		})
+	}
+	for _, r := range p.of("aws_appautoscaling_policy") {
+		if of(r) {
+			sc.policy(r.values)
+		}
+	}
+	for _, r := range p.of("aws_appautoscaling_scheduled_action") {
+		if of(r) {
+			sc.action(r.values)
+		}
+	}
+	sc.service(res.Service)
+}
+
+// about reports whether what scales is about a service: by its name, or by a reference to it.
+func (p *plan) about(r, service *resource) bool {
+	name := textOf(service.values.Member("name"))
+	if id := textOf(r.values.Member("resource_id")); id != "" {
+		return name != "" && strings.HasSuffix(id, "/"+name)
+	}
+	return r.module == service.module && slices.ContainsFunc(references(r.config.Member("expressions").Member("resource_id")), func(ref string) bool {
+		return isOf(ref, service)
+	})
+}
+
+// isOf reports whether a reference is to a resource or to a part of it.
+func isOf(ref string, r *resource) bool {
+	rest, is := strings.CutPrefix(ref, r.kind+"."+r.name)
+	return is && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // spelledByTerraform are members of a service whose names differ by more than underscores; an empty one is a part of
@@ -665,8 +716,9 @@ func (p *plan) others() {
 		switch res.kind {
 		case "aws_ecs_service", "aws_ecs_task_definition", "aws_ecs_cluster":
 		case "aws_appautoscaling_target":
-			scaled = true
-			p.lose(res.values, res.address+": "+fixedCopies, followLoad)
+			if scaled = true; res != p.scaled {
+				p.lose(res.values, res.address+": "+fixedCopies, followLoad)
+			}
 		default:
 			if !tasks[res] {
 				counts[res.kind]++
