@@ -38,6 +38,32 @@ func TestAReportHasNothingPrivate(t *testing.T) {
 	}
 }
 
+// What a hostile service or aws command says brings nothing private into the report, in whatever form, and no Markdown.
+func TestAReportOfHostileAnswers(t *testing.T) {
+	t.Parallel()
+	private := []string{
+		"111122223333", "1111-2222-3333", "0A1B2C3D-0000-1111-2222-0123456789AB", strings.Repeat("AB", 16), "2a01:4f8:c17:b0f::2", "fe80::1c2d:3eff:fe4f:5a6b",
+		"wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "IQoJb3JpZ2luX2VjEPT//////////wEaCXVzLWVhc3QtMSJHMEUCIQ", "hunter2", "<script>", "](http", "@everyone",
+	}
+	said := "role MyRole111122223333 in account 1111-2222-3333, task_111122223333_x 0A1B2C3D-0000-1111-2222-0123456789AB " + strings.Repeat("AB", 16) +
+		` from [2a01:4f8:c17:b0f::2]:443 and fe80::1c2d:3eff:fe4f:5a6b {"SecretAccessKey": "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "SessionToken": "IQoJb3JpZ2luX2VjEPT//////////wEaCXVzLWVhc3QtMSJHMEUCIQ"}` +
+		" raw wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY password: hunter2 Authorization: Bearer hunter2 <script>x</script> [here](http://evil) @everyone\n\n# Title\x1b[2J"
+	x := newTestTrial()
+	x.results = []result{{name: "exit", expected: "STOPPED", answer: said, took: time.Second}}
+	x.instance.process = &running{}
+	x.instance.process.lines.text = []byte(said + "\n```\n# Out of the block\n" + said)
+	text := string(x.report(time.Now(), errors.New(said), []error{errors.New("not removed: " + said)}))
+	code := strings.Index(text, "\n```\n")
+	if strings.Count(text, "```") != 2 || strings.Contains(text, "\x1b") || strings.Contains(text[:code], "\n# Title") {
+		t.Errorf("Markdown or escapes are in the report:\n%s", text)
+	}
+	for _, p := range private {
+		if at := strings.Index(text, p); at >= 0 && (at < code || !strings.ContainsAny(p, "<(@")) { // in a block of code they mean nothing
+			t.Errorf("the report has %s:\n%s", p, text)
+		}
+	}
+}
+
 // Each thing that is made has a command that removes it, and both are printed; no value is in them.
 func TestTheCommandsOfATrialArePrinted(t *testing.T) {
 	t.Parallel()

@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/podtask/podtask/internal/term"
 )
 
 // report is the report of a trial in Markdown. It has nothing that names the account, the host or the user, and no secret.
@@ -18,19 +20,19 @@ func (t *trial) report(began time.Time, failed error, left []error) []byte {
 		began.UTC().Format(time.DateOnly), time.Since(began).Round(time.Second))
 	fmt.Fprint(&b, "| task | expected | answered | seconds | |\n|---|---|---|---|---|\n")
 	for _, r := range t.results {
-		fmt.Fprintf(&b, "| %s | %s | %s | %.0f | %s |\n", r.name, r.expected, strings.ReplaceAll(t.clean(r.answer), "|", "/"), r.took.Seconds(), r.verdict())
+		fmt.Fprintf(&b, "| %s | %s | %s | %.0f | %s |\n", r.name, r.expected, cell(t.clean(r.answer)), r.took.Seconds(), r.verdict())
 	}
 	if failed != nil {
-		fmt.Fprintf(&b, "\nThe trial ended early: %s\n", t.clean(failed.Error()))
+		fmt.Fprintf(&b, "\nThe trial ended early: %s\n", cell(t.clean(failed.Error())))
 	}
 	if len(left) == 0 {
 		fmt.Fprint(&b, "\nEverything was removed.\n")
 	}
 	for _, err := range left {
-		fmt.Fprintf(&b, "\n%s\n", t.clean(err.Error()))
+		fmt.Fprintf(&b, "\n%s\n", cell(t.clean(err.Error())))
 	}
 	if t.instance.process != nil {
-		fmt.Fprintf(&b, "\nThe last lines of podtask-ecs:\n\n```\n%s\n```\n", strings.TrimSpace(t.clean(t.instance.process.lines.String())))
+		fmt.Fprintf(&b, "\nThe last lines of podtask-ecs:\n\n```\n%s\n```\n", strings.TrimSpace(fence.ReplaceAllString(term.Lines(t.clean(t.instance.process.lines.String())), "")))
 	}
 	return []byte(b.String())
 }
@@ -42,11 +44,14 @@ var private = []struct {
 }{
 	{regexp.MustCompile(`\b(AKIA|ASIA|AROA|AIDA)[A-Z0-9]+\b`), "KEY"},
 	{regexp.MustCompile(`\bmi-[0-9a-f]+`), "mi-ID"},
-	{regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "UUID"},
-	{regexp.MustCompile(`\b[0-9a-f]{32,}\b`), "ID"},
-	{regexp.MustCompile(`\b[0-9]{12}\b`), "ACCOUNT"},
-	{regexp.MustCompile(`\b[0-9]{1,3}(\.[0-9]{1,3}){3}\b`), "ADDRESS"},
-	{regexp.MustCompile(`(?i)(token|signature|credential|secret|code)=[^\s&,"]+`), "$1=HIDDEN"},
+	{regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "UUID"},
+	{regexp.MustCompile(`(?i)[0-9a-f]{32,}`), "ID"},
+	{regexp.MustCompile(`[0-9]{4}-?[0-9]{4}-?[0-9]{4,}`), "ACCOUNT"},
+	{regexp.MustCompile(`[0-9]{1,3}(\.[0-9]{1,3}){3}`), "ADDRESS"},
+	{regexp.MustCompile(`(?i)\b[0-9a-f]{0,4}(:[0-9a-f]{0,4}){3,7}`), "ADDRESS"},
+	{regexp.MustCompile(`(?i)\bBearer +\S+`), "Bearer HIDDEN"},
+	{regexp.MustCompile(`(?i)(token|signature|credential|secret|password|key)("?\s*[=:]\s*"?)[^\s&,"]+`), "$1${2}HIDDEN"},
+	{regexp.MustCompile(`(?i)code=[^\s&,"]+`), "code=HIDDEN"},
 	{regexp.MustCompile(`(assumed-role|user)/[^\s"]+`), "$1/NAME"},
 }
 
@@ -71,5 +76,23 @@ func (t *trial) clean(text string) string {
 	for _, p := range private {
 		text = p.is.ReplaceAllString(text, p.name)
 	}
-	return text
+	return longWords.ReplaceAllStringFunc(text, func(word string) string {
+		if strings.ContainsAny(word, digits) && strings.ToLower(word) != word && strings.ToUpper(word) != word {
+			return "HIDDEN"
+		}
+		return word
+	})
+}
+
+const digits = "0123456789"
+
+// longWords matches words that are as long as keys and tokens are; those have letters of both cases and digits.
+var longWords = regexp.MustCompile(`[A-Za-z0-9+/_=]{30,}`)
+
+// fence matches the signs that end a block of code.
+var fence = regexp.MustCompile("(`|~){3,}")
+
+// cell is a text as one line in which Markdown has no meaning.
+func cell(text string) string {
+	return strings.NewReplacer("|", "/", "<", "(", ">", ")", "`", "'", "[", "(", "]", ")", "@", " at ").Replace(term.Line(strings.Join(strings.Fields(text), " ")))
 }

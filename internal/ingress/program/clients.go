@@ -2,20 +2,25 @@ package program
 
 import (
 	"net"
+	"net/http"
 	"net/netip"
 	"sync"
 )
 
-// clients limits how many connections one client has: an IPv4 address, or a network of 64 bits of IPv6, which is what one
-// customer of a provider has.
+// clients limits how many connections, or requests at a time, one client has: an IPv4 address, or a network of 64 bits of IPv6,
+// which is what one customer of a provider has.
 type clients struct {
-	most int
+	most, total int
 
 	mu   sync.Mutex
 	open map[netip.Prefix]int
+	sum  int
 }
 
-func newClients(most int) *clients { return &clients{most: most, open: map[netip.Prefix]int{}} }
+// newClients limits those of one client to most, and those of all to total.
+func newClients(most, total int) *clients {
+	return &clients{most: most, total: total, open: map[netip.Prefix]int{}}
+}
 
 // listener returns a listener that closes connections of clients that have too many.
 func (c *clients) listener(inner net.Listener) net.Listener { return &clientListener{inner, c} }
@@ -40,19 +45,36 @@ func (l *clientListener) Accept() (net.Conn, error) {
 	}
 }
 
+// handler returns a handler that refuses requests of clients that have too many at a time. A connection of HTTP/2 has many, and each
+// of them takes a connection to a copy.
+func (c *clients) handler(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		from := clientAt(r.RemoteAddr)
+		if !c.enter(from) {
+			w.Header().Set("Retry-After", "1")
+			http.Error(w, "too many requests at a time", http.StatusServiceUnavailable)
+			return
+		}
+		defer c.leave(from)
+		h.ServeHTTP(w, r)
+	})
+}
+
 func (c *clients) enter(from netip.Prefix) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if c.open[from] >= c.most {
+	if c.open[from] >= c.most || c.sum >= c.total {
 		return false
 	}
 	c.open[from]++
+	c.sum++
 	return true
 }
 
 func (c *clients) leave(from netip.Prefix) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	c.sum--
 	if c.open[from]--; c.open[from] == 0 {
 		delete(c.open, from)
 	}
@@ -72,8 +94,10 @@ func (c *clientConn) Close() error {
 }
 
 // clientOf is the client behind an address; the zero prefix for an address that is not IP:PORT.
-func clientOf(a net.Addr) netip.Prefix {
-	at, err := netip.ParseAddrPort(a.String())
+func clientOf(a net.Addr) netip.Prefix { return clientAt(a.String()) }
+
+func clientAt(address string) netip.Prefix {
+	at, err := netip.ParseAddrPort(address)
 	if err != nil {
 		return netip.Prefix{}
 	}

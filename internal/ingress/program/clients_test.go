@@ -1,9 +1,20 @@
 package program
 
 import (
+	"context"
+	"crypto/tls"
+	"fmt"
 	"io"
+	"math"
 	"net"
+	"net/http"
+	"net/http/httptest"
+	"sync/atomic"
 	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
 )
 
 func TestConnectionsOfOneClient(t *testing.T) {
@@ -12,7 +23,7 @@ func TestConnectionsOfOneClient(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	c := newClients(2)
+	c := newClients(2, math.MaxInt)
 	l := c.listener(inner)
 	t.Cleanup(func() { l.Close() })
 	accepted := make(chan net.Conn, 10)
@@ -77,3 +88,82 @@ type address string
 
 func (a address) Network() string { return "tcp" }
 func (a address) String() string  { return string(a) }
+
+// A client of HTTP/2 with many requests on each of many connections has no more of them at a time than its part, since each takes
+// a connection to the copy; others are served meanwhile.
+func TestRequestsOfOneClient(t *testing.T) {
+	t.Parallel()
+	const most = 40
+	var now, peak atomic.Int64
+	release := make(chan struct{})
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Slow") == "" {
+			fmt.Fprint(w, "hello")
+			return
+		}
+		for n := now.Add(1); ; {
+			before := peak.Load()
+			if n <= before || peak.CompareAndSwap(before, n) {
+				break
+			}
+		}
+		defer now.Add(-1)
+		select {
+		case <-release:
+		case <-r.Context().Done():
+		}
+	}))
+	t.Cleanup(app.Close)
+	r, s := start(t, app.URL, most)
+	slow := headers(t, [2]string{"slow", "yes"})
+	var refused atomic.Int64
+	enough := make(chan struct{})
+	for range 10 {
+		c, err := tls.Dial("tcp", s.Secure[0], r.secure(t, "h2"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		f := http2.NewFramer(c, c)
+		f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+		fmt.Fprint(c, http2.ClientPreface)
+		if err := f.WriteSettings(); err != nil {
+			t.Fatal(err)
+		}
+		for id := uint32(1); id < 2*100; id += 2 {
+			if err := f.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: slow, EndStream: true, EndHeaders: true}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		go func() {
+			for {
+				frame, err := f.ReadFrame()
+				if err != nil {
+					return
+				}
+				h, ok := frame.(*http2.MetaHeadersFrame)
+				if ok && h.PseudoValue("status") == "503" && refused.Add(1) == 10*100-most/clientPart {
+					close(enough)
+				}
+			}
+		}()
+	}
+	other := &http.Transport{TLSClientConfig: r.secure(t), ForceAttemptHTTP2: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.IPv4(127, 0, 0, 9)}}).DialContext(ctx, "tcp", s.Secure[0])
+	}}
+	t.Cleanup(other.CloseIdleConnections)
+	if got := get(t, &http.Client{Transport: other}, "https://app.localhost/"); got != "HTTP/2.0 200 hello" {
+		t.Errorf("another client got %q", got)
+	}
+	select {
+	case <-enough:
+	case <-t.Context().Done():
+	case <-time.After(time.Minute):
+		t.Errorf("%d requests were refused", refused.Load())
+	}
+	close(release)
+	if n := peak.Load(); n > most/clientPart {
+		t.Errorf("one client had %d requests at a time, of at most %d", n, most/clientPart)
+	}
+}

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"math"
 	"net"
 	"net/http"
 	"os"
@@ -55,6 +56,10 @@ const (
 	longDrain = time.Hour
 )
 
+// requestsFor returns the number of requests at a time for a number of connections: one for each, and some more of HTTP/2, for
+// which there are descriptors.
+func requestsFor(connections int) int { return connections + connections/2 }
+
 func defaultConnections() int { return connlimit.Share(descriptorsOf, mostConnections) }
 
 // server is a proxy that runs.
@@ -66,10 +71,12 @@ type server struct {
 	proxy   *proxy.Proxy
 	certs   *certs.Manager
 	limit   *connlimit.Limit
-	clients *clients
-	streams *streams
-	uses    uses
-	routes  string // path of the file
+	clients *clients // with their connections
+	// requests has the clients with their requests at a time.
+	requests *clients
+	streams  *streams
+	uses     uses
+	routes   string // path of the file
 
 	leaving atomic.Bool  // another process took over: each answer is the last one of its connection
 	ending  atomic.Bool  // it was told to end, and has no successor
@@ -94,7 +101,7 @@ func serve(ctx context.Context, o *options, log *slog.Logger, signals <-chan os.
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	s := &server{o: o, log: log, since: time.Now(), routes: routefile.Path(o.stateDir), limit: connlimit.New(o.maxConnections, nil), clients: newClients(max(1, o.maxConnections/clientPart)), changed: make(chan struct{})}
+	s := &server{o: o, log: log, since: time.Now(), routes: routefile.Path(o.stateDir), limit: connlimit.New(o.maxConnections, nil), clients: newClients(max(1, o.maxConnections/clientPart), math.MaxInt), requests: newClients(max(1, o.maxConnections/clientPart), requestsFor(o.maxConnections)), changed: make(chan struct{})}
 	s.uses.changed = s.change
 	defer s.uses.close()
 	if s.sockets, err = open(o); err != nil {
@@ -337,6 +344,7 @@ func (s *server) giveUp(ctx context.Context) {
 }
 
 func (s *server) newServer(h http.Handler) *http.Server {
+	h = s.requests.handler(h)
 	return &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			defer connlimit.Serving(r.Context())()
