@@ -1,6 +1,6 @@
 #!/bin/bash
 # The scope of a conmon that was killed stays in systemd as failed after the container is gone.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/common.sh"
 [ "$(podman info --format '{{.Host.CgroupManager}}')" = systemd ] || cannot "Podman does not use systemd for cgroups"
 id=$(podman run -d --name "$name" --network none "$IMAGE" sleep 3600) || cannot "no container"
 kill -9 "$(podman inspect --format '{{.State.ConmonPid}}' "$name")"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # The stream of an exec session ends before its exit code is recorded.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/common.sh"
 rounds=${ROUNDS:-200}
 podman run -d --name "$name" --network none "$IMAGE" sleep 3600 >"$work/id" || cannot "no container"
 serve

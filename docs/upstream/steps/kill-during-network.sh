@@ -1,6 +1,6 @@
 #!/bin/bash
 # The service is killed while it makes the network namespace of all rootless bridges. Afterwards containers start.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/common.sh"
 rounds=${ROUNDS:-20}
 [ "$(podman ps -q | wc -l)" -eq 0 ] || cannot "other containers run: the namespace must not exist before"
 podman network create "$name" >"$work/net" || cannot "no network"

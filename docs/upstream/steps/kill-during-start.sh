@@ -1,7 +1,7 @@
 #!/bin/bash
 # The service is killed during the start of a container. Afterwards the container starts, tells the exit code of its own
 # process, has one address, and can be removed.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/common.sh"
 rounds=${ROUNDS:-60}
 podman network create "$name" >"$work/net" || cannot "no network"
 # This one keeps the network namespace of the rootless bridges, which a kill may leave incomplete (kill-during-network.sh).

@@ -1,6 +1,6 @@
 #!/bin/bash
 # A forced removal of a pod starts a clean-up process for each container, which finds nothing to do.
-. "$(dirname "$0")/lib.sh"
+. "$(dirname "$0")/common.sh"
 podman pod create --name "$name" --network none >"$work/pod" || cannot "no pod"
 for i in $(seq 10); do podman run -d --pod "$name" --name "$name-$i" "$IMAGE" sleep 3600 >"$work/id" || cannot "no container"; done
 (while :; do pgrep -f 'container cleanup' >>"$work/pids"; done) &

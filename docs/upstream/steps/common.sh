@@ -1,3 +1,4 @@
+# shellcheck shell=bash
 # Functions of the steps. They need podman, curl, jq and an image with a shell: IMAGE, docker.io/library/busybox:1 by default.
 # A script ends with 0 if the fault was not seen, 1 if it was, and 2 if it cannot tell.
 set -u
