@@ -229,7 +229,7 @@ func (i importer) run(c *cli.Context, from string) error {
 			return err
 		}
 	}
-	report := importReport{Kind: r.kind, Name: req.name, Files: []outputFile{{filepath.Join(req.dir, req.name+r.extension()), r.Definition}}}
+	report := importReport{Kind: r.kind, Name: req.name, Form: r.Form, Files: []outputFile{{filepath.Join(req.dir, req.name+r.extension()), r.Definition}}}
 	for _, l := range r.Lost {
 		report.Lost = append(report.Lost, taskdef.Problem{Message: term.Line(l)})
 	}

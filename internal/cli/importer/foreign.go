@@ -141,6 +141,8 @@ type importReport struct {
 	Files []outputFile `json:"files"`
 	// Commands make the service or the schedules, or run the task.
 	Commands []string `json:"commands"`
+	// Form is a sentence about the form of a Compose project, if it could have another one.
+	Form string `json:"form,omitempty"`
 	// Lost is what was not taken over, Needs what the definition leaves to flags and references.
 	Lost  []taskdef.Problem `json:"lost"`
 	Needs []taskdef.Problem `json:"needs"`
@@ -150,6 +152,9 @@ type importReport struct {
 func (i importer) finish(c *cli.Context, req importRequest, r importReport) error {
 	format := c.String("format")
 	if format == "" {
+		if r.Form != "" {
+			fmt.Fprintln(i.errOut, "Note: "+term.Line(r.Form))
+		}
 		for _, l := range r.Lost {
 			fmt.Fprintln(i.errOut, "Lost: "+term.Line(l.String()))
 		}

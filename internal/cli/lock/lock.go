@@ -13,7 +13,6 @@ import (
 	"github.com/podtask/podtask/internal/define/lockfile"
 	"github.com/podtask/podtask/internal/define/strictdoc"
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
-	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
@@ -164,7 +163,7 @@ func (o lockOptions) lookUp(ctx context.Context, task taskdef.Task, host string)
 			defer cancel()
 			origin, err := o.images.Origin(ctx, lifecycle.State{Task: task}, name)
 			if err == nil {
-				found[i], err = locked(name, origin, task, host)
+				found[i], err = origin.Lock(name, task, host)
 			}
 			errs[i] = err
 			return nil
@@ -179,24 +178,3 @@ const (
 	atOnce      = 8
 	lookUpLimit = time.Minute
 )
-
-// locked returns the entry of an image.
-func locked(name string, o imagestore.Origin, task taskdef.Task, host string) (lockfile.Image, error) {
-	i := lockfile.Image{Image: name, Reference: o.Reference, Digest: o.Digest()}
-	if o.Built != nil {
-		i.From, i.ID, i.OnlyHere = "local storage of "+host, o.Built.ID, lockfile.NoOtherMachine
-		return i, nil
-	}
-	ref, err := images.ParseRef(o.Reference)
-	if err != nil {
-		return i, err
-	}
-	if i.From = ref.Registry(); i.Digest == "" {
-		return i, fmt.Errorf("%s has a manifest of schema 1, which has no digest to lock: push it again with a tool of today", name)
-	}
-	i.Platforms = make(map[string]string)
-	for _, v := range o.Description.Variants {
-		i.Platforms[v.Platform.String()] = v.Digest
-	}
-	return i, o.Description.Check(imagestore.Platform(task))
-}

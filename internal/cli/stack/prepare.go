@@ -20,6 +20,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/lockfile"
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/facts/conn"
@@ -50,6 +51,9 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 			return command.Usagef(command.Path(k.c), "--minimum-age: %v", err)
 		}
 	}
+	if path := k.lockPath("locked", w); path != "" {
+		return k.applyLock(path, w)
+	}
 	found, jobs := map[key]string{}, map[key]taskdef.Task{}
 	for _, m := range w.members {
 		for _, image := range m.task.Images() {
@@ -62,12 +66,12 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 	for j := range jobs {
 		order = append(order, j)
 	}
-	results, errs := make([]string, len(order)), make([]error, len(order))
+	results, errs, locks := make([]string, len(order)), make([]error, len(order)), make([]lockfile.Image, len(order))
 	for i, j := range order {
 		g.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, lookUpLimit)
 			defer cancel()
-			results[i], errs[i] = k.imageNow(ctx, w.name, jobs[j], j.image, hadImage(current, j.image))
+			results[i], locks[i], errs[i] = k.imageNow(ctx, w.name, jobs[j], j.image, hadImage(current, j.image))
 			return nil
 		})
 	}
@@ -92,22 +96,30 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 			m.Images[image] = found[key{image, m.task.Platform}]
 		}
 	}
+	if path := k.lockPath("lock", w); path != "" && len(missing) == 0 {
+		return k.writeLock(path, w, locks)
+	}
 	return errors.Join(missing...)
 }
 
 // imageNow returns what an image is now: NAME:TAG@DIGEST, or stacks.IDPrefix and its ID. While its minimum age has not passed, it is
 // what the stack has.
-func (k call) imageNow(ctx context.Context, name string, t taskdef.Task, image, had string) (string, error) {
+func (k call) imageNow(ctx context.Context, name string, t taskdef.Task, image, had string) (run string, lock lockfile.Image, err error) {
 	origin, err := k.engine.Images.Origin(ctx, lifecycle.State{Task: t}, image)
 	if err != nil {
-		return "", err
+		return "", lock, err
+	}
+	if k.c.String("lock") != "" {
+		if lock, err = origin.Lock(image, t, "this host"); err != nil {
+			return "", lock, err
+		}
 	}
 	digest := origin.Digest()
 	switch {
 	case origin.Built != nil:
-		return stacks.IDPrefix + origin.Built.ID, nil
+		return stacks.IDPrefix + origin.Built.ID, lock, nil
 	case digest == "":
-		return image, nil
+		return image, lock, nil
 	}
 	if age := k.c.String("minimum-age"); age != "" {
 		t.Extensions.MinimumAge = age
@@ -118,7 +130,10 @@ func (k call) imageNow(ctx context.Context, name string, t taskdef.Task, image, 
 		k.warn("%s: the stack keeps the image that it has: %s", image, f.Why)
 	}
 	ref, _, _ := strings.Cut(origin.Reference, "@")
-	return ref + "@" + f.Digest, nil
+	if lock.Digest != f.Digest { // its minimum age has not passed
+		lock.Digest, lock.Platforms = f.Digest, nil
+	}
+	return ref + "@" + f.Digest, lock, nil
 }
 
 // hadImage names what a revision runs for an image; empty if it does not have it.

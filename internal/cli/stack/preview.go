@@ -24,13 +24,14 @@ import (
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
+	"github.com/podtask/podtask/internal/serve/metrics/stackmetrics"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/images/imageage"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// previewFlags are those of `podtask stack up` that make a preview.
+// previewFlags lists the flags of `podtask stack up` that make a preview.
 func previewFlags() []cli.Flag {
 	return []cli.Flag{
 		&cli.StringFlag{Name: "preview", Usage: "make a copy of the stack called `NAME`, such as pr-42, with its own names, addresses and volumes"},
@@ -43,7 +44,7 @@ func previewFlags() []cli.Flag {
 // asleepAfter describes when copies of a preview stop if nobody connects.
 const asleepAfter = 15 * time.Minute
 
-// preview is what becomes of a member in a preview.
+// preview holds the changes of a member of a preview.
 type preview struct {
 	ingress []api.Ingress
 	publish []string
@@ -260,12 +261,16 @@ func (k call) fill(ctx context.Context, w *wanted) error {
 	return nil
 }
 
-// agent makes an agent remove previews at their end.
+// agent makes an agent measure stacks, and remove previews at their end.
 func agent(a *part.Agent) error {
 	store, err := stacks.Open(a.StateDir, state.OS{})
 	if err != nil {
 		return err
 	}
+	a.Collect(stackmetrics.New(func() []stack.State {
+		all, _ := store.All() // those that cannot be read have no metrics
+		return all
+	}))
 	a.Run(func(ctx context.Context) error {
 		stacks.Sweeper{
 			Store: store, Now: time.Now, Tick: time.After, Log: a.Log,

@@ -98,7 +98,7 @@ func readingVerbs() []verb {
 		&cli.StringSliceFlag{Name: "profile", Usage: "include the services of `PROFILE` of a Compose file"},
 		&cli.StringFlag{Name: "minimum-age", Usage: "take another image of a tag only when this host has known that for `TIME`, such as 3d; 0 for no time", DefaultText: "as configured"},
 		command.ParamFlag(),
-	}, slices.Concat(previewFlags(), command.ReferenceFlags())...)
+	}, slices.Concat(lockFlags(), previewFlags(), command.ReferenceFlags())...)
 	return []verb{
 		{
 			name: "up", args: "[FILE|DIR ...]", usage: "make a stack what its files say, or leave it as it was", most: many, reads: true, agent: true, do: call.up,

@@ -102,11 +102,42 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	r.Copies, r.Listen, r.Files, r.RunFlags = copies, listen, c.files, c.flags
+	r.Copies, r.Listen, r.Files, r.RunFlags, r.Form = copies, listen, c.files, c.flags, c.form(names)
 	if _, _, err := taskdef.Parse(task+".json", r.Definition); err != nil {
 		return Result{}, c.invalid(name, err)
 	}
 	return r, nil
+}
+
+// form says that the services become one task, and whether a stack fits better.
+func (c *compose) form(names []string) string {
+	if len(names) < 2 {
+		return ""
+	}
+	var apart, keep []string
+	for _, name := range names {
+		s := c.project.Services[name]
+		for _, of := range names {
+			if c.project.Services[of].DependsOn[name].Condition == types.ServiceConditionCompletedSuccessfully {
+				apart = append(apart, name+" runs to its end")
+				break
+			}
+		}
+		if n := s.GetScale(); n > 1 {
+			apart = append(apart, fmt.Sprintf("%s has %d copies", name, n))
+		}
+		if slices.ContainsFunc(s.Volumes, func(v types.ServiceVolumeConfig) bool { return v.Type == types.VolumeTypeVolume && !v.ReadOnly }) {
+			keep = append(keep, name)
+		}
+	}
+	if len(keep) > 1 {
+		apart = append(apart, strings.Join(keep, " and ")+" keep data of their own")
+	}
+	other := "is for services that are updated apart"
+	if len(apart) > 0 {
+		other = "fits better, because " + strings.Join(apart, ", ")
+	}
+	return fmt.Sprintf("the %d services become one task, with one update, one restart and one failure for all; a stack (podtask stack up %s) %s", len(names), c.name, other)
 }
 
 // templateError returns the error of a file that cannot be read, or that it is a template.

@@ -250,3 +250,21 @@ func TestHostileStacks(t *testing.T) {
 		})
 	}
 }
+
+// An import of several services says that they become one task, and why a stack may fit better.
+func TestImportSaysWhichForm(t *testing.T) {
+	t.Parallel()
+	for src, want := range map[string]string{
+		"services: {a: {image: a}}":                "",
+		"services: {a: {image: a}, b: {image: b}}": "the 2 services become one task, with one update, one restart and one failure for all; a stack (podtask stack up compose.yaml) is for services that are updated apart",
+		"services: {a: {image: a, depends_on: {m: {condition: service_completed_successfully}}, volumes: [vx:/x]}, b: {image: b, volumes: [vy:/y]}, m: {image: m}}\nvolumes: {vx: {}, vy: {}}": "fits better, because m runs to its end, a and b keep data of their own",
+	} {
+		r, err := Compose("/x/compose.yaml", "shop", []byte(src), ComposeOptions{Load: composefile.Load})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(r.Form, want) || want == "" && r.Form != "" {
+			t.Errorf("%s: %q", src, r.Form)
+		}
+	}
+}

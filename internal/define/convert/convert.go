@@ -34,6 +34,8 @@ type Result struct {
 	// Listen are the addresses at which a service of several copies listens:
 	// [IP:]PORT=CONTAINER:PORT.
 	Listen []string
+	// Form is a sentence about the form of a Compose project of several services, one task or a stack; empty for one service.
+	Form string
 }
 
 // File is a file that a definition names.

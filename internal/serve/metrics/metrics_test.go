@@ -24,6 +24,7 @@ import (
 	"github.com/podtask/podtask/internal/serve/metrics/imagemetrics"
 	"github.com/podtask/podtask/internal/serve/metrics/noticemetrics"
 	"github.com/podtask/podtask/internal/serve/metrics/schedulemetrics"
+	"github.com/podtask/podtask/internal/serve/metrics/stackmetrics"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -250,6 +251,7 @@ func TestDocument(t *testing.T) {
 	m.Add(ecsmetrics.New(nil))
 	m.Hooks(nil, nil)
 	m.Add(schedulemetrics.New(nil))
+	m.Add(stackmetrics.New(nil))
 	m.Add(noticemetrics.New(nil, nil))
 	m.Add(awsmetrics.New(nil))
 	m.Add(imagemetrics.New(nil))
