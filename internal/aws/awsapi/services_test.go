@@ -407,3 +407,24 @@ func TestRoleOfAServiceComesBackAsAnARN(t *testing.T) {
 		t.Errorf("the role is %q", aws.ToString(s.RoleArn))
 	}
 }
+
+// A service that sleeps has its desired count, none that runs, and a deployment that is complete.
+func TestAServiceThatSleepsRunsNothing(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	w.createService("web", "web:1")
+	w.keeper.all[0].Config.Sleep = &service.Sleep{After: time.Second}
+	w.keeper.run("web", none)
+	w.start()
+	if s := w.describe("web").Services[0]; s.RunningCount != 2 {
+		t.Fatalf("awake it has %d copies", s.RunningCount)
+	}
+	w.keeper.passed += time.Hour
+	w.keeper.step("web", service.Used{IdleSince: time.Unix(901, 0)})
+	w.keeper.run("web", none)
+	s := w.describe("web").Services[0]
+	if *s.Status != "ACTIVE" || s.DesiredCount != 2 || s.RunningCount+s.PendingCount != 0 || len(s.Deployments) != 1 || s.Deployments[0].RolloutState != "COMPLETED" || s.Deployments[0].RunningCount != 0 {
+		t.Errorf("%s, %d of %d, %+v", *s.Status, s.RunningCount, s.DesiredCount, s.Deployments)
+	}
+}

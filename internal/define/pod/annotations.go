@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/pkg/images/imageage"
@@ -61,6 +62,7 @@ var annotationRules = []rule{
 	{"io.containers.seccomp.profile", warned, "a container has the profile of Podman", nil},
 
 	{annotationMinimumAge, honored, "the time for which this host must have known an image before the task follows a tag to it, such as `3d`", nil},
+	{annotationSleepAfter, honored, "the time without a connection after which the copies of a service stop until the next one, 1s to 720h, such as `15m`", nil},
 	{"podtask/after", ignored, "`podtask stack` reads it: the members of a stack that this one waits for, as in `db=healthy,migrate=completed`", nil},
 	{"helm.sh/hook", honored, "a document with a Pod that is a hook is left out, with a warning, if another Pod is in the file", nil},
 	{"helm.sh/hook-delete-policy", ignored, inHelm, nil},
@@ -88,8 +90,9 @@ var annotationRules = []rule{
 const (
 	annotationUlimit = "io.podman.annotations.ulimit"
 	annotationInit   = "io.podman.annotations.init"
-	// annotationMinimumAge is podtask's own.
+	// annotationMinimumAge and annotationSleepAfter are podtask's own.
 	annotationMinimumAge = "podtask/minimum-age"
+	annotationSleepAfter = "podtask/sleep-after"
 )
 
 var annotationTable = tabulate(annotationRules)
@@ -133,6 +136,13 @@ func (b *reader) annotation(at value, f doctree.Field) {
 		b.ulimits(at, f.Value.Text, container)
 	case r.member == annotationMinimumAge:
 		b.minimumAge(at, f.Value.Text)
+	case r.member == annotationSleepAfter:
+		after, err := time.ParseDuration(f.Value.Text)
+		if err != nil || after < time.Second || after > taskdef.MaxSleepAfter {
+			at.wrong(doctree.Quote(f.Value.Text)+" is not a time of 1s to "+taskdef.MaxSleepAfter.String(), "write it as in 15m, or leave it out for a service that never sleeps")
+			return
+		}
+		b.result.Task.Extensions.SleepAfter = after.Round(time.Second)
 	case r.member == annotationInit && same("true"):
 		for i := range b.result.Task.Containers {
 			if c := &b.result.Task.Containers[i]; container == "" || container == c.Name {
