@@ -346,12 +346,20 @@ members:
   migrate: {file: job.json, job: true, after: [db]}
   app: {file: app.json, count: 2, listen: 127.0.0.1:18186=app:8080, env: [COLOR=blue], after: {migrate: completed}}
 `, b.family))
-	b.want(0, "stack", "up", filepath.Dir(own))
+	b.want(0, "stack", "plan", "--lock", own)
+	b.want(0, "stack", "up", "--locked", own)
+	if out := b.want(0, "ps", "--format=wide", "--sort=stack").out; !strings.Contains(out, b.family) {
+		t.Errorf("ps: %s", out)
+	}
 	if got, err := get("http://127.0.0.1:18186/env/COLOR"); err != nil || strings.TrimSpace(got) != "blue" {
 		t.Errorf("%q: %v", got, err)
 	}
 	if members := b.members(b.family); members["app"].Healthy != 2 || members["migrate"].Kind != "job" {
 		t.Errorf("%+v", members)
+	}
+	b.stackFile("own/db.json", fmt.Sprintf(`{"family": "db", "containerDefinitions": [{"name": "db", "image": %q, "command": ["serve", "5432"]}]}`, b.testbox()))
+	if r := b.want(125, "stack", "up", "--locked", own); !strings.Contains(r.err, "is not the lock of") {
+		t.Errorf("a stack that has changed since its lock: %s", r.err)
 	}
 	b.removeStack(b.family)
 	b.stackFile("own/stack.yaml", "members:\n  db: {file: db.json, after: {app: healthy}}\n  app: {file: app.json, after: {db: healthy, nobody: started}}\n")

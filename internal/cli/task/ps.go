@@ -154,6 +154,7 @@ func taskListing(rows []row, full bool) command.Listing[row] {
 		{Head: "FAMILY", Cell: func(r row) string { return r.Family }, Wide: true},
 		{Head: "REVISION", Cell: func(r row) string { return strconv.Itoa(r.Revision) }, Wide: true, Order: func(a, b row) int { return cmp.Compare(a.Revision, b.Revision) }},
 		{Head: "SERVICE", Cell: func(r row) string { return r.filterValues["service"] }, Wide: true},
+		{Head: "STACK", Cell: func(r row) string { return cmp.Or(r.Stack, command.NoValue) }, Wide: true},
 		{Head: "ADDRESSES", Cell: func(r row) string { return strings.Join(r.Addresses, ", ") }, Wide: true},
 		{Head: "NAMESPACE", Cell: func(r row) string { return r.Namespace }, Wide: true},
 		{Head: "NO LIMIT", Key: "no-limit", Cell: func(r row) string { return strings.Join(r.unlimited, ", ") }, Wide: true},
@@ -197,6 +198,8 @@ type row struct {
 	Addresses []string `json:"addresses,omitempty"`
 	// Namespace is the one whose services the task reaches by name; empty for none.
 	Namespace string `json:"namespace,omitempty"`
+	// Stack is the value of the tag of that name, which podtask stack sets.
+	Stack string `json:"stack,omitempty"`
 
 	filterValues map[string]string
 	healthWord   string
@@ -286,7 +289,7 @@ func newRow(t api.Task, queuedFor string, fullID bool, now time.Time) row {
 	r := row{
 		ID: lifecycle.ShortID(t.ID), Name: t.Name, Family: t.Family, Revision: t.Revision,
 		Status: t.Status, Health: t.Health, Total: len(t.Containers), CreatedAt: t.CreatedAt,
-		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, Ports: []api.Port{}, Images: []string{}, Queue: t.Queue, filterValues: command.FilterValues(t), now: now,
+		OwnerPID: t.Owner.PID, ExitCode: t.ExitCode, Ports: []api.Port{}, Images: []string{}, Queue: t.Queue, Stack: t.Tags["stack"], filterValues: command.FilterValues(t), now: now,
 		State: console.TaskState(t, cmp.Or(queuedFor, "its turn")), healthWord: console.TaskHealth(t), unlimited: t.UnappliedLimits,
 	}
 	if fullID {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -401,8 +402,14 @@ func (c *compose) isJob(s types.ServiceConfig, containers int) (job bool, why st
 	if restart == "no" && !serves {
 		return true, "restart is no, and it has no port and no health check"
 	}
+	if (restart == "" || restart == "on-failure") && !serves && preparing.MatchString(s.Name) {
+		return true, "its name says that it prepares something, it is not started again when it has succeeded, and it has no port and no health check"
+	}
 	return false, ""
 }
+
+// preparing matches the names of services that run once, where the file does not say it in another way.
+var preparing = regexp.MustCompile(`(?i)(^|[-_.])(migrat(e|or|ion|ions)|init|setup|seed|bootstrap)([-_.]|$)`)
 
 // stackNames are the names of the containers of a group, as they have them on a network of Compose, with their TCP ports.
 func (c *compose) stackNames(group []string) (all []StackName) {

@@ -3,6 +3,7 @@ package convert
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
@@ -266,5 +267,27 @@ func TestImportSaysWhichForm(t *testing.T) {
 		if !strings.Contains(r.Form, want) || want == "" && r.Form != "" {
 			t.Errorf("%s: %q", src, r.Form)
 		}
+	}
+}
+
+// A service that prepares something by its name is a job only if it is not started again when it has succeeded, and serves nothing.
+func TestServicesThatPrepare(t *testing.T) {
+	t.Parallel()
+	r, err := asStack(t, `services:
+  migrator: {image: x, deploy: {restart_policy: {condition: on-failure}}}
+  db-init: {image: x}
+  setup: {image: x, ports: ["8080:80"]}
+  seed: {image: x, restart: always}
+  initiative: {image: x}
+`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	jobs := map[string]bool{}
+	for _, m := range r.Members {
+		jobs[m.Name] = m.Job
+	}
+	if want := map[string]bool{"migrator": true, "db-init": true, "setup": false, "seed": false, "initiative": false}; !maps.Equal(jobs, want) {
+		t.Errorf("jobs: %v, not %v", jobs, want)
 	}
 }
