@@ -80,7 +80,7 @@ func OnTerminal(w io.Writer, head, text string) string {
 	return helptext.Indented(head, text, width)
 }
 
-// Column is a column of a table. Wide columns are shown with --format wide only.
+// Column is a column of a table. Wide columns are shown with --format wide only, where an item has a value.
 type Column[T any] struct {
 	Head string
 	Cell func(T) string
@@ -118,12 +118,13 @@ func (l Listing[T]) Print(w io.Writer, c *cli.Context) error {
 
 // Rows returns the cells, with the headers first if heading is set.
 func (l Listing[T]) Rows(wide, heading bool) (rows [][]string) {
+	columns := slices.DeleteFunc(slices.Clone(l.Columns), func(col Column[T]) bool {
+		return col.Wide && (!wide || !slices.ContainsFunc(l.Items, func(v T) bool { cell := col.Cell(v); return cell != "" && cell != NoValue }))
+	})
 	line := func(cell func(Column[T]) string) {
 		var row []string
-		for _, col := range l.Columns {
-			if wide || !col.Wide {
-				row = append(row, cell(col))
-			}
+		for _, col := range columns {
+			row = append(row, cell(col))
 		}
 		rows = append(rows, row)
 	}

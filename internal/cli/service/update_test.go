@@ -98,7 +98,7 @@ func TestEveryFlagOfAServiceIsKept(t *testing.T) {
 	t.Parallel()
 	request := strings.Fields("family locked wait timeout force image")
 	// Members of the configuration, which change only if they are given.
-	config := strings.Fields("count min-healthy max no-rollback health-grace listen test-listen name-as namespace sleep-after hold ingress drain strategy bake step-percent step-bake canary-percent canary-bake hook alarm breaker-threshold breaker-cumulative early-success early-deferred")
+	config := strings.Fields("count min-healthy max no-rollback health-grace listen test-listen name-as namespace sleep-after hold ingress drain auto-update strategy bake step-percent step-bake canary-percent canary-bake hook alarm breaker-threshold breaker-cumulative early-success early-deferred")
 	changes := strings.Fields("env env-file var override pull limits pids-limit cpu-period minimum-age clamp-ulimits without publish secret network memory cpus stop-timeout stop-after leave-out map-secret map-volume map-env-file map-log-config")
 	for _, f := range SettingsFlags() {
 		if name := f.Names()[0]; !slices.Contains(slices.Concat(request, config, changes), name) {

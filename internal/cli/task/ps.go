@@ -30,7 +30,7 @@ func PsCommand(p *command.Program) *cli.Command {
 that other tasks use; "podtask why" names them. A task that is "no owner" has lost the process
 that looks after it; how many of its containers run now is what Podman says, and any command
 about the task takes it over. --format wide shows the ID, family, service, the
-addresses that lead to the task and more; --format json has the words of ECS, such as RUNNING, as "status", and those of the table as "state".
+addresses that lead to the task and more, as far as a task has them; --format json has the words of ECS, such as RUNNING, as "status", and those of the table as "state".
 Without tasks, stdout stays empty, and a hint goes to stderr.
 
 Examples:
@@ -102,7 +102,7 @@ func (o psOptions) Run(ctx context.Context, c *cli.Context) error {
 // print prints the tasks once; that there are none, and what to do then, on hints.
 func (o psOptions) print(ctx context.Context, c *cli.Context, w, hints io.Writer, wanted command.Filters) error {
 	format := c.String("format")
-	full := c.Bool("no-trunc") || format != "" && format != console.FormatTable && !strings.Contains(format, "{{")
+	full := c.Bool("no-trunc") || format != "" && format != console.FormatTable && format != console.FormatWide && !strings.Contains(format, "{{")
 	rows := o.rows(ctx, c.Bool("all") || c.Bool("latest") || len(wanted["status"]) > 0, full, time.Now())
 	rows = slices.DeleteFunc(rows, func(r row) bool { return !wanted.Match(r.filterValues) })
 	if c.Bool("latest") {
@@ -141,6 +141,9 @@ func taskListing(rows []row, full bool) command.Listing[row] {
 		{Head: "HEALTH", Cell: func(r row) string { return r.healthWord }},
 		{Head: "PORTS", Cell: row.PortList},
 		{Head: "IMAGE", Cell: func(r row) string {
+			if !full && len(r.Images) > 1 {
+				return fmt.Sprintf("%s +%d", image(r.Images[0]), len(r.Images)-1)
+			}
 			images := make([]string, len(r.Images))
 			for i, whole := range r.Images {
 				images[i] = image(whole)
