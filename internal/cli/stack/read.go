@@ -271,7 +271,7 @@ func (m *member) print() (string, error) {
 	h.Write(images)
 	for _, c := range m.task.Containers {
 		for _, f := range c.EnvironmentFiles {
-			text, err := os.ReadFile(f.Path)
+			text, err := command.ReadSmall(f.Path)
 			if err != nil {
 				continue // the start of the task says why
 			}
