@@ -1,10 +1,12 @@
 package stack
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -105,24 +107,52 @@ func sourcesOf(arg string) ([]sourceFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("read the stack: %w", err)
 	}
-	var manifests []sourceFile
-	for _, e := range entries {
-		path := filepath.Join(arg, e.Name())
-		if !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) || !isFile(path) {
-			continue
-		}
-		if s, err := sourceOf(path); err == nil && s.kind == ofKube {
-			manifests = append(manifests, s)
-		}
-	}
-	if len(manifests) > 0 {
-		return manifests, nil
+	if manifests, err := manifestsOf(arg, entries); err != nil || len(manifests) > 0 {
+		return manifests, err
 	}
 	found, err := foreignfile.Find(arg, nil)
 	if err != nil {
 		return nil, err
 	}
 	return []sourceFile{{path: arg, kind: foreign.Kind(found.Name, found.Source), file: found}}, nil
+}
+
+// manifestsOf finds the manifests in a directory. A file that cannot be read may be one of them, so that it is an error: a change
+// without it would remove its services.
+func manifestsOf(dir string, entries []os.DirEntry) (all []sourceFile, err error) {
+	var errs []error
+	for _, e := range entries {
+		path := filepath.Join(dir, e.Name())
+		if !slices.Contains([]string{".yaml", ".yml", ".json"}, filepath.Ext(path)) || !isFile(path) {
+			continue
+		}
+		s, err := sourceOf(path)
+		if err == nil && s.file == nil {
+			err = readable(s)
+		}
+		if err != nil {
+			errs = append(errs, err)
+		} else if s.kind == ofKube {
+			all = append(all, s)
+		}
+	}
+	if len(all) == 0 {
+		return nil, nil
+	}
+	return all, errors.Join(errs...)
+}
+
+// readable returns an error for a file that nothing was recognized in because it is no YAML.
+func readable(s sourceFile) error {
+	d := yaml.NewDecoder(bytes.NewReader(s.text))
+	for {
+		var doc yaml.Node
+		if err := d.Decode(&doc); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
+			return fmt.Errorf("%s is beside manifests and cannot be read: %w; repair it, or give the files by their names", s.path, err)
+		}
+	}
 }
 
 // sourceOf recognizes a file.
@@ -242,6 +272,9 @@ func (k call) readStackFile(w *wanted, s sourceFile) error {
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
+	}
+	if n := len(f.Members); n > stack.MaxMembers {
+		return fmt.Errorf("%s: a stack has up to %d services and jobs, not %d", s.path, stack.MaxMembers, n)
 	}
 	dir := filepath.Dir(s.path)
 	for _, one := range f.Members {
