@@ -69,8 +69,10 @@ func (c *Client) Logs(ctx context.Context, name string, o LogOptions, fn func(Lo
 	if o.Tail == 0 || o.Follow {
 		return c.readLogs(ctx, name, o, fn)
 	}
-	// Podman sends one line more where the last one of the journal has no line feed.
+	// Podman counts entries of the journal: it sends one line more where the last one has no line feed, and of the first
+	// line only the last piece where it is long.
 	last := lastLines{n: o.Tail}
+	o.Tail++
 	if !o.Until.IsZero() {
 		o.Tail = 0 // Podman counts from the end of the log, not from Until
 	}

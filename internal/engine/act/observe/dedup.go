@@ -2,6 +2,7 @@ package observe
 
 import (
 	"hash/maphash"
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/internal/host/libpod"
@@ -12,6 +13,8 @@ import (
 type logDeduper struct {
 	// fromStart: the first reading began with the first line there is.
 	fromStart bool
+	// whole: the reading before left nothing out, but the next one may.
+	whole bool
 	// lines are those of the present reading, of whole seconds, in the log's order;
 	// left are those of the one before that this one has not come to.
 	lines, left []seenLine
@@ -45,8 +48,13 @@ func (r *logDeduper) resume() func(l libpod.LogLine) bool {
 	r.lines, r.left = nil, append(r.lines, r.left...)
 	// Lines before the first one we know are older than what was asked for.
 	older := len(r.left) > 0 && (r.dropped || !r.fromStart)
+	whole := r.whole
+	r.whole = false
 	return func(l libpod.LogLine) bool {
 		line := seenLine{l.Time, maphash.String(dedupSeed, string(l.Stream)+" "+l.Text)}
+		if whole {
+			r.skipTo(line)
+		}
 		known := len(r.left) > 0 && r.left[0] == line
 		if older = older && !known; older {
 			return false
@@ -56,6 +64,14 @@ func (r *logDeduper) resume() func(l libpod.LogLine) bool {
 			r.left = r.left[1:]
 		}
 		return !known
+	}
+}
+
+// skipTo takes lines before a known one for read.
+func (r *logDeduper) skipTo(line seenLine) {
+	for range max(0, slices.Index(r.left, line)) {
+		r.add(r.left[0])
+		r.left = r.left[1:]
 	}
 }
 

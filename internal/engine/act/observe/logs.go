@@ -255,6 +255,11 @@ func (l *Logs) copyLog(ctx context.Context, s lifecycle.State, i int, o LogOptio
 	cut := false
 	opts := libpod.LogOptions{Since: o.Since, Until: o.Until, Tail: max(o.Tail, 0), Timestamps: o.Timestamps || o.Follow}
 	read := logDeduper{fromStart: o.Tail < 0}
+	if o.Follow && o.Tail > 0 {
+		if opts, err = readTail(ctx, podman, name, opts, &read, keepTimes(o, func(libpod.LogLine) bool { return true }, fn)); err != nil {
+			return err
+		}
+	}
 	runs := 1
 	for follow := o.Follow; ; {
 		if follow {
@@ -286,6 +291,46 @@ func (l *Logs) copyLog(ctx context.Context, s lifecycle.State, i int, o LogOptio
 			opts.Since, opts.Tail = since, 0
 		}
 	}
+}
+
+// readTail reads the last lines of a log that is to be followed, and returns the options to follow it with. Podman's own
+// count takes a last line without a line feed, and the one before it, for one.
+func readTail(ctx context.Context, podman LogReader, name string, o libpod.LogOptions, read *logDeduper, fn func(libpod.LogLine) error) (libpod.LogOptions, error) {
+	tail, from := o.Tail, time.Time{}
+	_, err := stream(ctx, podman, name, o, func(l libpod.LogLine) error {
+		if from.IsZero() {
+			from = l.Time
+		}
+		return nil
+	})
+	o.Tail, read.fromStart = 0, true
+	if errors.Is(err, libpod.NotFound) || err == nil && from.IsZero() {
+		return o, nil
+	}
+	if from = from.Add(-1); from.After(o.Since) { // Podman leaves out what is just as old
+		o.Since = from
+	} else {
+		read.fromStart = false // the second of the first line may have begun before
+	}
+	var last []libpod.LogLine
+	fresh := read.resume()
+	if err == nil {
+		_, err = stream(ctx, podman, name, o, func(l libpod.LogLine) error {
+			if !l.Unended { // it goes on, or comes when the container has ended
+				fresh(l)
+				last = append(last[max(0, len(last)+1-tail):], l)
+			}
+			return nil
+		})
+	}
+	read.whole = true
+	for i := 0; err == nil && i < len(last); i++ {
+		err = fn(last[i])
+	}
+	if since, some := read.since(); some {
+		o.Since = since
+	}
+	return o, err
 }
 
 // keepTimes returns fn for lines that are fresh, without times that were not asked for.

@@ -3,6 +3,7 @@ package observe
 import (
 	"context"
 	"errors"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -31,7 +32,11 @@ func (c *holedLog) Logs(_ context.Context, _ string, o libpod.LogOptions, fn fun
 		texts, c.reads = c.reads[0], c.reads[1:]
 		c.mu.Unlock()
 	}
-	for _, l := range c.lines {
+	lines := c.lines
+	if o.Tail > 0 { // one more, as Podman's reader of the journal
+		lines = lines[max(0, len(lines)-o.Tail-1):]
+	}
+	for _, l := range lines {
 		if !l.Time.After(o.Since) || !strings.Contains(texts, l.Text) {
 			continue
 		}
@@ -73,7 +78,9 @@ func TestFollowingMissesNoLine(t *testing.T) {
 		{[]string{"ab", "abcd"}, -1, "abcdefghi"},
 		{[]string{"abcd", "ab"}, -1, "abcdefghi"},
 		{[]string{"bd", "bcde"}, -1, "bdceafghi"},
-		{[]string{"efgi"}, 5, "efgih"}, // what is before the tail stays out
+		{[]string{"efgi"}, 5, "efghi"}, // what is before the tail stays out
+		{[]string{"ghi"}, 1, "i"},
+		{[]string{"", "abcdefghi"}, 2, "hi"},
 	} {
 		engine := &holedLog{reads: tc.reads}
 		for i, text := range strings.Split("abcdefghi", "") {
@@ -178,6 +185,58 @@ func TestAStreamThatStaysIsEndedAndTheRestIsRead(t *testing.T) {
 			t.Errorf("it took %s", took)
 		}
 	})
+}
+
+// The last lines of a log that is followed are as many as asked for, also if a line has begun and not ended; equal lines of
+// one second are told apart.
+func TestFollowingBeginsWithTheTail(t *testing.T) {
+	t.Parallel()
+	s := lifecycle.State{ID: strings.Repeat("a", 32), Task: taskdef.Task{Family: "web", Containers: []taskdef.Container{{Name: "a"}}}}
+	for text, want := range map[string]string{"aaab": "ab", "bbab": "ab", "xy": "xy", "x": "x", "": ""} {
+		podman := &begunLog{}
+		for _, c := range strings.Split(text, "") {
+			podman.lines = append(podman.lines, libpod.LogLine{Text: c, Time: fixed})
+		}
+		got := ""
+		logs := &Logs{Podman: func(context.Context) (LogReader, error) { return podman, nil }}
+		err := logs.copyLog(t.Context(), s, 0, LogOptions{Follow: true, Tail: 2}, func(l libpod.LogLine) error {
+			got += l.Text
+			return nil
+		})
+		if want += "begun and ended."; err != nil || got != want {
+			t.Errorf("%s: %q, %v; want %q", text, got, err, want)
+		}
+	}
+}
+
+// begunLog has a last line without a line feed until it is followed.
+type begunLog struct {
+	lines    []libpod.LogLine
+	followed bool
+}
+
+func (c *begunLog) Logs(_ context.Context, _ string, o libpod.LogOptions, fn func(libpod.LogLine)) error {
+	begun := libpod.LogLine{Text: "begun", Time: fixed.Add(time.Second), Unended: true}
+	if c.followed = c.followed || o.Follow; c.followed {
+		begun.Text, begun.Unended = "begun and ended.", false
+	}
+	for _, l := range append(slices.Clone(c.lines), begun) {
+		if l.Text != "" && l.Time.After(o.Since) {
+			fn(l)
+		}
+	}
+	return nil
+}
+
+func (c *begunLog) WaitContainer(context.Context, string) error { return nil }
+
+func (c *begunLog) LogFile(context.Context, string) (string, error) { return "", nil }
+
+func (c *begunLog) InspectContainer(context.Context, string) (libpod.Observed, error) {
+	if c.followed {
+		return libpod.Observed{Status: libpod.Exited}, nil
+	}
+	return libpod.Observed{Status: libpod.Running}, nil
 }
 
 // mergedLog has the lines of two containers.
