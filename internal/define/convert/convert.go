@@ -66,7 +66,8 @@ type tag struct {
 
 // extensions are what a task asks for beyond the ECS model.
 type extensions struct {
-	Network string `json:"network,omitempty"`
+	Network           string `json:"network,omitempty"`
+	StopWhenUnhealthy bool   `json:"stopWhenUnhealthy,omitempty"`
 }
 
 type container struct {
@@ -213,6 +214,13 @@ type healthCheck struct {
 	Timeout     int      `json:"timeout,omitempty"`
 	Retries     int      `json:"retries,omitempty"`
 	StartPeriod int      `json:"startPeriod,omitempty"`
+
+	Extra *healthExtra `json:"x-podtask,omitempty"`
+}
+
+// healthExtra is x-podtask of a health check.
+type healthExtra struct {
+	Action string `json:"action"`
 }
 
 // clamp brings a check into the ranges of the ECS model.
@@ -312,6 +320,13 @@ func (ctr *container) capabilities() *capabilities {
 	return l.Capabilities
 }
 
+func (b *builder) extensions() *extensions {
+	if b.def.Extensions == nil {
+		b.def.Extensions = &extensions{}
+	}
+	return b.def.Extensions
+}
+
 func (ctr *container) extensions() *containerExtensions {
 	if ctr.Extensions == nil {
 		ctr.Extensions = &containerExtensions{}
@@ -389,7 +404,7 @@ func (b *builder) share() {
 	if len(b.def.Containers) < 2 {
 		return
 	}
-	b.def.Extensions = &extensions{Network: taskdef.NetworkShared}
+	b.extensions().Network = taskdef.NetworkShared
 	for i := range b.def.Containers {
 		for _, other := range b.def.Containers {
 			if name := strings.ReplaceAll(other.Name, "@", "-"); other.Name != b.def.Containers[i].Name { // no host name has an @

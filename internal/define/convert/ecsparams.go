@@ -18,7 +18,7 @@ const (
 	paramNoCluster = "there is one host, without subnets and Cloud Map"
 )
 
-// ecsParams are the members of ecs-params.yml (ecs-cli 1.21, the last version), each with the member of a definition to write
+// ecsParams are the members of ecs-params.yml (ecs-cli 1.21.0, the last version; its types as of May 2023), each with the member of a definition to write
 // instead. The services are those of the Compose file.
 var ecsParams = []members.Row{
 	{Member: "version", Treatment: members.NoMeaning, Note: "it is that of the file"},

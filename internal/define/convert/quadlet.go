@@ -28,7 +28,7 @@ import (
 // one publishes the task publishes. Specifiers, $$ and variables of the service are
 // replaced by what the user's systemd would put in their place.
 func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
-	q := quadlet{containers: map[string]int{}, ready: map[string]string{}, volumes: map[string]string{}, images: map[string]string{}, pods: map[string]bool{}, user: user}
+	q := quadlet{containers: map[string]int{}, ready: map[string]string{}, volumes: map[string]string{}, images: map[string]string{}, pods: map[string]bool{}, declared: map[string]dockerVolume{}, user: user}
 	for _, f := range files {
 		switch path.Ext(f.Path) {
 		case ".container":
@@ -124,6 +124,8 @@ type quadlet struct {
 	ready      map[string]string
 	// volumes are the names, in Podman, of the volumes of files, and images those of the images.
 	volumes, images map[string]string
+	// declared are the volumes of files, by the name of the file.
+	declared map[string]dockerVolume
 	// pods are the names of the .pod files.
 	pods map[string]bool
 	// refused are errors about lines that cannot be converted, each with its place.
@@ -178,6 +180,7 @@ func (q *quadlet) container(f taskunit.File) {
 		q.refused = append(q.refused, fmt.Errorf("%s: Group= without User=: Quadlet refuses it: write User= too", q.name))
 	}
 	q.writable(ctr, f)
+	q.onFailure(ctr, f, check)
 	switch {
 	case len(check.Command) > 0:
 		check.clamp(func(what string) { q.lose(1, "health check: %s", what) })
@@ -302,6 +305,8 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 		q.publish(ctr, a)
 	case "Volume":
 		q.volume(ctr, a)
+	case "Mount":
+		q.mount(ctr, a)
 	case "User":
 		_, group, _ := strings.Cut(ctr.User, ":")
 		ctr.User = q.text(a)
@@ -419,6 +424,7 @@ func (q *quadlet) checked(h *healthCheck, a taskunit.Assignment) bool {
 		h.Retries = q.number(a)
 	case "HealthStartPeriod":
 		h.StartPeriod = q.seconds(a)
+	case "HealthOnFailure": // onFailure says what becomes of it
 	default:
 		return false
 	}
@@ -542,84 +548,6 @@ func (q *quadlet) seconds(a taskunit.Assignment) int {
 
 func isTrue(v string) bool {
 	return slices.Contains([]string{"1", "yes", "true", "on"}, strings.ToLower(v))
-}
-
-// declare notes the name that a .volume file gives its volume.
-func (q *quadlet) declare(f taskunit.File) {
-	q.name, q.dir = path.Base(f.Path), path.Dir(f.Path)
-	for _, a := range f.Assignments() {
-		switch {
-		case a.Section != "Volume":
-		case a.Key == "VolumeName" && !strings.Contains(a.Value, "%"):
-			q.volumes[q.name] = a.Value
-		default:
-			q.lose(a.Line, "[Volume] %s=%s: %s", a.Key, a.Value, quadletReason("Volume", a.Key))
-		}
-	}
-}
-
-// reserve keeps the names of the volumes in a file from paths of the host.
-func (q *quadlet) reserve(f taskunit.File) {
-	for _, a := range f.Assignments() {
-		text, _ := q.systemd.specified(a.Value)
-		if source, _, mounted := strings.Cut(text, ":"); a.Key == "Volume" && mounted && !hostPath(source) {
-			q.reserved = append(q.reserved, q.named(source))
-		}
-	}
-}
-
-// named is what a volume is called in Podman: one of a file as the file says, else as
-// Quadlet calls it.
-func (q *quadlet) named(source string) string {
-	base, file := strings.CutSuffix(source, ".volume")
-	switch {
-	case !file:
-		return source
-	case q.volumes[source] != "":
-		return q.volumes[source]
-	}
-	return "systemd-" + base
-}
-
-func (q *quadlet) volume(ctr *container, a taskunit.Assignment) {
-	text := q.text(a)
-	parts := strings.Split(text, ":")
-	switch {
-	case len(parts) == 1 && strings.HasPrefix(text, "/"):
-		name := q.addVolume(volume{Name: volumeName(ctr.Name + "-" + text)})
-		ctr.MountPoints = append(ctr.MountPoints, mountPoint{Volume: name, Path: text})
-		return
-	case len(parts) < 2 || strings.HasPrefix(parts[0], "%"):
-		q.lose(a.Line, "Volume=%s", a.Value)
-		return
-	}
-	name := q.named(parts[0])
-	switch {
-	case hostPath(parts[0]):
-		name = q.addPath(parts[0])
-	case plain(name) != name:
-		q.lose(a.Line, "Volume=%s: the name %s is to have letters, digits, dashes and underscores only", a.Value, name)
-		return
-	default:
-		name = q.addNamed(name, false)
-	}
-	point := mountPoint{Volume: name, Path: parts[1]}
-	for option := range strings.SplitSeq(strings.Join(parts[2:], ":"), ",") {
-		switch option {
-		case "", "rw":
-		case "ro":
-			point.ReadOnly = true
-		case "z", "Z":
-			if hostPath(parts[0]) { // Podman labels its own volumes
-				q.relabel(name, option)
-			}
-		case "U":
-			q.lose(a.Line, "Volume=%s: U: podtask does not change the owner of files: `podman unshare chown -R UID:GID` does so once", a.Value)
-		default:
-			q.lose(a.Line, "Volume=%s: the option %s", a.Value, option)
-		}
-	}
-	ctr.MountPoints = append(ctr.MountPoints, point)
 }
 
 // parsePorts reads [[IP:]HOST:]CONTAINER[/PROTOCOL]. HOST and CONTAINER may be ranges of the same number of ports.

@@ -25,11 +25,7 @@ func (q *quadlet) kernel(ctr *container, a taskunit.Assignment) bool {
 	case "Ulimit":
 		q.ulimit(ctr, a)
 	case "Tmpfs":
-		t, err := parseTmpfs(q.text(a))
-		if err != nil {
-			q.lose(a.Line, "Tmpfs=%s: %v", a.Value, err)
-		}
-		ctr.linux().Tmpfs = append(ctr.linux().Tmpfs, t)
+		q.tmpfs(ctr, a, q.text(a))
 	case "ShmSize":
 		if n, err := units.RAMInBytes(a.Value); err == nil && n > 0 {
 			ctr.linux().SharedMemory = (n + units.MiB - 1) / units.MiB

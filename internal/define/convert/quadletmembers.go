@@ -29,9 +29,9 @@ const (
 
 // quadletHonored are the keys of each section that have their effect.
 var quadletHonored = map[string]string{
-	"Container": "AddCapability AddDevice AddHost AutoUpdate ContainerName DNS DNSSearch DropCapability Entrypoint Environment EnvironmentFile Exec Group HealthCmd HealthInterval HealthRetries HealthStartPeriod HealthTimeout HostName Image Label LogDriver LogOpt Memory Network NoNewPrivileges Notify PidsLimit Pod PublishPort Pull ReadOnly ReadOnlyTmpfs RunInit Secret SecurityLabelDisable SecurityLabelFileType SecurityLabelLevel SecurityLabelType ShmSize StopSignal StopTimeout Sysctl Tmpfs Ulimit User Volume WorkingDir",
+	"Container": "AddCapability AddDevice AddHost AutoUpdate ContainerName DNS DNSSearch DropCapability Entrypoint Environment EnvironmentFile Exec Group HealthCmd HealthInterval HealthOnFailure HealthRetries HealthStartPeriod HealthTimeout HostName Image Label LogDriver LogOpt Memory Mount Network NoNewPrivileges Notify PidsLimit Pod PublishPort Pull ReadOnly ReadOnlyTmpfs RunInit Secret SecurityLabelDisable SecurityLabelFileType SecurityLabelLevel SecurityLabelType ShmSize StopSignal StopTimeout Sysctl Tmpfs Ulimit User Volume WorkingDir",
 	"Pod":       "AddHost DNS DNSSearch HostName Network PodName PublishPort StopTimeout Volume",
-	"Volume":    "VolumeName",
+	"Volume":    "Device Driver GID Group Label Options Type UID User VolumeName",
 	"Image":     "Image",
 	"Service":   "Environment Restart RestartSec TimeoutStartSec",
 	"Install":   "Alias RequiredBy UpheldBy WantedBy",
@@ -44,11 +44,10 @@ var quadletReasons = map[string]map[string]string{
 		"Annotation": "a container has no annotations of its own: write Label=", "CgroupsMode": "the containers of a task are in the slice of the task",
 		"ContainersConfModule": noPodman, "DNSOption": "the options of the resolver are those of the host", "EnvironmentHost": "a container gets no variables of the host: write Environment= for those that it needs",
 		"ExposeHostPort": "write PublishPort=", "GIDMap": userNamespace, "GlobalArgs": noPodman + "; its own options are GlobalArgs= of [Task]",
-		"GroupAdd": "a definition gives a container one group: USER:GROUP in User=", "HealthLogDestination": ownChecks, "HealthMaxLogCount": ownChecks, "HealthMaxLogSize": ownChecks,
-		"HealthOnFailure":  "`healthCheck.x-podtask.action` of a definition restarts a container that is UNHEALTHY",
+		"GroupAdd": "a definition gives a container one group: write it in Group=, and give files of other groups to it with `podman unshare chgrp`", "HealthLogDestination": ownChecks, "HealthMaxLogCount": ownChecks, "HealthMaxLogSize": ownChecks,
 		"HealthStartupCmd": startPeriod, "HealthStartupInterval": startPeriod, "HealthStartupRetries": startPeriod, "HealthStartupSuccess": startPeriod, "HealthStartupTimeout": startPeriod,
 		"HttpProxy": "a container gets no variables of the host, so none of a proxy: write Environment= for those that it needs",
-		"IP":        byOrder, "IP6": byOrder, "Mask": "a container sees of /proc and /sys what Podman shows by default", "Mount": "write Volume= or Tmpfs=",
+		"IP":        byOrder, "IP6": byOrder, "Mask": "a container sees of /proc and /sys what Podman shows by default",
 		"NetworkAlias": "the other containers know it by its name", "PodmanArgs": noPodman + ": write the keys that say the same, where there are some",
 		"ReloadCmd": "a task has no reload: `podtask exec` runs the command", "ReloadSignal": "a task has no reload: `podtask kill --signal` sends it",
 		"RemapGid": userNamespace, "RemapUid": userNamespace, "RemapUidSize": userNamespace, "RemapUsers": userNamespace, "Retry": ownPull, "RetryDelay": ownPull,
@@ -73,7 +72,7 @@ var quadletWhole = []struct {
 	section, keys, reason string
 	treatment             members.Treatment
 }{
-	{"Volume", "ContainersConfModule Copy Device Driver GlobalArgs GID Group Image Label Options PodmanArgs ServiceName Type UID User", volumeBefore, members.Lost},
+	{"Volume", "ContainersConfModule Copy GlobalArgs Image PodmanArgs ServiceName", volumeBefore, members.Lost},
 	{"Network", "ContainersConfModule DNS DisableDNS Driver Gateway GlobalArgs IPAMDriver IPRange IPv6 InterfaceName Internal Label NetworkDeleteOnStop NetworkName Options PodmanArgs ServiceName Subnet", networkFile, members.Refused},
 	{"Kube", "AutoUpdate ConfigMap ContainersConfModule ExitCodePropagation GlobalArgs KubeDownForce LogDriver LogOpt Network PodmanArgs PublishPort RemapGid RemapUid RemapUidSize RemapUsers ServiceName SetWorkingDirectory UserNS Yaml", kubeFile, members.Refused},
 	{"Image", "AllTags Arch AuthFile CertDir ContainersConfModule Creds DecryptionKey GlobalArgs ImageTag OS PodmanArgs Policy Retry RetryDelay ServiceName TLSVerify Variant", pulledAs, members.Lost},

@@ -102,6 +102,60 @@ func TestQuotesOfAValue(t *testing.T) {
 	}
 }
 
+// Mount= says in words what Volume= and Tmpfs= do.
+func TestMountOfQuadlet(t *testing.T) {
+	t.Parallel()
+	for mount, want := range map[string]string{
+		"type=bind,source=/srv/a,destination=/a,ro=true,relabel=private":  "Volume=/srv/a:/a:ro,Z",
+		"type=bind,src=data,target=/a":                                    "Volume=./data:/a",
+		"type=volume,source=cache,dst=/a,readonly":                        "Volume=cache:/a:ro",
+		"source=cache,dst=/a,rw=false":                                    "Volume=cache:/a:ro",
+		"type=volume,destination=/a":                                      "Volume=/a",
+		"type=tmpfs,destination=/a,tmpfs-size=16m,tmpfs-mode=1777,noexec": "Tmpfs=/a:size=16m,mode=1777,noexec",
+	} {
+		_, r := importQuadlet(t, "x.container", "[Container]\nImage=a\nMount="+mount+"\n")
+		_, same := importQuadlet(t, "x.container", "[Container]\nImage=a\n"+want+"\n")
+		if string(r.Definition) != string(same.Definition) || len(r.Lost) != len(same.Lost) {
+			t.Errorf("%s: %s\n%q", mount, r.Definition, r.Lost)
+		}
+	}
+	for mount, told := range map[string]string{
+		"type=image,source=a,destination=/a": "a task mounts no image", "type=bind,src=/a,dst=/b,bind-propagation=rshared": "the option bind-propagation=rshared",
+		"type=bind,src=/a": "it has no destination", "type=glob,src=/a*,dst=/b": "a task mounts no glob", "type=bind,dst=/b": "it has no source",
+	} {
+		if _, r := importQuadlet(t, "x.container", "[Container]\nImage=a\nMount="+mount+"\n"); len(r.Lost) != 1 || !strings.Contains(r.Lost[0], "x.container:3: Mount=") || !strings.Contains(r.Lost[0], told) {
+			t.Errorf("%s: %q", mount, r.Lost)
+		}
+	}
+}
+
+// An unhealthy container is started again by whoever starts it where Quadlet has it.
+func TestHealthOnFailureOfQuadlet(t *testing.T) {
+	t.Parallel()
+	const stops, restarts = `"stopWhenUnhealthy": true`, `"action": "restart"`
+	for _, tt := range []struct{ lines, want, lost string }{
+		{"HealthOnFailure=none", "", ""},
+		{"HealthOnFailure=kill", stops, ""},
+		{"HealthOnFailure=stop\n[Service]\nRestart=always", stops, ""},
+		{"HealthOnFailure=restart\n[Service]\nRestart=on-failure", stops, ""},
+		{"HealthOnFailure=restart", restarts, "also when its program ends"},
+		{"HealthOnFailure=often", "", "it is none, kill, stop or restart"},
+	} {
+		_, r := importQuadlet(t, "x.container", "[Container]\nImage=a\nHealthCmd=true\n"+tt.lines+"\n")
+		for _, member := range []string{stops, restarts} {
+			if strings.Contains(string(r.Definition), member) != (member == tt.want) {
+				t.Errorf("%s: want %s:\n%s", tt.lines, tt.want, r.Definition)
+			}
+		}
+		if lost := strings.Join(r.Lost, "\n"); (lost == "") != (tt.lost == "") || !strings.Contains(lost, tt.lost) {
+			t.Errorf("%s: %q", tt.lines, lost)
+		}
+	}
+	if _, r := importQuadlet(t, "x.container", "[Container]\nImage=a\nHealthOnFailure=kill\n"); len(r.Lost) != 1 || !strings.Contains(r.Lost[0], "needs HealthCmd=") {
+		t.Errorf("%q", r.Lost)
+	}
+}
+
 // quadletExamples are legal values of keys for which "x" is none.
 var quadletExamples = map[string]string{
 	"Container.AddDevice": "/dev/fuse", "Container.AddHost": "db:10.0.0.1", "Container.AutoUpdate": "registry", "Container.Environment": "A=b", "Container.Exec": "other $W", "Container.Group": "7",
@@ -113,7 +167,8 @@ var quadletExamples = map[string]string{
 	"Container.User": "8:8", "Container.Volume": "/srv/v:/v", "Container.WorkingDir": "/w", "Container.EnvironmentFile": "/srv/e.env", "Container.DNS": "10.0.0.53",
 	"Pod.AddHost": "db:10.0.0.1", "Pod.DNS": "10.0.0.53", "Pod.Network": "none", "Pod.PublishPort": "8080:80", "Pod.StopTimeout": "7", "Pod.Volume": "/srv/v:/v",
 	"Volume.VolumeName": "other", "Image.Image": "localhost/other:1", "Service.Environment": "W=two", "Service.Restart": "always", "Service.RestartSec": "7", "Service.TimeoutStartSec": "77",
-	"Container.DropCapability": "CHOWN", "Container.AddCapability": "NET_RAW", "Container.ContainerName": "other", "Container.SecurityLabelLevel": "s0",
+	"Container.Mount": "type=bind,src=/srv/m,dst=/m,ro", "Container.HealthOnFailure": "kill", "Volume.GID": "7", "Volume.Group": "7", "Volume.UID": "7", "Volume.User": "7", "Volume.Label": "a=b",
+	"Volume.Options": "size=1m", "Volume.Device": "tmpfs", "Volume.Type": "tmpfs", "Container.DropCapability": "CHOWN", "Container.AddCapability": "NET_RAW", "Container.ContainerName": "other", "Container.SecurityLabelLevel": "s0",
 }
 
 // quadletOutcome converts a container, its pod, its volume and its image with one more line, and returns all of the result.

@@ -138,7 +138,7 @@ func fromTask(t taskdef.Task, c taskdef.Container) container {
 		out.DependsOn = append(out.DependsOn, dependency{t.Containers[d.Container].Name, string(d.Condition)})
 	}
 	if h := c.HealthCheck; h != nil {
-		out.HealthCheck = &healthCheck{h.Command, int(h.Interval.Seconds()), int(h.Timeout.Seconds()), h.Retries, int(h.StartPeriod.Seconds())}
+		out.HealthCheck = &healthCheck{Command: h.Command, Interval: int(h.Interval.Seconds()), Timeout: int(h.Timeout.Seconds()), Retries: h.Retries, StartPeriod: int(h.StartPeriod.Seconds())}
 	}
 	return out
 }
