@@ -157,9 +157,24 @@ func projectName(file string, vars map[string]string) string {
 		return project
 	}
 	if dir, err := filepath.Abs(filepath.Dir(file)); err == nil {
-		return filepath.Base(dir)
+		return validName(filepath.Base(dir))
 	}
 	return name
+}
+
+// validName returns the name of a directory, or where that is none of a task, what Compose makes of it: its lower-case letters,
+// digits, dashes and underscores.
+func validName(dir string) string {
+	if serve.ValidTaskName(dir) {
+		return dir
+	}
+	name := strings.Map(func(r rune) rune {
+		if r == '-' || r == '_' || r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
+			return r
+		}
+		return -1
+	}, strings.ToLower(dir))
+	return cmp.Or(strings.TrimLeft(name, "-_"), dir)
 }
 
 // composeName returns the project name in a Compose file; empty if it has none, or one with

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 )
 
 // field is a field of a cron expression, with values from low to high.
@@ -190,6 +191,16 @@ var (
 
 // IsEventBridge reports whether a text has the form of an expression of EventBridge.
 func IsEventBridge(text string) bool { return bridgeForm.MatchString(strings.TrimSpace(text)) }
+
+// Once returns the time of at(), read in UTC; false for another expression.
+func Once(text string) (time.Time, bool) {
+	found := bridgeForm.FindStringSubmatch(strings.TrimSpace(text))
+	if found == nil || found[1] != "at" {
+		return time.Time{}, false
+	}
+	t, err := time.Parse("2006-01-02T15:04:05", strings.TrimSpace(found[2]))
+	return t, err == nil
+}
 
 // EventBridge converts rate(), cron() and at(). Their time zone is UTC unless a schedule has another.
 func EventBridge(text string) ([]string, error) {

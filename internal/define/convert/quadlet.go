@@ -88,7 +88,7 @@ func (q *quadlet) notify() {
 	for _, condition := range q.ready {
 		checked = checked && condition != "HEALTHY"
 	}
-	if checked {
+	if checked && !slices.Contains(q.unit.Service, "Type=oneshot") { // which waits for the end
 		q.unit.Task = append(q.unit.Task, "Notify=running")
 	}
 }
@@ -282,6 +282,9 @@ func (q *quadlet) pod(f taskunit.File) {
 	}
 }
 
+// serviceCopied are keys of [Service] that a .task unit has too: what is done before and after, and when it is started again.
+var serviceCopied = strings.Fields("ExecCondition ExecStartPre ExecStartPost ExecStopPost RestartForceExitStatus RestartMaxDelaySec RestartPreventExitStatus RestartSteps SuccessExitStatus")
+
 // plain converts a key of [Container] about the program. It reports whether it knows it.
 func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 	switch a.Key {
@@ -325,7 +328,7 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 		if n, err := units.RAMInBytes(a.Value); err == nil && n > 0 {
 			ctr.Memory = (n + units.MiB - 1) / units.MiB
 		} else {
-			q.lose(a.Line, "Memory=%s", a.Value)
+			q.lose(a.Line, "Memory=%s is not a size", a.Value)
 		}
 	case "Label":
 		ctr.addLabels(q.words(a))
@@ -493,8 +496,20 @@ func (q *quadlet) service(a taskunit.Assignment) {
 	case "Restart", "RestartSec", "TimeoutStartSec":
 		q.assign(&q.unit.Service, a.Line, a.Key, a.Value)
 	case "Environment": // of Podman's process: newExpansion has it
+	case "Type":
+		switch a.Value {
+		case "oneshot":
+			q.assign(&q.unit.Service, a.Line, a.Key, a.Value)
+		case "notify": // as it is anyway
+		default:
+			q.lose(a.Line, "[Service] Type=%s: a .task unit is of type notify or oneshot", a.Value)
+		}
 	default:
-		q.lose(a.Line, "[Service] %s=: %s", a.Key, ofService)
+		if slices.Contains(serviceCopied, a.Key) {
+			q.assign(&q.unit.Service, a.Line, a.Key, q.unitText(a.Value))
+			return
+		}
+		q.lose(a.Line, "[Service] %s=: %s", a.Key, quadletReason("Service", a.Key))
 	}
 }
 

@@ -262,7 +262,7 @@ func (q *quadlet) noCounterpart(a taskunit.Assignment) {
 		q.lose(a.Line, "%s%s=: %s", section, a.Key, reason)
 		return
 	}
-	q.lose(a.Line, "%s%s=", section, a.Key)
+	q.lose(a.Line, "%s%s=: Quadlet has no such key here", section, a.Key)
 }
 
 // otherSection lists a key of a section that is neither Podman's nor systemd's. Sections that begin with X- are notes.

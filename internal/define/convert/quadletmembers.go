@@ -24,7 +24,7 @@ const (
 	kubeFile      = "podtask runs the manifest of Yaml= as it is: `podtask import FILE.yaml` makes a unit for it"
 	buildFile     = "podtask builds no images: `podman build -t NAME` builds it, and Image=NAME runs it"
 	artifactFile  = "a task mounts no artifacts: `podman artifact pull NAME` and `podman artifact extract NAME DIRECTORY` write its files, and Volume=DIRECTORY:PATH mounts them"
-	ofService     = "a .task unit has a service of its own: write the key in a drop-in of it"
+	ofService     = "the service of a .task unit is that of podtask: write the key into [Service] of the .task file if it is to have it"
 )
 
 // quadletHonored are the keys of each section that have their effect.
@@ -33,7 +33,7 @@ var quadletHonored = map[string]string{
 	"Pod":       "AddHost DNS DNSSearch HostName Network PodName PublishPort StopTimeout Volume",
 	"Volume":    "Device Driver GID Group Label Options Type UID User VolumeName",
 	"Image":     "Image",
-	"Service":   "Environment Restart RestartSec TimeoutStartSec",
+	"Service":   "Environment Restart RestartSec TimeoutStartSec Type " + strings.Join(serviceCopied, " "),
 	"Install":   "Alias RequiredBy UpheldBy WantedBy",
 }
 
@@ -63,6 +63,10 @@ var quadletReasons = map[string]map[string]string{
 		"RemapGid": userNamespace, "RemapUid": userNamespace, "RemapUidSize": userNamespace, "RemapUsers": userNamespace,
 		"ServiceName": "podtask makes the name of the service from that of the unit", "ShmSize": ofContainers, "SubGIDMap": userNamespace, "SubUIDMap": userNamespace, "UIDMap": userNamespace,
 		"UserNS": userNamespace + "; run as another user with User=, and give files to it with `podman unshare chown`",
+	},
+	"Service": {
+		"EnvironmentFile": "the variables of the service are not known here: write Environment=NAME=VALUE into [Service] for those that ${NAME} stands for",
+		"TimeoutStopSec":  "podtask asks systemd for the time that the containers need: write StopTimeout=",
 	},
 	"Quadlet": {"DefaultDependencies": "the service of a .task unit does not wait for the network: write After= and Wants= in [Unit]"},
 }
@@ -104,6 +108,9 @@ func QuadletFormat() members.Format {
 
 // quadletReason is why a key has no counterpart; empty where no row says.
 func quadletReason(section, key string) string {
+	if section == "Volume" {
+		return volumeBefore // of honored keys, too: only some values are
+	}
 	if reason := quadletReasons[section][key]; reason != "" {
 		return reason
 	}

@@ -156,6 +156,19 @@ func TestHealthOnFailureOfQuadlet(t *testing.T) {
 	}
 }
 
+// What is done before and after the program, and when it is started again, is the unit's here too.
+func TestServiceOfQuadlet(t *testing.T) {
+	t.Parallel()
+	_, r := importQuadlet(t, "x.container", "[Container]\nImage=a\nHealthCmd=true\n[Service]\nType=oneshot\nExecStartPre=/bin/a %N\nExecStartPre=/bin/b\nRestartSteps=3\n")
+	if len(r.Lost) != 0 || !strings.Contains(r.Unit, "[Service]\nType=oneshot\nExecStartPre=/bin/a x\nExecStartPre=/bin/b\nRestartSteps=3\n") || strings.Contains(r.Unit, "Notify=") {
+		t.Errorf("%q\n%s", r.Lost, r.Unit)
+	}
+	_, r = importQuadlet(t, "x.container", "[Container]\nImage=a\n[Service]\nEnvironmentFile=/e\nType=forking\nTimeoutStopSec=5\nSlice=a.slice\n")
+	if len(r.Lost) != 4 {
+		t.Errorf("%q", r.Lost)
+	}
+}
+
 // quadletExamples are legal values of keys for which "x" is none.
 var quadletExamples = map[string]string{
 	"Container.AddDevice": "/dev/fuse", "Container.AddHost": "db:10.0.0.1", "Container.AutoUpdate": "registry", "Container.Environment": "A=b", "Container.Exec": "other $W", "Container.Group": "7",
@@ -167,7 +180,7 @@ var quadletExamples = map[string]string{
 	"Container.User": "8:8", "Container.Volume": "/srv/v:/v", "Container.WorkingDir": "/w", "Container.EnvironmentFile": "/srv/e.env", "Container.DNS": "10.0.0.53",
 	"Pod.AddHost": "db:10.0.0.1", "Pod.DNS": "10.0.0.53", "Pod.Network": "none", "Pod.PublishPort": "8080:80", "Pod.StopTimeout": "7", "Pod.Volume": "/srv/v:/v",
 	"Volume.VolumeName": "other", "Image.Image": "localhost/other:1", "Service.Environment": "W=two", "Service.Restart": "always", "Service.RestartSec": "7", "Service.TimeoutStartSec": "77",
-	"Container.Mount": "type=bind,src=/srv/m,dst=/m,ro", "Container.HealthOnFailure": "kill", "Volume.GID": "7", "Volume.Group": "7", "Volume.UID": "7", "Volume.User": "7", "Volume.Label": "a=b",
+	"Service.Type": "oneshot", "Container.Mount": "type=bind,src=/srv/m,dst=/m,ro", "Container.HealthOnFailure": "kill", "Volume.GID": "7", "Volume.Group": "7", "Volume.UID": "7", "Volume.User": "7", "Volume.Label": "a=b",
 	"Volume.Options": "size=1m", "Volume.Device": "tmpfs", "Volume.Type": "tmpfs", "Container.DropCapability": "CHOWN", "Container.AddCapability": "NET_RAW", "Container.ContainerName": "other", "Container.SecurityLabelLevel": "s0",
 }
 

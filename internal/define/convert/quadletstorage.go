@@ -205,7 +205,7 @@ func (m *mountWords) take(key, value string, given bool) string {
 func (q *quadlet) tmpfs(ctr *container, a taskunit.Assignment, text string) {
 	t, err := parseTmpfs(text)
 	if err != nil {
-		q.lose(a.Line, "%s=%s: %v", a.Key, a.Value, err)
+		q.lose(a.Line, "%s=%s: %s", a.Key, a.Value, strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
 	ctr.linux().Tmpfs = append(ctr.linux().Tmpfs, t)
 }

@@ -152,7 +152,19 @@ func (r *reader) over(res *Result, d due) (paused bool) {
 		paused = true
 		r.lose(d.end, "endDate "+textOf(d.end)+" has passed: on AWS it starts nothing anymore, so it is created paused", "`podtask schedule resume "+res.Name+"` starts it again")
 	}
+	if t, once := calendar.Once(d.expression); once && t.Add(r.zoneSlack(d.zone)).Before(r.Now) {
+		paused = true
+		r.lose(d.at, d.expression+" has passed: on AWS it starts nothing anymore, so it is created paused", "`podtask schedule rm "+res.Name+"` removes it; another time is written with --at")
+	}
 	return paused
+}
+
+// zoneSlack is by how much a time in a zone may be later than the same time in UTC.
+func (r *reader) zoneSlack(zone string) time.Duration {
+	if zone == "" || zone == "UTC" {
+		return 0
+	}
+	return 12 * time.Hour
 }
 
 // schedule adds a time at which the task is due, an expression of EventBridge.

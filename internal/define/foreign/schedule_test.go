@@ -252,3 +252,28 @@ func TestSchedulesOfTerraform(t *testing.T) {
 		}
 	}
 }
+
+// A time that has passed starts nothing, here and on AWS; one in another time zone may still come.
+func TestATimeThatHasPassed(t *testing.T) {
+	t.Parallel()
+	for expression, lost := range map[string]bool{"at(2020-01-01T00:00:00)": true, "at(2990-01-01T00:00:00)": false} {
+		r, err := read(t, "plan.json", strings.Replace(planned("schedule", "", "", ""), "rate(1 hour)", expression, 1), "")
+		flags, lines := summary(t, r, err)
+		if strings.Contains(flags, "--paused") != lost || lost != (len(lines) == 1 && strings.Contains(lines[0], expression+" has passed")) {
+			t.Errorf("%s: %s, %q", expression, flags, lines)
+		}
+	}
+}
+
+// Resources that a macro would make are not there, and that is said.
+func TestResourcesOfAMacro(t *testing.T) {
+	t.Parallel()
+	r, err := read(t, "stack.json", `{"Resources": {"T": {"Type": "AWS::ECS::TaskDefinition", "Properties": {"Family": "job", "ContainerDefinitions": [{"Name": "a", "Image": "i"}]}},
+		"Fn::ForEach::Jobs": ["N", ["a", "b"], {"T${N}": {"Type": "AWS::ECS::TaskDefinition", "Properties": {"Family": "f"}}}]}}`, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Lost) != 1 || !strings.HasPrefix(r.Lost[0].Message, "Fn::ForEach::Jobs: resources of a macro are not made") {
+		t.Errorf("%v", r.Lost)
+	}
+}

@@ -163,7 +163,7 @@ func (a *assembly) add(s *stack) {
 			return
 		}
 		if f.Key == "Transform" {
-			a.lose(f.Value, "Transform: macros are not run, so what they would change or add is not there", "import what CloudFormation has processed: aws cloudformation get-template --template-stage Processed")
+			a.lose(f.Value, "Transform: macros are not run, so what they would change or add is not there", processed)
 		}
 	}
 	for _, f := range s.resources() {
@@ -171,7 +171,15 @@ func (a *assembly) add(s *stack) {
 			s.nest(f)
 		}
 	}
+	for _, f := range fields(s.root.Member("Resources")) {
+		if strings.HasPrefix(f.Key, "Fn::") {
+			a.lose(f.Value, f.Key+": resources of a macro are not made, so what it would add is not there", processed)
+		}
+	}
 }
+
+// processed is the way to a template without macros.
+const processed = "import what CloudFormation has processed: aws cloudformation get-template --template-stage Processed"
 
 // nest adds a stack whose template is a file here.
 func (s *stack) nest(f doctree.Field) {
@@ -223,8 +231,10 @@ func (s *stack) nest(f doctree.Field) {
 	s.assembly.add(child)
 }
 
-// resources returns the resources whose condition is not false.
-func (s *stack) resources() []doctree.Field { return fields(s.root.Member("Resources")) }
+// resources returns the resources, without macros that would make some.
+func (s *stack) resources() []doctree.Field {
+	return slices.DeleteFunc(slices.Clone(fields(s.root.Member("Resources"))), func(f doctree.Field) bool { return strings.HasPrefix(f.Key, "Fn::") })
+}
 
 func (s *stack) kind(f doctree.Field) string { return textOf(f.Value.Member("Type")) }
 

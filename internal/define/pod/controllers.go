@@ -213,7 +213,7 @@ func (m *manifest) numbering() *Numbered {
 	}
 	spec := m.owner.at("spec")
 	return &Numbered{First: int(spec.at("ordinals").at("start").integer(0, maxOrdinal, 0)),
-		Parallel: spec.at("podManagementPolicy").str() == "Parallel"}
+		Parallel: spec.at("podManagementPolicy").word("OrderedReady", "OrderedReady", "Parallel") == "Parallel"}
 }
 
 // maxOrdinal leaves room for the numbers of all copies.

@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"errors"
 	"fmt"
 	"math/rand/v2"
 	"os"
@@ -415,4 +416,36 @@ func legal(r *rand.Rand, member, word string) (text string, ok bool) {
 		return fmt.Sprint(2 + r.IntN(7)), true
 	}
 	return example(word), true
+}
+
+// What no cluster takes is refused before a schedule or a service is made of it.
+func TestControllersThatNoClusterTakes(t *testing.T) {
+	t.Parallel()
+	const cron, set = "{apiVersion: batch/v1, kind: CronJob, metadata: {name: c}, spec: {%s, jobTemplate: {spec: {template: {spec: {restartPolicy: Never, containers: [{name: c, image: x}]}}}}}}",
+		"{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: d}, spec: {%s, template: {spec: {containers: [{name: c, image: x}]}}}}"
+	for spec, want := range map[string]string{
+		fmt.Sprintf(cron, "schedule: '0 25 * * *'"):                   "hours \"25\": values are 0 to 23",
+		fmt.Sprintf(cron, "schedule: 'TZ=UTC 0 3 * * *'"):             "the time zone is spec.timeZone",
+		fmt.Sprintf(cron, "suspend: true"):                            "schedule is missing",
+		fmt.Sprintf(cron, "schedule: '0 3 * * *', timeZone: Local"):   "Local is no name of a time zone",
+		fmt.Sprintf(cron, "schedule: '0 3 * * *', timeZone: Etc/UTC"): "",
+		fmt.Sprintf(set, "podManagementPolicy: Sometimes"):            "this cannot be \"Sometimes\"",
+		fmt.Sprintf(set, "replicas: -1"):                              "out of range",
+	} {
+		_, _, err := parseText(spec)
+		var invalid *taskdef.InvalidError
+		if found := errors.As(err, &invalid); found != (want != "") || found && (len(invalid.Problems) != 1 || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: %v, want %q", spec, err, want)
+		}
+	}
+}
+
+// A claim of a StatefulSet goes before a volume of its template with the same name: what it would keep must not be lost.
+func TestAClaimGoesBeforeAVolume(t *testing.T) {
+	t.Parallel()
+	r, report, err := Parse("f", []byte(`{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {template: {spec: {volumes: [{name: data, emptyDir: {}}],
+		containers: [{name: c, image: x, volumeMounts: [{name: data, mountPath: /d}]}]}}, volumeClaimTemplates: [{metadata: {name: data}}]}}`), Options{Refs: volumeAt("data")})
+	if err != nil || len(report.Needs) > 0 || r.Task.Volumes[0].HostPath != "/srv/data" {
+		t.Errorf("%+v, %v, %v", r.Task.Volumes, report.Needs, err)
+	}
 }

@@ -1,6 +1,10 @@
 package pod
 
-import "time"
+import (
+	"time"
+
+	"github.com/podtask/podtask/internal/define/calendar"
+)
 
 // CronJob is what a CronJob says besides its Pod.
 type CronJob struct {
@@ -21,6 +25,15 @@ func newCronJob(doc value) *CronJob {
 		ConcurrencyPolicy: spec.at("concurrencyPolicy").word("Allow", "Allow", "Forbid", "Replace"),
 		Suspend:           spec.at("suspend").flag(false),
 		StartingDeadline:  time.Duration(spec.at("startingDeadlineSeconds").integer(0, 1<<31, 0)) * time.Second,
+	}
+	switch _, err := calendar.Cron(c.Schedule); {
+	case c.Schedule == "":
+		spec.wrong("schedule is missing", "write it as in schedule: \"0 3 * * *\"")
+	case err != nil:
+		spec.at("schedule").wrong(err.Error(), "")
+	}
+	if c.TimeZone == "Local" {
+		spec.at("timeZone").wrong("Local is no name of a time zone", "write a name such as Europe/Vienna, or leave it out for UTC")
 	}
 	return c
 }

@@ -25,6 +25,7 @@ func (r *report) result() taskdef.Report {
 	for _, list := range [][]taskdef.Problem{r.problems, r.warnings, r.needs} {
 		slices.SortStableFunc(list, func(a, b taskdef.Problem) int { return cmp.Or(a.Line-b.Line, a.Column-b.Column) })
 	}
+	r.problems = slices.CompactFunc(r.problems, func(a, b taskdef.Problem) bool { return a == b }) // of values that are read twice
 	return taskdef.Report{Warnings: r.warnings, Needs: r.needs, References: r.references}
 }
 

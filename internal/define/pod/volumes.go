@@ -38,6 +38,7 @@ func (b *reader) readVolumes() {
 	for _, v := range b.spec.at("volumes").items() {
 		name := v.at("name")
 		switch s := name.str(); {
+		case slices.Contains(b.claims, s): // that of the StatefulSet goes before
 		case !isDNSLabel(s):
 			v.wrong(doctree.Quote(s)+" is not a name of a volume", labelRule)
 		case b.volumes[s].at.report != nil:
@@ -47,9 +48,7 @@ func (b *reader) readVolumes() {
 		}
 	}
 	for _, claim := range b.claims {
-		if _, known := b.volumes[claim]; !known {
-			b.volumes[claim] = b.ownClaim(claim)
-		}
+		b.volumes[claim] = b.ownClaim(claim)
 	}
 }
 
