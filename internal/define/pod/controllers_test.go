@@ -449,3 +449,17 @@ func TestAClaimGoesBeforeAVolume(t *testing.T) {
 		t.Errorf("%+v, %v, %v", r.Task.Volumes, report.Needs, err)
 	}
 }
+
+// Other kinds of Kubernetes are no misspelled ones.
+func TestOtherKindsHaveNoEffect(t *testing.T) {
+	t.Parallel()
+	for _, kind := range otherKinds {
+		_, report, err := Parse("f", []byte("{apiVersion: v1, kind: "+kind+", metadata: {name: o}}\n---\n{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, image: x}]}}\n"), Options{})
+		if err != nil || !slices.ContainsFunc(report.Warnings, func(p taskdef.Problem) bool { return strings.Contains(p.Message, "the "+kind+" has no effect") }) {
+			t.Errorf("%s: %v, %v", kind, report.Warnings, err)
+		}
+	}
+	if _, _, err := Parse("f", []byte("{apiVersion: v1, kind: PersistentVolumeClaims, metadata: {name: o}}"), Options{}); err == nil || !strings.Contains(err.Error(), "did you mean") {
+		t.Error(err)
+	}
+}

@@ -239,12 +239,15 @@ func (m *manifest) addOther(doc value, name string) {
 	for _, k := range kinds {
 		known = append(known, k.name)
 	}
-	if fix := didYouMean(name, known); fix != "" && m.knows(doc.at("apiVersion").str()) {
+	if fix := didYouMean(name, known); fix != "" && m.knows(doc.at("apiVersion").str()) && !slices.Contains(otherKinds, name) {
 		doc.at("kind").wrong("unknown kind "+doctree.Quote(name), fix)
 		return
 	}
 	doc.at("kind").warn("the "+printable(name)+" has no effect: podtask runs the Pod of the file only", "")
 }
+
+// otherKinds are kinds of Kubernetes in the groups of those that are read here, and are no misspelled ones.
+var otherKinds = strings.Fields("Binding ComponentStatus ControllerRevision Endpoints Event IPAddress IngressClass LimitRange Namespace NetworkPolicy Node PersistentVolume ResourceQuota ServiceAccount ServiceCIDR")
 
 // knows reports whether an apiVersion is that of kinds that are read here; others have kinds of their own, such as APIService.
 func (m *manifest) knows(apiVersion string) bool {
