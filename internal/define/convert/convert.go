@@ -465,12 +465,6 @@ func (b *builder) addPath(source string) string {
 	return b.addVolume(volume{Name: name, Host: &hostVolume{SourcePath: path}})
 }
 
-// addNamed adds a volume of Podman's and returns its name. It is made if there is none,
-// unless it is to be there already.
-func (b *builder) addNamed(name string, there bool) string {
-	return b.addVolume(volume{Name: name, Docker: &dockerVolume{Scope: "shared", Autoprovision: !there}})
-}
-
 // relabel asks for an SELinux label for a volume, "z" or "Z" in the words of engines.
 func (b *builder) relabel(name, letter string) {
 	word := map[string]string{"z": "shared", "Z": "private"}[letter]

@@ -308,8 +308,6 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 		q.publish(ctr, a)
 	case "Volume":
 		q.volume(ctr, a)
-	case "Mount":
-		q.mount(ctr, a)
 	case "User":
 		_, group, _ := strings.Cut(ctr.User, ":")
 		ctr.User = q.text(a)

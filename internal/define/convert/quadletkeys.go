@@ -24,6 +24,8 @@ func (q *quadlet) kernel(ctr *container, a taskunit.Assignment) bool {
 		ctr.capabilities().Drop = append(ctr.capabilities().Drop, capabilityNames(q.words(a))...)
 	case "Ulimit":
 		q.ulimit(ctr, a)
+	case "Mount":
+		q.mount(ctr, a)
 	case "Tmpfs":
 		q.tmpfs(ctr, a, q.text(a))
 	case "ShmSize":

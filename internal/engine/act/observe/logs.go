@@ -256,7 +256,7 @@ func (l *Logs) copyLog(ctx context.Context, s lifecycle.State, i int, o LogOptio
 	opts := libpod.LogOptions{Since: o.Since, Until: o.Until, Tail: max(o.Tail, 0), Timestamps: o.Timestamps || o.Follow}
 	read := logDeduper{fromStart: o.Tail < 0}
 	if o.Follow && o.Tail > 0 {
-		if opts, err = readTail(ctx, podman, name, opts, &read, keepTimes(o, func(libpod.LogLine) bool { return true }, fn)); err != nil {
+		if opts, err = readTail(ctx, containerLog{podman, name}, opts, &read, keepTimes(o, func(libpod.LogLine) bool { return true }, fn)); err != nil {
 			return err
 		}
 	}
@@ -293,11 +293,17 @@ func (l *Logs) copyLog(ctx context.Context, s lifecycle.State, i int, o LogOptio
 	}
 }
 
+// containerLog is the log of a container.
+type containerLog struct {
+	podman LogReader
+	name   string
+}
+
 // readTail reads the last lines of a log that is to be followed, and returns the options to follow it with. Podman's own
 // count takes a last line without a line feed, and the one before it, for one.
-func readTail(ctx context.Context, podman LogReader, name string, o libpod.LogOptions, read *logDeduper, fn func(libpod.LogLine) error) (libpod.LogOptions, error) {
+func readTail(ctx context.Context, log containerLog, o libpod.LogOptions, read *logDeduper, fn func(libpod.LogLine) error) (libpod.LogOptions, error) {
 	tail, from := o.Tail, time.Time{}
-	_, err := stream(ctx, podman, name, o, func(l libpod.LogLine) error {
+	_, err := stream(ctx, log.podman, log.name, o, func(l libpod.LogLine) error {
 		if from.IsZero() {
 			from = l.Time
 		}
@@ -315,7 +321,7 @@ func readTail(ctx context.Context, podman LogReader, name string, o libpod.LogOp
 	var last []libpod.LogLine
 	fresh := read.resume()
 	if err == nil {
-		_, err = stream(ctx, podman, name, o, func(l libpod.LogLine) error {
+		_, err = stream(ctx, log.podman, log.name, o, func(l libpod.LogLine) error {
 			if !l.Unended { // it goes on, or comes when the container has ended
 				fresh(l)
 				last = append(last[max(0, len(last)+1-tail):], l)
