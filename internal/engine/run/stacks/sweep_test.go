@@ -52,3 +52,43 @@ func TestPreviewsEndByTheClock(t *testing.T) {
 		t.Errorf("removed: %v after %s", removed, now)
 	}
 }
+
+// A clock that is wrong for some minutes, at the start of the host or later, removes no preview; one that is over then goes later.
+func TestAClockThatIsWrongRemovesNoPreview(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_800_000_000, 0)
+	future := start.Add(20 * 365 * 24 * time.Hour)
+	for name, tt := range map[string]struct {
+		clock []time.Time // at each tenth look; sweepEvery passes between two
+		want  int
+	}{
+		"wrong at the start":        {[]time.Time{future, future.Add(10 * sweepEvery), start}, 0},
+		"wrong later":               {[]time.Time{start, future, start}, 0},
+		"it was off for two days":   {[]time.Time{start.Add(48 * time.Hour), start.Add(48*time.Hour + 10*sweepEvery), start.Add(48*time.Hour + 20*sweepEvery), start.Add(48*time.Hour + 30*sweepEvery)}, 1},
+		"its end comes meanwhile":   {[]time.Time{start.Add(24*time.Hour - 5*sweepEvery)}, 1},
+		"wrong, and over by itself": {[]time.Time{future, start.Add(24*time.Hour - 5*sweepEvery)}, 1},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		look, removed := -1, 0
+		now := func() time.Time { return tt.clock[max(look, 0)/10].Add(time.Duration(max(look, 0)%10) * sweepEvery) }
+		w := Sweeper{Store: fixed{{Name: "shop-pr-1", Preview: &stack.Preview{Until: start.Add(24 * time.Hour)}}}, Now: now, Log: slog.New(slog.DiscardHandler)}
+		w.Remove = func(context.Context, string) error {
+			removed = 1
+			return nil
+		}
+		w.Tick = func(time.Duration) <-chan time.Time {
+			if look++; look == 10*len(tt.clock) {
+				look--
+				cancel()
+				return nil
+			}
+			c := make(chan time.Time, 1)
+			c <- now()
+			return c
+		}
+		w.Run(ctx)
+		if removed != tt.want {
+			t.Errorf("%s: %d were removed", name, removed)
+		}
+	}
+}
