@@ -149,7 +149,7 @@ var conditions = map[string]stack.Condition{"service_started": stack.Started, "s
 // fromCompose makes a member of a service of a Compose project.
 func fromCompose(name, file, dir string, from convert.StackMember) *member {
 	m := &member{
-		Member: stack.Member{Name: from.Name, Object: name + "-" + from.Name, Kind: stack.Service}, place: file,
+		Member: stack.Member{Name: from.Name, Object: from.Object, Kind: stack.Service}, place: file,
 		text: from.Definition, dir: dir, copies: from.Copies, listen: from.Listen, names: from.Names, stopFirst: from.StopFirst, pids: from.PIDs,
 	}
 	if from.Line > 0 {

@@ -412,7 +412,7 @@ func (k call) settle(w *wanted) error {
 	var errs []error
 	for _, m := range w.members {
 		if m.Object == "" {
-			m.Object = w.name + "-" + m.Name
+			m.Object = w.name + "-" + strings.ReplaceAll(m.Name, ".", "-")
 		}
 		for i := range m.After {
 			d := &m.After[i]

@@ -35,7 +35,8 @@ type StackResult struct {
 
 // StackMember is a service of the project, with those that share its namespaces or volumes.
 type StackMember struct {
-	Name string
+	// Name is the one of the service, Object the one on the host.
+	Name, Object string
 	// Line names the place where it is in the file; 0 is not known.
 	Line int
 	// Definition is a task definition, JSON.
@@ -322,7 +323,7 @@ func (c *compose) groups(names []string) (groups [][]string) {
 // member converts a group of services.
 func (c *compose) member(whole *types.Project, group []string, leader map[string]string) (StackMember, error) {
 	first := whole.Services[group[0]]
-	m := StackMember{Name: first.Name, Line: c.lines.at("services", first.Name), Copies: first.GetScale()}
+	m := StackMember{Name: first.Name, Object: c.task + "-" + plain(first.Name), Line: c.lines.at("services", first.Name), Copies: first.GetScale()}
 	part := *whole
 	part.Services = types.Services{}
 	for _, name := range group {
@@ -362,7 +363,7 @@ func (c *compose) member(whole *types.Project, group []string, leader map[string
 	m.StopFirst, m.WhyStop = c.stopsFirst(first, m.Copies)
 	m.PIDs = c.pids(group)
 	c.def.Tags = []tag{{StackTag, c.task}}
-	r, err := c.result(c.task + "-" + plain(m.Name))
+	r, err := c.result(m.Object)
 	if err != nil {
 		return m, err
 	}
@@ -511,7 +512,7 @@ func (c *compose) openPorts(copies int) (addresses []string) {
 				}
 				continue
 			}
-			address := fmt.Sprintf("%d=%s:%d", p.HostPort, ctr.Name, p.ContainerPort)
+			address := fmt.Sprintf("%d=%s:%d", p.HostPort, plain(ctr.Name), p.ContainerPort)
 			if p.Extra != nil && p.Extra.HostIP != "" {
 				address = net.JoinHostPort(p.Extra.HostIP, "") + address
 			}

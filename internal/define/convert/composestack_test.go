@@ -291,3 +291,16 @@ func TestServicesThatPrepare(t *testing.T) {
 		t.Errorf("jobs: %v, not %v", jobs, want)
 	}
 }
+
+// A name with a dot is that of a host for others, and on this host it has a dash.
+func TestStackNamesWithDots(t *testing.T) {
+	t.Parallel()
+	r, err := asStack(t, `services: {node1.db: {image: x, ports: ["8080:80"]}}`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := r.Members[0]
+	if m.Name != "node1.db" || m.Object != "shop-node1-db" || !slices.Equal(m.Listen, []string{"8080=node1-db:80"}) || m.Names[0].Name != "node1.db" || m.Names[0].Container != "node1-db" {
+		t.Errorf("%+v", m)
+	}
+}
