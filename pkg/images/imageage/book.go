@@ -139,7 +139,7 @@ const (
 // Failed returns the book after a look at m that has failed.
 func (b Book) Failed(ref, problem string, m Moment) Book {
 	return b.Advance(m).change(ref, func(t Tag, clock time.Duration) Tag {
-		pause := min(firstPause<<min(t.Failures, 10), LookEvery)
+		pause := min(firstPause<<max(0, min(t.Failures, 10)), LookEvery)
 		t.Failures, t.Problem, t.NotBefore = t.Failures+1, problem[:min(len(problem), maxProblem)], clock+pause
 		return t
 	})
