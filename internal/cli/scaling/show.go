@@ -156,10 +156,24 @@ func (r row) note() string {
 	if r.Suspended != (scaling.Suspended{}) {
 		return "suspended"
 	}
-	if r.Held == nil {
-		return command.NoValue
+	if r.Held != nil {
+		return held(*r.Held, r)
 	}
-	return held(*r.Held, r)
+	if unknown := r.unmeasured(); unknown != "" {
+		return unknown + " is not measured, so it changes nothing"
+	}
+	return command.NoValue
+}
+
+// unmeasured names the targets of which the agent has no value although copies run, as on a host that does not count memory.
+func (r row) unmeasured() string {
+	var names []string
+	for _, t := range r.Targets {
+		if t.Value == nil && r.Running != nil && *r.Running > 0 {
+			names = append(names, t.Name)
+		}
+	}
+	return strings.Join(names, " and ")
 }
 
 // held is a sentence without a full stop.

@@ -25,3 +25,17 @@ func TestWhyANumberOfCopiesDoesNotChange(t *testing.T) {
 		t.Errorf("%+v", got)
 	}
 }
+
+// A host that does not count memory cannot scale by it, which is said.
+func TestATargetThatIsNotMeasuredIsTold(t *testing.T) {
+	t.Parallel()
+	one, value := 1, 3.0
+	r := row{Running: &one, Targets: []target{{Name: "cpu", Value: &value}, {Name: "memory"}}}
+	if got := r.note(); got != "memory is not measured, so it changes nothing" {
+		t.Errorf("it says %s", got)
+	}
+	none := 0
+	if r.Running = &none; r.note() != "-" {
+		t.Errorf("without copies it says %s", r.note())
+	}
+}
