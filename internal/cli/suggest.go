@@ -15,7 +15,6 @@ var commandHints = map[string]string{
 	"build":    "`podman build` builds images; podtask runs them",
 	"compose":  "`podtask run compose.yaml` runs a Compose file as one task, `podtask stack up` as several services; `podtask import` makes a definition of it",
 	"create":   "`podtask run --detach FILE` creates and starts a task",
-	"deploy":   "`podtask service update NAME FILE --wait` deploys a new definition or image, and rolls back if it fails",
 	"describe": "`podtask inspect TASK` shows a task, `podtask why TASK` explains its status",
 	"down":     "`podtask stop TASK` stops a task",
 	"diff":     "`podtask plan FILE` shows what a run would do, `podtask service inspect NAME` what a service runs",

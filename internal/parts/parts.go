@@ -14,6 +14,7 @@ var table = []part.Absent{
 	{Name: "stacks", Commands: []string{"stack"}, Settings: []string{"stack-previews"}},
 	{Name: "notices", Commands: []string{"notify"}, Settings: []string{"notify"}},
 	{Name: "updates"},
+	{Name: "deploy", Commands: []string{"deploy"}},
 	{Name: "import", Commands: []string{"import", "ecs import", "ecs diff"}},
 	{Name: "kubelet", Commands: []string{"kubelet"}},
 	{Name: "ecs", Commands: []string{"ecs"}},

@@ -4,6 +4,7 @@ package parts
 
 import (
 	"github.com/podtask/podtask/internal/cli/aws"
+	"github.com/podtask/podtask/internal/cli/deploy"
 	"github.com/podtask/podtask/internal/cli/ecs"
 	"github.com/podtask/podtask/internal/cli/importer"
 	"github.com/podtask/podtask/internal/cli/inject"
@@ -29,6 +30,7 @@ func linked() []part.Part {
 		stack.Part(),
 		notify.Part(),
 		updates.Part(),
+		deploy.Part(),
 		importer.Part(),
 		aws.Part(),
 		kubelet.Part(),
