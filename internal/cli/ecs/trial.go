@@ -32,8 +32,8 @@ func trialCommand(p *command.Program) *cli.Command {
 your aws command, joins the cluster as an instance of its own, runs ten small tasks, compares each
 answer of ECS with what is expected, removes everything, and writes a report without account
 numbers and secrets. It asks before it creates anything, takes about a quarter of an hour and needs an
-agent. An instance that this host is already is left alone. --print prints the commands instead. See
-docs/ecs-anywhere.md.
+agent. An instance that this host is already is left alone. What an earlier trial left that was
+killed is removed first. --print prints the commands instead. See docs/ecs-anywhere.md.
 
 Examples:
   podtask ecs trial --region eu-central-1
@@ -56,11 +56,18 @@ Examples:
 				t.printCommands(p.Stdout)
 				return nil
 			}
-			if err := t.ask(p.Stdin, c.Bool("yes")); err != nil {
+			killed, err := t.killed()
+			if err != nil {
+				return err
+			}
+			if err := t.ask(p.Stdin, c.Bool("yes"), killed); err != nil {
 				return err
 			}
 			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 			defer stop()
+			if err := t.removeKilled(ctx, killed); err != nil {
+				return err
+			}
 			return t.run(ctx, c.String("report"))
 		},
 	}
@@ -107,7 +114,7 @@ func newTrial(p *command.Program, c *cli.Context) (*trial, error) {
 	if c.Duration("patience") < time.Second {
 		errs = append(errs, fmt.Errorf("--patience %s: one second is the least", c.Duration("patience")))
 	}
-	name := "podtask-trial-" + random(4)
+	name := trialPrefix + random(4)
 	instance, err := newJoined(p, name, region)
 	if err = errors.Join(append(errs, err)...); err != nil {
 		return nil, err
@@ -130,14 +137,17 @@ func random(bytes int) string {
 }
 
 // ask lists the resources and asks for permission to make them.
-func (t *trial) ask(stdin io.Reader, yes bool) error {
+func (t *trial) ask(stdin io.Reader, yes bool, killed []*trial) error {
+	for _, old := range killed {
+		fmt.Fprintf(t.out, "The trial %s was killed: what it left in %s is removed first.\n", old.name, old.region)
+	}
 	fmt.Fprintf(t.out, "This was not tried on AWS yet. It makes in your account, in %s:\n", t.region)
 	for _, r := range t.resources() {
 		fmt.Fprintf(t.out, "  %s\n", r.what)
 	}
 	fmt.Fprintf(t.out, "It runs ten small tasks of %s on this host and removes everything. Amazon bills the instance\n"+
-		"(ECS Anywhere) for the time, a quarter of an hour. If it is killed, `podtask ecs trial --print` has the commands that remove\n"+
-		"what is left, with the name %s.\n", t.image, t.name)
+		"(ECS Anywhere) for the time, a quarter of an hour. If it is killed, the next `podtask ecs trial` removes what is\n"+
+		"left, which has the name %s.\n", t.image, t.name)
 	if yes {
 		return nil
 	}
@@ -203,6 +213,8 @@ type joined struct {
 	region      string
 	cluster     string
 	process     *running
+	lock        *os.File
+	left        int // the process of an instance whose trial was killed
 }
 
 func newJoined(p *command.Program, name, region string) (*joined, error) {

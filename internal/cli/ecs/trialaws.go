@@ -186,6 +186,9 @@ func (t *trial) makeAll(ctx context.Context) error {
 	if err := os.MkdirAll(t.instance.dir, 0o700); err != nil {
 		return err
 	}
+	if _, err := t.instance.hold(); err != nil {
+		return err
+	}
 	file := filepath.Join(t.instance.dir, "parameter.json")
 	text, _ := json.Marshal(map[string]string{"Name": t.name, "Type": "SecureString", "Value": t.secret})
 	if err := os.WriteFile(file, text, 0o600); err != nil {
@@ -195,6 +198,9 @@ func (t *trial) makeAll(ctx context.Context) error {
 	for _, r := range t.resources() {
 		fmt.Fprintln(t.out, "Making "+r.what)
 		t.made = append(t.made, r)
+		if err := t.keep(); err != nil { // before it is made
+			return err
+		}
 		for _, args := range r.create {
 			if err := t.create(ctx, r, args); err != nil {
 				return err
@@ -221,7 +227,7 @@ func (t *trial) create(ctx context.Context, r resource, args []string) error {
 				t.known[name] = text
 			}
 		}
-		return true, "", err
+		return true, "", errors.Join(err, t.keep())
 	})
 	return err
 }
@@ -242,10 +248,13 @@ func (t *trial) join(ctx context.Context) error {
 	fmt.Fprintln(t.out, "Joining the cluster")
 	text, err := t.instance.do(ctx, t.known["$ACTIVATION_CODE"], "activate", "--region", t.region, "--activation-id", t.known["$ACTIVATION_ID"])
 	t.known["$INSTANCE_ID"] = managedID.FindString(string(text))
-	if err != nil {
+	if err = errors.Join(err, t.keep()); err != nil {
 		return err
 	}
 	if err := t.instance.start(); err != nil {
+		return err
+	}
+	if err := t.keep(); err != nil {
 		return err
 	}
 	_, err = t.until(ctx, func(ctx context.Context) (bool, string, error) {
@@ -297,9 +306,11 @@ func (t *trial) removeAll(ctx context.Context) (left []error) {
 			left = append(left, fmt.Errorf("not removed: %w; remove it with: aws %s", err, strings.Join(slices.Concat(args, t.aws.flags), " ")))
 		}
 	}
-	if t.instance.process != nil {
+	if t.instance.process != nil || t.instance.left > 0 {
 		remove("ecs", "delete-service", "--cluster", t.name, "--service", t.name, "--force")
-		t.instance.stop()
+		if t.instance.stop(); t.instance.left > 0 {
+			t.instance.stopLeft()
+		}
 		if _, err := t.instance.do(ctx, "", "leave", "--region", t.region, "--force", "--socket", t.instance.socket); err != nil {
 			left = append(left, fmt.Errorf("the instance did not leave its cluster: %w", err))
 		}
@@ -391,6 +402,9 @@ func (j *joined) ended() (text string, ended bool) {
 }
 
 func (j *joined) stop() {
+	if j.process == nil {
+		return
+	}
 	_ = j.process.cmd.Process.Signal(syscall.SIGTERM) // it may have ended
 	<-j.process.done
 }

@@ -195,6 +195,7 @@ func (t *trial) register(ctx context.Context, family, script string, fields map[
 		"--execution-role-arn", t.known["$EXECUTION_ROLE_ARN"], "--container-definitions", string(text))
 	if out.TaskDefinition.ARN != "" {
 		t.definitions = append(t.definitions, out.TaskDefinition.ARN)
+		err = errors.Join(err, t.keep())
 	}
 	return out.TaskDefinition.ARN, err
 }
