@@ -158,6 +158,7 @@ func (a *account) other(args []string, flags map[string]string) (any, error) {
 		}
 		a.made["activation"] = ""
 		return obj{"ActivationId": activationID, "ActivationCode": activationCode}, nil
+	case "describe-activations", "describe-instance-information": // nothing that the trial does not know
 	case "delete-activation":
 		return obj{}, a.remove("activation")
 	case "deregister-managed-instance":
@@ -461,6 +462,40 @@ func TestATrialOnECSIsInterrupted(t *testing.T) {
 	p.signalAll(syscall.SIGINT)
 	if r := p.wait(); r.code == 0 {
 		t.Error("it succeeds")
+	}
+	a.nothingLeft(t, read(t, report))
+}
+
+// A trial that is killed leaves its instance and what is in the account; the next one removes both before it makes anything.
+func TestATrialOnECSIsKilled(t *testing.T) {
+	t.Parallel()
+	a := newAccount(t)
+	report := filepath.Join(a.i.dir, "report.md")
+	trial := []string{"ecs", "trial", "--region", ecsplane.Region, "--image", a.i.shellImage(), "--report", report, "--yes"}
+	p := a.i.start(trial...)
+	eventually(t, "a task that runs", func() bool { return len(a.i.plane.Of("http", "SubmitTaskStateChange")) > 0 })
+	p.signalAll(syscall.SIGKILL)
+	p.wait()
+	a.mu.Lock()
+	before := maps.Clone(a.made)
+	a.mu.Unlock()
+	if len(before) == 0 {
+		t.Error("the killed trial has left nothing")
+	}
+	next := a.i.start(trial...)
+	eventually(t, "what was left is removed", func() bool {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		for name := range before {
+			if _, there := a.made[name]; there && strings.Contains(name, "podtask-trial-") {
+				return false
+			}
+		}
+		return true
+	})
+	next.signalAll(syscall.SIGINT)
+	if r := next.wait(); !strings.Contains(r.out, "which was killed") || strings.Contains(r.out, "not removed") {
+		t.Errorf("the next trial says:\n%s\n%s", r.out, r.err)
 	}
 	a.nothingLeft(t, read(t, report))
 }
