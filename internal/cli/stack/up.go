@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/term"
 )
 
@@ -356,6 +357,37 @@ func (k call) forget(ctx context.Context, s stack.State) error {
 	if err := podman.RemoveSecrets(ctx, secretPrefix(s.Name), owner(s.Name)); err != nil {
 		return err
 	}
+	if err := k.release(ctx, s); err != nil {
+		k.warn("Secrets of manifests of stack %s stay in Podman: %v", s.Name, err)
+	}
 	s.Current = stack.Revision{}
 	return k.store.Put(s)
+}
+
+// release deregisters the manifests of a stack whose Secrets Podman keeps, and removes those that nobody else uses.
+func (k call) release(ctx context.Context, s stack.State) error {
+	registered, err := k.catalog(k.c)
+	if err != nil {
+		return err
+	}
+	kept := false
+	for _, r := range append(slices.Clone(s.Before), s.Current) {
+		for _, m := range r.Members {
+			ref, err := catalog.ParseRef(m.Definition)
+			if err != nil {
+				continue // it was never registered
+			}
+			if found, _, err := registered.Find(ref); err != nil || found.Kept == "" {
+				continue
+			}
+			if _, err := registered.Deregister(ctx, ref, time.Now()); err != nil {
+				return err
+			}
+			kept = true
+		}
+	}
+	if !kept {
+		return nil
+	}
+	return serve.SecretManifests{Catalog: registered, Engine: k.engine}.Release(ctx)
 }
