@@ -62,6 +62,10 @@ func newAmazon(t *testing.T) *amazon {
 			w.WriteHeader(http.StatusSwitchingProtocols)
 			return
 		}
+		if strings.HasPrefix(r.Host, "sts.") {
+			_, _ = io.WriteString(w, `<GetCallerIdentityResponse xmlns="https://sts.amazonaws.com/doc/2011-06-15/"><GetCallerIdentityResult><Arn>arn:aws:iam::111122223333:user/a</Arn><UserId>A</UserId><Account>111122223333</Account></GetCallerIdentityResult></GetCallerIdentityResponse>`)
+			return
+		}
 		_, _ = io.WriteString(w, "{}")
 	}))
 	a.server.TLS = &tls.Config{Certificates: []tls.Certificate{{Certificate: [][]byte{der}, PrivateKey: key}}}
@@ -141,6 +145,9 @@ func callAll(t *testing.T, c *awscall.Client) (failed []error) {
 			failed = append(failed, fmt.Errorf("%s: %w", s.Name, err))
 		}
 	}
+	if _, err := c.Caller(t.Context()); err != nil {
+		failed = append(failed, fmt.Errorf("sts: %w", err))
+	}
 	if _, err := c.Get(t.Context(), "settings", "a.env"); err != nil {
 		failed = append(failed, fmt.Errorf("s3: %w", err))
 	}
@@ -156,7 +163,7 @@ func callAll(t *testing.T, c *awscall.Client) (failed []error) {
 }
 
 // hostsOfAWS are the hosts of callAll.
-var hostsOfAWS = []string{"api.ecr", "ecs", "ecs-a-1", "ecs-t-1", "s3", "secretsmanager", "ssm"}
+var hostsOfAWS = []string{"api.ecr", "ecs", "ecs-a-1", "ecs-t-1", "s3", "secretsmanager", "ssm", "sts"}
 
 // Calls and web sockets of every service go by the proxy, and those of NO_PROXY past it; certificates of a private authority are
 // trusted either way, and not without AWS_CA_BUNDLE.
