@@ -46,6 +46,12 @@ func (d Definition) lockPath() (string, error) {
 	return lockfile.Path(d.Document), nil
 }
 
+// Unlocked returns the definition without --locked, for a command whose lockfile is of several definitions.
+func (d Definition) Unlocked() Definition {
+	d.locked = ""
+	return d
+}
+
 // lock compares a definition with its lockfile; nil without --locked.
 func (d Definition) lock(read define.Definition) (*Lock, error) {
 	path, err := d.lockPath()

@@ -207,6 +207,7 @@ func (k call) define(m *member) error {
 	if err != nil {
 		return err
 	}
+	d = d.Unlocked()
 	d.Changes.References = append(slices.Clone(m.references), d.Changes.References...)
 	if m.settings != nil {
 		for _, r := range m.settings.References {
