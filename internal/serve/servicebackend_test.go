@@ -3,6 +3,7 @@ package serve
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/envfile"
@@ -74,5 +75,35 @@ func TestGrow(t *testing.T) {
 	}
 	if grow(present, specOfSet(t, "two", 3)) != nil || grow(present, specOfSet(t, "one", 2)) != nil {
 		t.Error("what differs is said to be more of the same")
+	}
+}
+
+// The manifest of a replicated MySQL has a container with the name of its Service, and another that answers clones: both ports
+// have names, and each copy its own.
+func TestNamesOfAReplicatedMySQL(t *testing.T) {
+	t.Parallel()
+	const manifest = `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: mysql}, spec: {serviceName: mysql, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [
+		{name: mysql, image: x, ports: [{name: mysql, containerPort: 3306}]}, {name: xtrabackup, image: x, ports: [{name: xtrabackup, containerPort: 3307}]}]}}}}`
+	spec := svc.Spec{TaskDefinition: "mysql:1", Numbered: &svc.Numbered{}}
+	for i := range 2 {
+		d, err := define.Reader{}.Read(define.Document{Name: "mysql", Source: []byte("---\n" + manifest)}, define.Changes{Copy: i})
+		if err != nil || d.Err() != nil {
+			t.Fatal(err, d.Err())
+		}
+		spec.Numbered.Tasks = append(spec.Numbered.Tasks, d.PublishAll(d.Task))
+	}
+	spec.Task = spec.Numbered.Tasks[0]
+	names := svc.Names{Offered: []svc.Name{{Name: "mysql", Port: 3306}, {Name: "mysql", Port: 3307}}}.Resolve(spec.Task)
+	config := svc.Config{Names: names}
+	if err := svc.Validate("mysql", spec, 2, config); err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, o := range svc.New(strings.Repeat("a", 32), "mysql", spec, 2, config, time.Now()).Offers() {
+		got = append(got, o.String()+"="+o.Container)
+	}
+	want := "mysql:3306=mysql mysql-0.mysql:3306=mysql mysql-1.mysql:3306=mysql mysql:3307=xtrabackup mysql-0.mysql:3307=xtrabackup mysql-1.mysql:3307=xtrabackup"
+	if strings.Join(got, " ") != want {
+		t.Errorf("the names are %s", got)
 	}
 }
