@@ -167,6 +167,9 @@ func TestServiceOfQuadlet(t *testing.T) {
 	if len(r.Lost) != 4 {
 		t.Errorf("%q", r.Lost)
 	}
+	if _, r = importQuadlet(t, "x.container", "[Container]\nImage=a\nimage=b\n"); len(r.Lost) != 1 || !strings.HasSuffix(r.Lost[0], "image=: Quadlet has no such key here") {
+		t.Errorf("%q", r.Lost)
+	}
 }
 
 // quadletExamples are legal values of keys for which "x" is none.
