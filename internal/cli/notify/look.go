@@ -31,17 +31,7 @@ const (
 )
 
 func (l looker) look(ctx context.Context) []notice.Look {
-	disk := map[string]string{}
-	for name, dir := range map[string]string{"the disk of the records": l.stateDir, "the disk of images": storageDir(l.getenv)} {
-		free, files, err := conn.FreeSpace(dir)
-		switch {
-		case err != nil:
-		case free < minFree:
-			disk[name] = fmt.Sprintf("%s of %s are free", units.BytesSize(float64(free)), dir)
-		case files < minFiles:
-			disk[name] = fmt.Sprintf("%d%% of the files of %s are free", files, dir)
-		}
-	}
+	disk := fullDisks(map[string]string{"the disk of the records": l.stateDir, "the disk of images": storageDir(l.getenv)}, conn.FreeSpace)
 	away := map[string]string{}
 	if o, is := l.engine.Podman.Outage(); is {
 		away["podman"] = "its service at " + o.Socket + " has not answered since " + o.Since.UTC().Format(time.RFC3339)
@@ -65,13 +55,34 @@ func (l looker) look(ctx context.Context) []notice.Look {
 	if err != nil || s == nil {
 		return looks // nothing is known of certificates
 	}
+	return append(looks, notice.Look{Condition: notice.Certificate, Bad: badCertificates(s.Certificates)})
+}
+
+// badCertificates returns the problems of certificates by name. One that is asked for the first time has none yet.
+func badCertificates(all []ingress.Certificate) map[string]string {
 	bad := map[string]string{}
-	for _, c := range s.Certificates {
+	for _, c := range all {
 		if c.Problem != "" && !c.Pending {
 			bad[c.Name] = c.Problem
 		}
 	}
-	return append(looks, notice.Look{Condition: notice.Certificate, Bad: bad})
+	return bad
+}
+
+// fullDisks returns which of the directories, by what they are, are on a disk that is almost full. One that cannot be looked at is left out.
+func fullDisks(dirs map[string]string, freeSpace func(dir string) (free uint64, files int, err error)) map[string]string {
+	full := map[string]string{}
+	for name, dir := range dirs {
+		free, files, err := freeSpace(dir)
+		switch {
+		case err != nil:
+		case free < minFree:
+			full[name] = fmt.Sprintf("%s of %s are free", units.BytesSize(float64(free)), dir)
+		case files < minFiles:
+			full[name] = fmt.Sprintf("%d%% of the files of %s are free", files, dir)
+		}
+	}
+	return full
 }
 
 // pendingText says since when and until when an update waits.
