@@ -58,7 +58,7 @@ func TestMinimumAgeOfAUnit(t *testing.T) {
 	u.version("1") // the tag returns to what has no age yet
 	u.systemctl("restart", service)
 	runs(second)
-	if r := u.want(125, "auto-update", "--now", image+"x"); !strings.Contains(r.err, "no running unit with AutoUpdate=registry has this image") {
+	if r := u.want(125, "auto-update", "--now", image+"x"); !strings.Contains(r.err, "no running unit with AutoUpdate=registry and no service with --auto-update registry has this image") {
 		t.Errorf("--now of an image that nobody has: %s", r.err)
 	}
 }

@@ -117,7 +117,11 @@ volumes: {data: {}}
 		},
 		special: func(u *tutorial) map[string]func(string) {
 			return map[string]func(string){
-				"podtask logs -f shop": func(line string) { u.typed(line).interruptUntilEnded() },
+				// TestDeploy
+				"podtask deploy web":                                          func(string) {},
+				"podtask --host ssh://box deploy web ./app":                   func(string) {},
+				"podtask deploy web --registry registry.example.com/team/web": func(string) {},
+				"podtask logs -f shop":                                        func(line string) { u.typed(line).interruptUntilEnded() },
 				"podtask exec shop": func(string) {
 					shell := u.onTerminal("exec", "shop")
 					shell.keysIn("exit 3\n")
@@ -169,6 +173,8 @@ volumes: {data: {}}
 			return map[string]func(string){ // TestIngressOfAManifest
 				"podtask service create shop shop.yaml --count 2 --wait": func(string) {},
 				"podtask ingress ls": func(string) {},
+				// TestServiceOfAStatefulSet
+				"podtask service create mysql mysql.yaml --count 2 --map-volume data-mysql-0=/srv/mysql-0 --map-volume data-mysql-1=/srv/mysql-1 --name-as mysql:3306": func(string) {},
 			}
 		},
 	},
