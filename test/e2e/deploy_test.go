@@ -32,7 +32,9 @@ func TestDeploy(t *testing.T) {
 	if first != "localhost/"+b.family+":1" {
 		t.Errorf("deploy printed %q", first)
 	}
-	image := func() string { return strings.TrimSpace(b.want(0, "ps", "--filter", "service="+b.family, "--format", "{{join .Images \",\"}}").out) }
+	image := func() string {
+		return strings.TrimSpace(b.want(0, "ps", "--filter", "service="+b.family, "--format", "{{join .Images \",\"}}").out)
+	}
 	if got := image(); got != first {
 		t.Errorf("the copy has %s", got)
 	}
