@@ -270,8 +270,8 @@ func (k call) readStackFile(w *wanted, s sourceFile) error {
 	for _, p := range problems {
 		errs = append(errs, errors.New(p.String()))
 	}
-	if err := errors.Join(errs...); err != nil {
-		return err
+	if len(errs) > 0 {
+		return errors.Join(append(errs, orderProblems(s.path, f.Members)...)...)
 	}
 	if n := len(f.Members); n > stack.MaxMembers {
 		return fmt.Errorf("%s: a stack has up to %d services and jobs, not %d", s.path, stack.MaxMembers, n)
@@ -289,7 +289,32 @@ func (k call) readStackFile(w *wanted, s sourceFile) error {
 		}
 		w.members = append(w.members, m)
 	}
+	if len(errs) > 0 {
+		errs = append(errs, orderProblems(s.path, f.Members)...)
+	}
 	return errors.Join(errs...)
+}
+
+// orderProblems returns what is wrong with the order of a stack file that has other problems too, so that all are told at once.
+func orderProblems(path string, members []stackfile.Member) (errs []error) {
+	var all []stack.Member
+	lines := map[[2]string]int{}
+	for _, one := range members {
+		m := stack.Member{Name: one.Name, Object: one.Name, Kind: stack.Service}
+		if one.Job {
+			m.Kind = stack.Job
+		}
+		lines[[2]string{one.Name, ""}] = one.Line
+		for _, d := range one.After {
+			m.After = append(m.After, stack.Dependency{Name: d.Name, Is: stack.Condition(d.Is)})
+			lines[[2]string{one.Name, d.Name}] = cmp.Or(d.Line, one.Line)
+		}
+		all = append(all, m)
+	}
+	for _, p := range stack.Problems(all) {
+		errs = append(errs, fmt.Errorf("%s:%d: %s", path, lines[[2]string{p.Member, p.After}], p.Text))
+	}
+	return errs
 }
 
 // ofStackFile makes a member that a stack file describes.
