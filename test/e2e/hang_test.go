@@ -85,7 +85,16 @@ func TestPodmanServiceThatHangsFailsNoHealthCheck(t *testing.T) {
 	if got := b.want(0, "events", "--stream=false", "--format", "json", "--filter", "task="+id).out; strings.Contains(got, "UNHEALTHY") {
 		t.Errorf("the container is blamed for Podman:\n%s", got)
 	}
-	hang(servicePID())
+	frozen := 0
+	eventually(t, "the service in use to be frozen", func() bool { // it may just be replaced once more
+		pid := servicePID()
+		if pid != 0 && pid != frozen {
+			frozen = pid
+			hang(pid)
+			return false
+		}
+		return pid != 0
+	})
 	// It fails if its connection was made before the service was replaced, and says why in either case.
 	if r := b.podtask("exec", id, "/testbox", "print", "hello"); r.code != 0 && r.code != 125 || !strings.Contains(r.err, "did not answer for 10 seconds") {
 		t.Errorf("exec ended with %d and does not say that the service hangs: %q", r.code, r.err)
