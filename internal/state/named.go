@@ -83,12 +83,12 @@ func (n *Named[T]) Find(name string) (r T, found bool, err error) {
 		return r, false, nil
 	}
 	if err == nil {
-		r, err = n.decode(data)
+		r, err = n.parse(data)
 	}
 	return r, err == nil, err
 }
 
-func (n *Named[T]) decode(data []byte) (r T, err error) {
+func (n *Named[T]) parse(data []byte) (r T, err error) {
 	if err := json.Unmarshal(data, &r); err != nil {
 		return r, fmt.Errorf("record is not a %s: %w", n.kind.Noun, err)
 	}
@@ -140,7 +140,7 @@ func (n *Named[T]) All() (all []T, err error) {
 	for r, err := range n.records.All(nil) {
 		var t T
 		if err == nil {
-			t, err = n.decode(r.Data)
+			t, err = n.parse(r.Data)
 		}
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s record %s: %w", n.kind.Noun, r.Key, err))

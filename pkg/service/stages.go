@@ -419,9 +419,10 @@ func (s *State) lacking() map[string]int {
 	p := s.Primary()
 	_, most := s.Limits()
 	if a := s.staged(); a == nil || a.Progress.Stage != PreScaleUp {
-		n[p.ID] = min(s.target()-s.keptOf(p.ID), most-s.Count("").Present)
+		room := most - s.Count("").Present
+		n[p.ID] = min(s.target()-s.keptOf(p.ID), room)
 		if p.Numbered != nil {
-			n[p.ID] = min(len(s.missing()), max(0, most-s.Count("").Present))
+			n[p.ID] = min(len(s.missing()), max(0, room))
 		}
 	}
 	return n
