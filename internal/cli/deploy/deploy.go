@@ -1,5 +1,5 @@
 // Package deploy is the part with `podtask deploy`: build an image, bring it to the host of a service, and update the service. Each step
-// is a program that people call by hand too, podman or podtask; so its output, errors and exit codes are theirs.
+// is a program that people call by hand too, podman or podtask. A step that fails ends the deployment with its exit code.
 package deploy
 
 import (
@@ -50,7 +50,7 @@ Examples:
   podtask deploy web --registry registry.example.com/team/web`,
 		Flags: []cli.Flag{
 			&cli.StringFlag{Name: "file", Aliases: []string{"f"}, Usage: "build by `CONTAINERFILE`", DefaultText: "Containerfile or Dockerfile in DIR"},
-			&cli.StringSliceFlag{Name: "build-arg", Usage: "set an argument of the build: `NAME=VALUE`"},
+			&cli.StringSliceFlag{Name: "build-arg", Usage: "set an argument of the build: `NAME=VALUE`, or NAME for the value of the environment"},
 			&cli.StringFlag{Name: "registry", Usage: "push the image to `REPOSITORY` of a registry, from which the host pulls it"},
 			&cli.StringFlag{Name: "tag", Usage: "name the image with `TAG`", DefaultText: "the time, as in 20261128-161502"},
 			&cli.StringFlag{Name: "container", Usage: "the image is that of `CONTAINER`", DefaultText: "the only one that has an image of this name"},
@@ -119,7 +119,10 @@ func (d deployer) image(c *cli.Context) (string, error) {
 		tag = d.now().UTC().Format("20060102-150405")
 	}
 	named, err := reference.ParseNamed(repository)
-	if err != nil || !reference.IsNameOnly(named) {
+	switch {
+	case err != nil && c.String("registry") == "":
+		return "", command.Usagef("deploy", "%q is no name of a service that an image can have: name a repository with --registry", c.Args().First())
+	case err != nil || !reference.IsNameOnly(named):
 		return "", command.Usagef("deploy", "%q is no repository such as registry.example.com/team/web, without a tag", repository)
 	}
 	tagged, err := reference.WithTag(named, tag)
@@ -178,8 +181,8 @@ func (d deployer) execute(ctx context.Context, s step) error {
 	case ctx.Err() != nil:
 		return command.ExitStatus(command.ExitInterrupted)
 	case errors.As(err, &exit) && exit.ExitCode() > 0:
-		fmt.Fprintf(d.errOut, "deploy: could not %s; nothing after it was done\n", s.what)
-		return command.ExitStatus(command.ExitOwnFailure)
+		fmt.Fprintf(d.errOut, "deploy: could not %s\n", s.what)
+		return command.ExitStatus(exit.ExitCode())
 	}
 	return fmt.Errorf("%s: %w", s.what, err)
 }

@@ -73,7 +73,7 @@ func TestSteps(t *testing.T) { //nolint:paralleltest // it sets PATH
 
 func TestAFailedStepEndsADeployment(t *testing.T) { //nolint:paralleltest // it sets PATH
 	calls, out, err := deployWith(t, command.ChosenHost{}, "build", "web")
-	if status := command.ExitStatus(0); !errors.As(err, &status) || int(status) != command.ExitOwnFailure || len(calls) != 1 || out != "" {
+	if status := command.ExitStatus(0); !errors.As(err, &status) || status != 3 || len(calls) != 1 || out != "" {
 		t.Errorf("%v, %q, %q", err, calls, out)
 	}
 	for _, args := range [][]string{{}, {"a", "b", "c"}, {"--registry", "x:1/y:2", "web"}, {"--registry", "nginx", "web"}, {"--tag", "a b", "web"}, {"we b"}} {

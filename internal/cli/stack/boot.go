@@ -122,19 +122,12 @@ func ignoreMissing(err error) error {
 
 // power opens the stack that is started or stopped, with its lock.
 func (k call) power(ctx context.Context, args []string, do func(stacks.Runner, context.Context, stack.State, func(string)) error) error {
-	name, err := k.nameOf(args)
-	if err != nil {
-		return err
-	}
-	lock, err := k.store.Lock(name)
+	s, lock, err := k.locked(args)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	s, err := k.store.Get(name)
-	if err != nil {
-		return err
-	}
+	name := s.Name
 	if s.Change != nil {
 		return fmt.Errorf("stack %s: %s: `podtask stack up` continues it, `podtask stack rollback %s` puts it back", name, unfinished(s), name)
 	}

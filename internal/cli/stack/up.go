@@ -17,6 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
 	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/term"
 )
 
@@ -245,21 +246,31 @@ func (k call) report(p plan, result string, err error) error {
 	return errors.Join(err, printed)
 }
 
-// rollback is `podtask stack rollback`.
-func (k call) rollback(ctx context.Context, args []string) error {
-	name, err := k.nameOf(args[:min(1, len(args))])
+// locked returns the record of the stack that the arguments name, and its lock.
+func (k call) locked(args []string) (stack.State, *state.Lock, error) {
+	name, err := k.nameOf(args)
 	if err != nil {
-		return err
+		return stack.State{}, nil, err
 	}
 	lock, err := k.store.Lock(name)
+	if err != nil {
+		return stack.State{}, nil, err
+	}
+	s, err := k.store.Get(name)
+	if err != nil {
+		return s, nil, errors.Join(err, lock.Unlock())
+	}
+	return s, lock, nil
+}
+
+// rollback is `podtask stack rollback`.
+func (k call) rollback(ctx context.Context, args []string) error {
+	s, lock, err := k.locked(args[:min(1, len(args))])
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	s, err := k.store.Get(name)
-	if err != nil {
-		return err
-	}
+	name := s.Name
 	if s, err = k.back(s, args); err != nil {
 		return err
 	}

@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -84,7 +85,7 @@ func (o restartOptions) Run(ctx context.Context, c *cli.Context) error {
 // containers counts the arguments that name a container of a task; a name of a task may have a slash.
 func (o restartOptions) containers(args []string) (n int) {
 	for _, arg := range args {
-		if _, err := o.tasks.Find(arg); connect.IsGone(err) && strings.Contains(arg, "/") {
+		if _, err := o.tasks.Find(arg); connect.IsGone(err) && strings.Contains(arg, "/") && !strings.HasSuffix(arg, "/") {
 			n++
 		}
 	}
@@ -117,13 +118,35 @@ func (o restartOptions) restartContainer(ctx context.Context, st lifecycle.State
 	}
 	i := request.Container
 	before := st.Containers[i].Restarts
+	asked := false
 	return o.owners.Ask(ctx, st.ID,
-		func(r *connect.Task) error { return r.RestartContainer(ctx, container) },
-		func(t api.Task) (bool, error) {
-			c := t.Containers[i]
-			if t.DesiredStatus != lifecycle.StatusRunning.String() {
-				return false, fmt.Errorf("task %s has stopped meanwhile: `podtask why %[1]s`", st.DisplayName())
+		func(r *connect.Task) error {
+			// The owner that was asked has ended. The record says whether it had taken the request.
+			if now, err := o.tasks.Find(st.ID); asked && err == nil && restarting(now.Containers[i], before) {
+				return nil
 			}
-			return c.RestartCount > before, nil
-		})
+			err := r.RestartContainer(ctx, container)
+			asked = asked || err == nil
+			return err
+		},
+		func(t api.Task) (bool, error) { return restarted(t, i, before) })
+}
+
+// restarting reports whether a container has been restarted since it had a number of restarts, or is about to be.
+func restarting(c lifecycle.Container, before int) bool {
+	return c.Restarts > before || c.RestartRequested || c.Presence != lifecycle.Running
+}
+
+// restarted reports whether a container has been started again. An error says that it never will be.
+func restarted(t api.Task, container, before int) (bool, error) {
+	c := t.Containers[container]
+	switch {
+	case c.RestartCount > before:
+		return true, nil
+	case t.DesiredStatus != lifecycle.StatusRunning.String():
+		return false, fmt.Errorf("task %s stopped before %s was started again: `podtask why %[1]s` says why", cmp.Or(t.Name, t.ID), c.Name)
+	case c.Status == lifecycle.StatusStopped.String():
+		return false, fmt.Errorf("container %s of task %s could not be started again: `podtask why %[2]s` says why", c.Name, cmp.Or(t.Name, t.ID))
+	}
+	return false, nil
 }

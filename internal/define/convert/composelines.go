@@ -18,7 +18,7 @@ import (
 // lines has the line of each member of a YAML document.
 type lines map[string]int
 
-// maxPlaces is how many places of a document are numbered: aliases and merges multiply them.
+// maxPlaces limits the places of a document that get a line number, because aliases and merges multiply them.
 const maxPlaces = 100_000
 
 // numbered returns the lines of a document. An entry of a list is found by its

@@ -67,8 +67,8 @@ func (q *quadlet) reserve(f taskunit.File) {
 	}
 }
 
-// named is what a volume is called in Podman: one of a file as the file says, else as
-// Quadlet calls it.
+// named returns the name of a volume in Podman: the VolumeName= of its file, else the name that
+// Quadlet gives it.
 func (q *quadlet) named(source string) string {
 	base, file := strings.CutSuffix(source, ".volume")
 	switch {

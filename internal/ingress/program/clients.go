@@ -7,8 +7,8 @@ import (
 	"sync"
 )
 
-// clients limits how many connections, or requests at a time, one client has: an IPv4 address, or a network of 64 bits of IPv6,
-// which is what one customer of a provider has.
+// clients limits how many connections, or requests at a time, one client has: an IPv4 address, or an IPv6 network of
+// 64 bits, because providers give a whole one to each customer.
 type clients struct {
 	most, total int
 
