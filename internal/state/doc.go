@@ -1,6 +1,7 @@
 // Package state stores what podtask must not lose: one small record per key, a lock per
 // key, and one ordered event log for the host. It stores bytes and knows nothing about
-// their meaning. internal/engine and internal/define/catalog use it.
+// their meaning. [Named] keeps records of one type, as JSON, by the names that users gave
+// them; its callers say how a record is checked.
 //
 // # Layout
 //
@@ -11,6 +12,7 @@
 //	tasks/.KEY.tmp          a record being written
 //	tasks/KEY.corrupt-N     a record that could not be read, moved aside
 //	locks/KEY               the lock of a key; its content names the holder
+//	schedules/, stacks/ ...  records with names and their locks, see [Named]
 //	ledger/0…0.json         the record shared by all tasks, see [Ledger]
 //	ledger/lock             held during one change of that record
 //	removed/DAY             keys whose records were deleted on a day, see [Traces]
