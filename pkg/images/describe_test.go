@@ -39,6 +39,7 @@ func TestDescribe(t *testing.T) {
 		{"an index without the platform", "multi:1", "linux/s390x", index, "linux/amd64 linux/arm64", []string{"linux/amd64, linux/arm64", "linux/s390x is required"}},
 		{"a single image", "single:1", "linux/amd64", single, "linux/amd64", nil},
 		{"a single image by digest", "single@" + single, "linux/amd64", single, "linux/amd64", nil},
+		{"a tag beside the digest, which is not looked at", "single:gone@" + single, "linux/amd64", single, "linux/amd64", nil},
 		{"a single image of another platform", "foreign:1", "linux/amd64", foreignDigest, "linux/s390x", []string{"linux/s390x", "linux/amd64 is required"}},
 	} {
 		t.Run(tc.rule, func(t *testing.T) {

@@ -117,5 +117,10 @@ func (r Ref) String() string {
 	return s
 }
 
-// named returns the reference as the type of containers/image.
-func (r Ref) named() (reference.Named, error) { return reference.ParseNormalizedNamed(r.String()) }
+// named returns the reference as the type of containers/image, which takes no tag beside a digest.
+func (r Ref) named() (reference.Named, error) {
+	if r.Pinned() {
+		return reference.ParseNormalizedNamed(r.At(r.digest))
+	}
+	return reference.ParseNormalizedNamed(r.String())
+}
