@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -46,6 +47,34 @@ func (p Problem) String() string {
 		b.WriteString("; " + p.Fix)
 	}
 	return b.String()
+}
+
+// maxFolded limits the lines that Fold names.
+const maxFolded = 5
+
+// Fold returns problems for people to read: those that differ only in where they are become one, which has the place of the first
+// and names the lines of the others. The order stays.
+func Fold(all []Problem) (out []Problem) {
+	type text struct{ file, message, fix string }
+	at, lines := map[text]int{}, map[text][]string{}
+	for _, p := range all {
+		k := text{p.File, p.Message, p.Fix}
+		if _, ok := at[k]; !ok || p.Line == 0 {
+			at[k] = len(out)
+			out = append(out, p)
+			continue
+		}
+		if line := strconv.Itoa(p.Line); p.Line != out[at[k]].Line && !slices.Contains(lines[k], line) {
+			lines[k] = append(lines[k], line)
+		}
+	}
+	for k, more := range lines {
+		if len(more) > maxFolded {
+			more = append(more[:maxFolded:maxFolded], "...")
+		}
+		out[at[k]].Message += " (also line " + strings.Join(more, ", ") + ")"
+	}
+	return out
 }
 
 // Report holds the findings of Parse besides the Task. The lists are in the order of the document.

@@ -328,15 +328,15 @@ const maxSmall = 1 << 20
 // the rest of a huge file is not read.
 const maxDocument = 2 << 20
 
-// Print writes warnings, needs and problems to stderr, a line for each.
+// Print writes warnings, needs and problems to stderr, a line for each that says something else.
 func (f Finding) Print(stderr io.Writer) {
-	for _, w := range f.Warnings {
+	for _, w := range taskdef.Fold(f.Warnings) {
 		warn(stderr, "%s", w)
 	}
-	for _, n := range f.Needs {
+	for _, n := range taskdef.Fold(f.Needs) {
 		fmt.Fprintf(stderr, "Needs: %s\n", Need(n.String()))
 	}
-	for _, e := range f.Problems {
+	for _, e := range taskdef.Fold(f.Problems) {
 		fmt.Fprintf(stderr, "Error: %s\n", e)
 	}
 }

@@ -155,10 +155,10 @@ func (i importer) finish(c *cli.Context, req importRequest, r importReport) erro
 		if r.Form != "" {
 			fmt.Fprintln(i.errOut, "Note: "+term.Line(r.Form))
 		}
-		for _, l := range r.Lost {
+		for _, l := range taskdef.Fold(r.Lost) {
 			fmt.Fprintln(i.errOut, "Lost: "+term.Line(l.String()))
 		}
-		for _, n := range r.Needs {
+		for _, n := range taskdef.Fold(r.Needs) {
 			fmt.Fprintln(i.errOut, "Needs: "+command.Need(term.Line(n.String())))
 		}
 	}
