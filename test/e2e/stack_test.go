@@ -261,6 +261,7 @@ kind: StatefulSet
 metadata: {name: db}
 spec:
   serviceName: db
+  replicas: 2
   selector: {matchLabels: {app: db}}
   template:
     metadata: {labels: {app: db}}
@@ -307,8 +308,11 @@ spec: {template: {spec: {restartPolicy: Never, containers: [{name: m, image: %[1
 	b.stackFile("k8s/web.yaml", web)
 	dir := filepath.Join(b.dir, "files", "k8s")
 	r := b.want(0, "stack", "up", "--name", b.family, dir)
-	if !strings.Contains(r.err, "(after migrate completed)") || !strings.Contains(r.err, "writes to the volume data") {
+	if !strings.Contains(r.err, "(after migrate completed)") || strings.Contains(r.err, "db.yaml:6") {
 		t.Errorf("the plan:\n%s", r.err)
+	}
+	for _, volume := range []string{"_data", "_data-db-1"} {
+		b.podman("volume", "exists", b.family+volume)
 	}
 	answer := func(path, want string) {
 		t.Helper()

@@ -59,9 +59,12 @@ var signs = map[string]string{actMake: "+", actChange: "~", actRun: ">", actLeav
 
 // planOf compares a stack with its record.
 func (k call) planOf(w *wanted, s stack.State) plan {
-	p := plan{Stack: w.name, Members: []planMember{}, Volumes: []string{}, Lost: append([]string{}, w.lost...), Needs: append([]string{}, w.needs...)}
+	p := plan{Stack: w.name, Members: []planMember{}, Volumes: []string{}, Lost: []string{}, Needs: append([]string{}, w.needs...)}
 	if s.Change != nil {
 		p.Unfinished = unfinished(s)
+	}
+	for _, l := range w.lost {
+		p.Lost = append(p.Lost, l.String())
 	}
 	for _, v := range w.volumes {
 		p.Volumes = append(p.Volumes, v.Name)

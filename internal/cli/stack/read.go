@@ -32,7 +32,7 @@ type wanted struct {
 	volumes []convert.StackVolume
 	files   []convert.File
 	secrets []convert.File
-	lost    []string
+	lost    []taskdef.Problem
 	needs   []string
 }
 
@@ -136,7 +136,10 @@ func (k call) readCompose(ctx context.Context, from string, w *wanted) error {
 	if err := k.compose.Convert(ctx, r, &got); err != nil {
 		return err
 	}
-	w.volumes, w.files, w.secrets, w.lost, w.needs = got.Volumes, got.Files, got.Secrets, got.Lost, got.Needs
+	w.volumes, w.files, w.secrets, w.needs = got.Volumes, got.Files, got.Secrets, got.Needs
+	for _, l := range got.Lost {
+		w.lose(taskdef.Problem{Message: l})
+	}
 	for _, m := range got.Members {
 		w.members = append(w.members, fromCompose(w.name, filepath.Base(from), filepath.Dir(path), m))
 	}
@@ -179,15 +182,18 @@ func (k call) check(w *wanted) error {
 	for _, p := range stack.Problems(all) {
 		errs = append(errs, fmt.Errorf("%s: %s", w.place(p), p.Text))
 	}
-	invalid := false
+	found := command.Finding{Valid: true, File: "the stack"}
 	for _, m := range w.members {
 		if err := k.define(m); err != nil {
 			errs = append(errs, fmt.Errorf("%s: %w", m.place, err))
-		} else if !m.finds.Runnable(k.errOut) {
-			invalid = true
+			continue
 		}
+		found.Valid = found.Valid && m.finds.Valid
+		found.Warnings = append(found.Warnings, m.finds.Warnings...)
+		found.Needs = append(found.Needs, m.finds.Needs...)
+		found.Problems = append(found.Problems, m.finds.Problems...)
 	}
-	if invalid {
+	if !found.Runnable(k.errOut) {
 		errs = append(errs, command.ExitStatus(command.ExitOwnFailure))
 	}
 	return errors.Join(errs...)
@@ -284,8 +290,8 @@ func (m *member) print() (string, error) {
 
 // tell prints what is lost and needed.
 func (w *wanted) tell(k call) {
-	for _, l := range w.lost {
-		fmt.Fprintln(k.errOut, "Lost: "+term.Line(l))
+	for _, l := range taskdef.Fold(w.lost) {
+		fmt.Fprintln(k.errOut, "Lost: "+term.Line(l.String()))
 	}
 	for _, n := range w.needs {
 		fmt.Fprintln(k.errOut, "Needs: "+term.Line(n))

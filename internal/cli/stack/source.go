@@ -197,10 +197,10 @@ func (k call) readForeign(w *wanted, s sourceFile, beside []sourceFile, service 
 	var all []*member
 	for _, r := range results {
 		for _, l := range r.Lost {
-			w.lose(l.String())
+			w.lose(l)
 		}
 		if len(r.Schedules) > 0 {
-			w.lose(fmt.Sprintf("%s: %s is started at its times, which is no service of a stack: `podtask import --service %s %s` makes a schedule of it", placeOf(r), r.Stack.Member, foreign.Shell(r.Stack.Member), foreign.Shell(s.path)))
+			w.lose(taskdef.Problem{Message: fmt.Sprintf("%s: %s is started at its times, which is no service of a stack: `podtask import --service %s %s` makes a schedule of it", placeOf(r), r.Stack.Member, foreign.Shell(r.Stack.Member), foreign.Shell(s.path))})
 			continue
 		}
 		m, err := k.fromForeign(w, dir, r)
@@ -214,9 +214,9 @@ func (k call) readForeign(w *wanted, s sourceFile, beside []sourceFile, service 
 
 func placeOf(r foreign.Result) string { return fmt.Sprintf("%s:%d", r.Stack.File, r.Stack.Line) }
 
-func (w *wanted) lose(text string) {
-	if !slices.Contains(w.lost, text) {
-		w.lost = append(w.lost, text)
+func (w *wanted) lose(p taskdef.Problem) {
+	if !slices.Contains(w.lost, p) {
+		w.lost = append(w.lost, p)
 	}
 }
 

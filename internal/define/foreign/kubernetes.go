@@ -144,7 +144,7 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 		case kind == "":
 			r.wrong(d, "a document has no kind", "")
 		default:
-			r.lose(d, title+" has no effect here", "")
+			r.lose(d, "the "+kind+" has no effect here", "")
 		}
 	}
 	r.controller(res, chosen)
@@ -215,11 +215,7 @@ func (r *reader) controller(res *Result, d *doctree.Node) {
 		if kind == "DaemonSet" {
 			r.lose(d.Member("kind"), "DaemonSet: one copy runs on this host, and on no other", "")
 		}
-		if kind == "StatefulSet" {
-			count = min(count, 1) // copies of a service would share the name and the volumes of one Pod; the definition warns
-		} else {
-			res.answered = append(res.answered, "/spec/replicas")
-		}
+		res.answered = append(res.answered, "/spec/replicas")
 		res.Service = &Service{Flags: []string{"--count", strconv.Itoa(count)}}
 		update := spec.Member("strategy").Member("rollingUpdate")
 		for _, f := range []struct {

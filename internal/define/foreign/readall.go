@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
@@ -173,7 +174,7 @@ func (r *reader) member(res *Result, docs []*doctree.Node, d *doctree.Node) {
 	}
 	for _, v := range items(d.Member("spec").Member("volumeClaimTemplates")) {
 		if claim := textOf(v.Member("metadata").Member("name")); claim != "" {
-			res.Stack.Claims = append(res.Stack.Claims, claim)
+			res.Stack.Claims = append(append(res.Stack.Claims, claim), copiesOf(claim, d)...)
 		}
 	}
 	if res.Stack.Job || kind == "CronJob" {
@@ -190,6 +191,17 @@ func (r *reader) member(res *Result, docs []*doctree.Node, d *doctree.Node) {
 	}
 }
 
+// copiesOf names the storage of the Pods of a StatefulSet behind the first one, whose storage has the name of the claim.
+func copiesOf(claim string, d *doctree.Node) (names []string) {
+	spec := d.Member("spec")
+	start, _ := intOf(spec.Member("ordinals").Member("start"))
+	copies, _ := intOf(spec.Member("replicas"))
+	for i := 1; i < min(copies, service.MaxNumbered); i++ {
+		names = append(names, fmt.Sprintf("%s-%s-%d", claim, documentName(d), start+i))
+	}
+	return names
+}
+
 // podOf returns the Pod, or the template of one, of a workload.
 func podOf(d *doctree.Node) *doctree.Node {
 	spec := d.Member("spec")
@@ -203,25 +215,25 @@ func podOf(d *doctree.Node) *doctree.Node {
 }
 
 // selects reports whether a Service leads to the Pods of a workload.
-func selects(service, workload, template *doctree.Node) bool {
-	selector := fields(service.Member("spec").Member("selector"))
+func selects(svc, workload, template *doctree.Node) bool {
+	selector := fields(svc.Member("spec").Member("selector"))
 	labels := template.Member("metadata").Member("labels")
 	space := func(n *doctree.Node) string { return textOf(n.Member("metadata").Member("namespace")) }
-	return len(selector) > 0 && space(service) == space(workload) && !slices.ContainsFunc(selector, func(f doctree.Field) bool {
+	return len(selector) > 0 && space(svc) == space(workload) && !slices.ContainsFunc(selector, func(f doctree.Field) bool {
 		have := labels.Member(f.Key)
 		return have == nil || textOf(have) != textOf(f.Value)
 	})
 }
 
 // reach gives a service the names and addresses of a Service. All containers of a Pod share a network, so the first one publishes.
-func (r *reader) reach(res *Result, service, spec *doctree.Node) {
-	name := textOf(service.Member("metadata").Member("name"))
+func (r *reader) reach(res *Result, svc, spec *doctree.Node) {
+	name := textOf(svc.Member("metadata").Member("name"))
 	containers := items(spec.Member("containers"))
 	if len(containers) == 0 {
 		return
 	}
 	flag := func(words ...string) { res.Service.Flags = append(res.Service.Flags, words...) }
-	for _, p := range items(service.Member("spec").Member("ports")) {
+	for _, p := range items(svc.Member("spec").Member("ports")) {
 		port, ok := intOf(p.Member("port"))
 		protocol := textOf(p.Member("protocol"))
 		to := portOf(p.Member("targetPort"), containers)
@@ -249,9 +261,9 @@ func (r *reader) reach(res *Result, service, spec *doctree.Node) {
 		}
 		flag("--name-as", fmt.Sprintf("%s:%d=%s:%d", name, port, owner, to))
 		at := port
-		if node, ok := intOf(p.Member("nodePort")); ok && textOf(service.Member("spec").Member("type")) == "NodePort" {
+		if node, ok := intOf(p.Member("nodePort")); ok && textOf(svc.Member("spec").Member("type")) == "NodePort" {
 			at = node
-		} else if textOf(service.Member("spec").Member("type")) != "LoadBalancer" {
+		} else if textOf(svc.Member("spec").Member("type")) != "LoadBalancer" {
 			continue
 		}
 		if at < 1024 { // which users may not open

@@ -4,6 +4,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 func readAll(t *testing.T, file, src string, beside ...File) []Result {
@@ -141,4 +143,27 @@ func FuzzReadAll(f *testing.F) {
 			t.Error("nothing is read, and nothing is wrong")
 		}
 	})
+}
+
+// The copies of a StatefulSet are those of a service, and each has storage of its own.
+func TestReadAllOfAStatefulSet(t *testing.T) {
+	t.Parallel()
+	all := readAll(t, "db.yaml", `apiVersion: apps/v1
+kind: StatefulSet
+metadata: {name: db}
+spec:
+  replicas: 3
+  ordinals: {start: 5}
+  template: {metadata: {labels: {app: db}}, spec: {containers: [{name: db, image: db}]}}
+  volumeClaimTemplates: [{metadata: {name: data}}]
+`)
+	if len(all) != 1 {
+		t.Fatal(all)
+	}
+	if got := all[0]; !slices.Equal(got.Service.Flags, []string{"--count", "3"}) || !slices.Equal(got.Stack.Claims, []string{"data", "data-db-6", "data-db-7"}) {
+		t.Errorf("%q, %q", got.Service.Flags, got.Stack.Claims)
+	}
+	if left := all[0].Lasting([]taskdef.Problem{{Pointer: "/spec/replicas"}}); len(left) > 0 {
+		t.Errorf("%v is said of a service with all copies", left)
+	}
 }

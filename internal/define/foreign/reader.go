@@ -127,7 +127,7 @@ func (e *Error) Error() string {
 // Bounds of what is read.
 const (
 	maxJSON  = 16 << 20 // bytes: plans of Terraform are large
-	maxYAML  = 3 << 19  // bytes
+	maxYAML  = 8 << 20  // bytes: a chart with its kinds of resources is large
 	maxFiles = 100      // that a file names, in all, each time counted
 	maxSteps = 200_000  // values that functions of templates make
 	maxText  = 4 << 20  // bytes that functions of templates make
@@ -135,7 +135,7 @@ const (
 
 // limits bounds one document.
 func limits(src []byte) doctree.Limits {
-	l := doctree.Limits{Size: maxYAML, Values: 200_000, Depth: 60}
+	l := doctree.Limits{Size: maxYAML, Values: 400_000, Depth: 60}
 	if text := strings.TrimLeft(string(src[:min(len(src), 64)]), "\ufeff \t\r\n"); strings.HasPrefix(text, "{") || strings.HasPrefix(text, "[") {
 		l.Size, l.Values = maxJSON, 1_000_000
 	}

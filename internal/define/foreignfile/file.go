@@ -152,8 +152,10 @@ func Text(r foreign.Result) (text []byte, ext string) {
 		return append(r.Definition.JSON(), '\n'), ".json"
 	}
 	var out bytes.Buffer
-	for _, d := range r.Documents {
-		out.WriteString("---\n")
+	for i, d := range r.Documents {
+		if i > 0 {
+			out.WriteString("---\n")
+		}
 		out.Write(d.JSON())
 		out.WriteByte('\n')
 	}

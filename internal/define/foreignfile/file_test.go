@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // A stream of manifests is one value, and a definition stays as it is.
@@ -49,5 +50,25 @@ func TestFilesStayInTheirDirectory(t *testing.T) {
 	}
 	if _, err := ReadBelow(dir, "."); err == nil {
 		t.Error("a directory is read")
+	}
+}
+
+// A problem of the text that was made of several documents is shown at the line of the document that it is in.
+func TestProblemsOfDocumentsAreThoseOfTheFile(t *testing.T) {
+	t.Parallel()
+	src := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  nodeName: x\n  containers:\n    - {name: a, image: a, envFrom: [{configMapRef: {name: c}}]}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\nbinaryData: {k: '?'}\n"
+	all, err := foreign.ReadAll(foreign.Request{File: "all.yaml", Source: []byte(src)}, "s", "tag")
+	if err != nil || len(all) != 1 || len(all[0].Documents) != 2 {
+		t.Fatal(all, err)
+	}
+	text, _ := Text(all[0])
+	for i, want := range []struct {
+		pointer string
+		line    int
+	}{{"/spec/nodeName", 9}, {"/binaryData/k", 16}} {
+		line := 1 + 2*i // each document has one, with a separator between them
+		if p := all[0].Locate(taskdef.Problem{Pointer: want.pointer, Line: line}, text); p.File != "all.yaml" || p.Line != want.line {
+			t.Errorf("%s is at %s", want.pointer, p)
+		}
 	}
 }

@@ -264,7 +264,8 @@ func printable(s string) string {
 
 func (m *manifest) addWorkload(doc value, k kind) {
 	if m.kind.name != "" {
-		doc.at("kind").wrong("the file holds a second Pod, after that of line "+fmt.Sprint(m.owner.line), "keep one Pod in a file")
+		doc.at("kind").wrong("the file holds another Pod, after that of line "+fmt.Sprint(m.owner.line),
+			"keep one Pod in a file, or run all of them with `podtask stack up`, or take one out with `podtask import --service NAME`")
 		return
 	}
 	m.version(doc, k.apiVersion)
