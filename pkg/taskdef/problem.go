@@ -49,30 +49,38 @@ func (p Problem) String() string {
 	return b.String()
 }
 
-// maxFolded limits the lines that Fold names.
+// maxFolded limits the places that Fold names.
 const maxFolded = 5
 
 // Fold returns problems for people to read: those that differ only in where they are become one, which has the place of the first
-// and names the lines of the others. The order stays.
+// and names the others, FILE:LINE in another file. The order stays.
 func Fold(all []Problem) (out []Problem) {
-	type text struct{ file, message, fix string }
-	at, lines := map[text]int{}, map[text][]string{}
+	type text struct{ message, fix string }
+	at, places := map[text]int{}, map[text][]string{}
 	for _, p := range all {
-		k := text{p.File, p.Message, p.Fix}
-		if _, ok := at[k]; !ok || p.Line == 0 {
+		k := text{p.Message, p.Fix}
+		i, ok := at[k]
+		if !ok || p.Line == 0 {
 			at[k] = len(out)
 			out = append(out, p)
 			continue
 		}
-		if line := strconv.Itoa(p.Line); p.Line != out[at[k]].Line && !slices.Contains(lines[k], line) {
-			lines[k] = append(lines[k], line)
+		place := strconv.Itoa(p.Line)
+		switch {
+		case p.File != out[i].File:
+			place = p.File + ":" + place
+		case len(places[k]) == 0:
+			place = "line " + place
+		}
+		if (p.File != out[i].File || p.Line != out[i].Line) && !slices.Contains(places[k], place) && !slices.Contains(places[k], "line "+place) {
+			places[k] = append(places[k], place)
 		}
 	}
-	for k, more := range lines {
+	for k, more := range places {
 		if len(more) > maxFolded {
 			more = append(more[:maxFolded:maxFolded], "...")
 		}
-		out[at[k]].Message += " (also line " + strings.Join(more, ", ") + ")"
+		out[at[k]].Message += " (also " + strings.Join(more, ", ") + ")"
 	}
 	return out
 }

@@ -8,7 +8,7 @@ func TestFold(t *testing.T) {
 	for line := 2; line < 20; line += 3 {
 		all = append(all, Problem{File: "a", Line: line, Column: 7, Message: "y", Fix: ""}, Problem{File: "a", Line: line, Column: 8, Message: "y"})
 	}
-	want := []string{"a:9:1: x", "a:1:2: y (also line 2, 5, 8, 11, 14, ...)", "a: x", "b:3:1: x"}
+	want := []string{"a:9:1: x", "a:1:2: y (also line 2, 5, 8, 11, 14, ...)", "a: x (also b:3)"}
 	got := Fold(all)
 	if len(got) != len(want) {
 		t.Fatal(got)

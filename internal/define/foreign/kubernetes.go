@@ -1,7 +1,6 @@
 package foreign
 
 import (
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,8 +33,8 @@ func OnePod(file string, src []byte) bool {
 // flatten returns documents with the items of Lists in place of the Lists.
 func flatten(docs []*doctree.Node) (all []*doctree.Node) {
 	for _, d := range docs {
-		if textOf(d.Member("kind")) == "List" {
-			all = append(all, items(d.Member("items"))...)
+		if items, ok := pod.Items(d); ok {
+			all = append(all, items...)
 		} else {
 			all = append(all, d)
 		}
@@ -217,18 +216,50 @@ func (r *reader) controller(res *Result, d *doctree.Node) {
 		}
 		res.answered = append(res.answered, "/spec/replicas")
 		res.Service = &Service{Flags: []string{"--count", strconv.Itoa(count)}}
-		update := spec.Member("strategy").Member("rollingUpdate")
-		for _, f := range []struct {
-			member, flag string
-			sign         int
-		}{{"maxUnavailable", "--min-healthy", -1}, {"maxSurge", "--max", 1}} {
-			text, percent := strings.CutSuffix(textOf(update.Member(f.member)), "%")
-			if v, err := strconv.Atoi(text); percent && err == nil {
-				res.Service.Flags = append(res.Service.Flags, f.flag, fmt.Sprint(100+f.sign*v))
-				res.answered = append(res.answered, "/spec/strategy/rollingUpdate/"+f.member)
-			}
-		}
+		r.rollout(res, spec.Member("strategy"), count)
 	case "CronJob":
 		res.Schedules = []Schedule{{Name: res.Name}}
 	}
+}
+
+// rollout makes flags of how a Deployment replaces its Pods, which is in Pods or in percents of them; a service rounds the percents of
+// the flags back to these Pods.
+func (r *reader) rollout(res *Result, strategy *doctree.Node, copies int) {
+	flag := func(name string, percent int, member string) {
+		res.Service.Flags = append(res.Service.Flags, name, strconv.Itoa(percent))
+		res.answered = append(res.answered, "/spec/strategy/"+member)
+	}
+	if textOf(strategy.Member("type")) == "Recreate" {
+		flag("--min-healthy", 0, "type")
+		res.Service.Flags = append(res.Service.Flags, "--max", "100")
+		return
+	}
+	if copies == 0 {
+		return
+	}
+	away, less := podsOf(strategy, "maxUnavailable", copies, 0)
+	surge, more := podsOf(strategy, "maxSurge", copies, 99)
+	if surge == 0 && away < 1 { // a cluster could replace none otherwise
+		away, less = 1, true
+	}
+	if less {
+		flag("--min-healthy", max(copies-away, 0)*100/copies, "rollingUpdate/maxUnavailable")
+	}
+	if more {
+		flag("--max", 100+(surge*100+copies-1)/copies, "rollingUpdate/maxSurge")
+	}
+}
+
+// podsOf is a number of Pods, or the percentage of copies that it is, rounded after round hundredths are added; ok is false if it is
+// not given.
+func podsOf(strategy *doctree.Node, member string, copies, round int) (n int, ok bool) {
+	text, percent := strings.CutSuffix(textOf(strategy.Member("rollingUpdate").Member(member)), "%")
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 0 || n > 100_000 {
+		return -1, false
+	}
+	if percent {
+		n = (n*copies + round) / 100
+	}
+	return n, true
 }

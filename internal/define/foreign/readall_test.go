@@ -167,3 +167,31 @@ spec:
 		t.Errorf("%v is said of a service with all copies", left)
 	}
 }
+
+// How many Pods of a Deployment are replaced at once is what a cluster would do, however it is written.
+func TestRollout(t *testing.T) {
+	t.Parallel()
+	for _, tc := range []struct{ copies, strategy, want string }{
+		{"3", "{rollingUpdate: {maxUnavailable: 1, maxSurge: 2}}", "66 167"},
+		{"3", "{rollingUpdate: {maxUnavailable: 25%, maxSurge: 25%}}", "100 134"},
+		{"4", "{rollingUpdate: {maxUnavailable: 10%, maxSurge: 0}}", "75 100"},
+		{"2", "{rollingUpdate: {maxUnavailable: 100%}}", "0"},
+		{"2", "{rollingUpdate: {maxSurge: 0}}", "50 100"},
+		{"2", "{type: Recreate}", "0 100"},
+		{"2", "{type: RollingUpdate}", ""},
+		{"0", "{rollingUpdate: {maxUnavailable: 1}}", ""},
+		{"2", "{rollingUpdate: {maxUnavailable: x, maxSurge: -1}}", ""},
+	} {
+		all := readAll(t, "web.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec:\n  replicas: "+tc.copies+
+			"\n  strategy: "+tc.strategy+"\n  template: {spec: {containers: [{name: a, image: a}]}}\n")
+		var got []string
+		for i, f := range all[0].Service.Flags {
+			if f == "--min-healthy" || f == "--max" {
+				got = append(got, all[0].Service.Flags[i+1])
+			}
+		}
+		if strings.Join(got, " ") != tc.want {
+			t.Errorf("%s of %s: %q, want %s", tc.strategy, tc.copies, got, tc.want)
+		}
+	}
+}

@@ -121,10 +121,38 @@ func parse(src taskdef.Source, o Options) (Result, taskdef.Report, error) {
 
 // documents returns a document, or the items of a List.
 func documents(v value) []value {
-	if v.at("kind").str() == "List" {
+	if _, ok := Items(v.node); ok {
 		return v.at("items").items()
 	}
 	return []value{v}
+}
+
+// Items returns the items of a List, or of a list of one kind such as ConfigMapList, as kubectl reads them: an item without a kind or
+// an apiVersion has those that the list names. Ok is false for other documents.
+func Items(doc *doctree.Node) (items []*doctree.Node, ok bool) {
+	name, list := doc.Member("kind"), doc.Member("items")
+	if name == nil {
+		return nil, false
+	}
+	kind, ok := strings.CutSuffix(name.Text, "List")
+	if !ok || kind != "" && (list == nil || list.Kind != doctree.List) {
+		return nil, false
+	}
+	if list == nil {
+		return nil, true
+	}
+	for _, item := range list.Items {
+		if kind == "" || item.Kind != doctree.Object {
+			continue
+		}
+		if item.Member("kind") == nil {
+			item.Fields = append(item.Fields, doctree.Field{Key: "kind", Line: item.Line, Col: item.Col, Value: &doctree.Node{Kind: doctree.Text, Text: kind, Line: item.Line, Col: item.Col}})
+		}
+		if version := doc.Member("apiVersion"); version != nil && item.Member("apiVersion") == nil {
+			item.Fields = append(item.Fields, doctree.Field{Key: "apiVersion", Line: item.Line, Col: item.Col, Value: version})
+		}
+	}
+	return list.Items, true
 }
 
 // kind is a kind of document that holds a Pod.
