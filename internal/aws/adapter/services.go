@@ -5,6 +5,7 @@ import (
 	"errors"
 
 	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/pkg/api"
@@ -90,17 +91,17 @@ func clientFailure(err error) error {
 	case transient.Is(err):
 		return err
 	case errors.As(err, &refused):
-		return &awsapi.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}
+		return &protocol.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}
 	case errors.As(err, new(*services.BadServiceError)), errors.Is(err, services.ErrServiceExists):
-		return &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
+		return &protocol.Failure{Code: "InvalidParameterException", Message: err.Error()}
 	case errors.Is(err, svc.ErrEnded):
-		return &awsapi.Failure{Code: "ConflictException", Message: err.Error()}
+		return &protocol.Failure{Code: "ConflictException", Message: err.Error()}
 	case errors.Is(err, svc.ErrNoReturn), errors.Is(err, svc.ErrNotPaused):
-		return &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
+		return &protocol.Failure{Code: "InvalidParameterException", Message: err.Error()}
 	case errors.Is(err, svc.ErrNoAttempt):
-		return &awsapi.Failure{Code: "ServiceDeploymentNotFoundException", Message: "Service deployment not found."}
+		return &protocol.Failure{Code: "ServiceDeploymentNotFoundException", Message: "Service deployment not found."}
 	case errors.Is(err, services.ErrNoService):
-		return &awsapi.Failure{Code: "ServiceNotFoundException", Message: "Service not found."}
+		return &protocol.Failure{Code: "ServiceNotFoundException", Message: "Service not found."}
 	}
 	return err
 }

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/internal/engine/run/services"
 	svc "github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/transient"
@@ -27,7 +27,7 @@ func TestClientFailures(t *testing.T) {
 		{fmt.Errorf("%w: it is STOPPED", svc.ErrEnded), "ConflictException"},
 		{svc.ErrNoReturn, "InvalidParameterException"},
 	} {
-		got, f := "", new(awsapi.Failure)
+		got, f := "", new(protocol.Failure)
 		if errors.As(clientFailure(c.err), &f) {
 			got = f.Code
 		}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/engine/act/admit"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
@@ -106,7 +107,7 @@ func (e ECS) Run(ctx context.Context, n awsapi.NewTask) (lifecycle.State, error)
 	}
 	switch {
 	case errors.Is(err, record.ErrRemoved):
-		return s, &awsapi.Failure{Code: "ConflictException", Message: "clientToken: " + err.Error()}
+		return s, &protocol.Failure{Code: "ConflictException", Message: "clientToken: " + err.Error()}
 	case errors.Is(err, record.ErrMade), errors.Is(err, state.ErrLocked):
 		if s, getErr := b.Engine.Tasks.Get(n.ID); getErr == nil { // another request with the token was faster
 			return e.present(s), nil
@@ -132,7 +133,7 @@ func (e ECS) define(ctx context.Context, n awsapi.NewTask) (taskdef.Task, lifecy
 	task, options, err := e.backend.Define(ctx, define.Document{Name: r.Name, Dir: r.Dir, Source: r.Source, Registered: true, Revision: r.Revision}, changes)
 	var refused *api.Failure
 	if errors.As(err, &refused) {
-		err = &awsapi.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}
+		err = &protocol.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}
 	}
 	options.Client = n.Client
 	if n.Cluster != arn.DefaultCluster {
@@ -171,7 +172,7 @@ func (e ECS) Stop(ctx context.Context, id, reason string) error {
 // Protect implements awsapi.Tasks, for tasks that this agent owns.
 func (e ECS) Protect(ctx context.Context, id string, until time.Time) error {
 	err := e.backend.Ask(ctx, id, lifecycle.ProtectionRequested{Until: until}, func(*api.Client) error {
-		return &awsapi.Failure{Code: "InvalidParameterException", Message: "tasks: task " + id + " was started by podtask run, which owns it: only its containers can protect it"}
+		return &protocol.Failure{Code: "InvalidParameterException", Message: "tasks: task " + id + " was started by podtask run, which owns it: only its containers can protect it"}
 	})
 	o := e.backend.Owned(id)
 	if err != nil || o == nil {
@@ -196,7 +197,7 @@ func (e ECS) Check(source []byte) (awsapi.Checked, error) {
 		err = relative(d.Task)
 	}
 	if err != nil {
-		return awsapi.Checked{}, &awsapi.Failure{Code: "ClientException", Message: err.Error()}
+		return awsapi.Checked{}, &protocol.Failure{Code: "ClientException", Message: err.Error()}
 	}
 	digest, err := d.Digest()
 	return awsapi.Checked{Family: d.Task.Family, Digest: digest}, err

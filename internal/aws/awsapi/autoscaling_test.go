@@ -11,7 +11,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/applicationautoscaling"
 	"github.com/aws/aws-sdk-go-v2/service/applicationautoscaling/types"
-	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/aws/awsapi/autoscaling"
 	run "github.com/podtask/podtask/internal/engine/run/scaling"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/scaling"
@@ -23,7 +23,7 @@ type scaled struct {
 	now func() time.Time
 }
 
-func (w *world) scaled() awsapi.Scaling {
+func (w *world) scaled() autoscaling.Scaling {
 	w.t.Helper()
 	store, err := run.Open(w.dir, state.OS{})
 	if err != nil {

@@ -24,6 +24,7 @@ import (
 	"github.com/aws/smithy-go"
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/internal/aws/sigv4"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/state"
@@ -74,7 +75,7 @@ func spec(definition string) service.Spec {
 
 func (k *keeper) Create(_ context.Context, n awsapi.NewService) (service.State, error) {
 	if err := service.Validate(n.Name, spec(n.Definition), n.Count, n.Config); err != nil {
-		return service.State{}, &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
+		return service.State{}, &protocol.Failure{Code: "InvalidParameterException", Message: err.Error()}
 	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -119,7 +120,7 @@ func (k *keeper) StopAttempt(_ context.Context, name string, number int, abort b
 		}
 		in, err := service.StopAttempt(s, number, abort)
 		if err != nil {
-			return &awsapi.Failure{Code: "ConflictException", Message: err.Error()}
+			return &protocol.Failure{Code: "ConflictException", Message: err.Error()}
 		}
 		k.step(name, in)
 	}
@@ -133,7 +134,7 @@ func (k *keeper) ContinueAttempt(_ context.Context, name string, number int, pau
 		}
 		in, err := service.ContinueAttempt(s, number, pause, rollback)
 		if err != nil {
-			return &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
+			return &protocol.Failure{Code: "InvalidParameterException", Message: err.Error()}
 		}
 		k.step(name, in)
 	}
@@ -197,7 +198,7 @@ func (h *host) Run(_ context.Context, n awsapi.NewTask) (lifecycle.State, error)
 	if len(n.Overrides) > 0 {
 		override, _, err := settings.ParseOverride("overrides", n.Overrides)
 		if err != nil {
-			return lifecycle.State{}, &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
+			return lifecycle.State{}, &protocol.Failure{Code: "InvalidParameterException", Message: err.Error()}
 		}
 		settings.Override = override
 	}
@@ -245,7 +246,7 @@ func (h *host) Check(source []byte) (awsapi.Checked, error) {
 	src := taskdef.ReadSource("request", source)
 	task, _, err := taskdef.Settings{}.ParseSource(src)
 	if err != nil {
-		return awsapi.Checked{}, &awsapi.Failure{Code: "ClientException", Message: err.Error()}
+		return awsapi.Checked{}, &protocol.Failure{Code: "ClientException", Message: err.Error()}
 	}
 	digest, err := src.Digest()
 	return awsapi.Checked{Family: task.Family, Digest: digest}, err

@@ -11,6 +11,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
+	"github.com/podtask/podtask/internal/aws/awsapi/resource"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -19,7 +21,7 @@ import (
 // clusters are names under which tasks are found.
 type clusters struct {
 	records *state.Store
-	tags    *tagStore
+	tags    *resource.TagStore
 	tasks   Tasks
 	host    Host
 	now     func() time.Time
@@ -33,11 +35,11 @@ type clusters struct {
 
 // clusterRecord is a cluster as it is stored.
 type clusterRecord struct {
-	Kind string `json:"kind"`
-	Name string `json:"name"`
-	Tags []tag  `json:"tags,omitempty"`
+	Kind string         `json:"kind"`
+	Name string         `json:"name"`
+	Tags []resource.Tag `json:"tags,omitempty"`
 	// Kept is what the client sent besides.
-	Kept fields `json:"kept,omitempty"`
+	Kept protocol.Fields `json:"kept,omitempty"`
 	// DeletedAt is zero for an active cluster.
 	DeletedAt time.Time `json:"deletedAt,omitzero"`
 }
@@ -49,22 +51,22 @@ const (
 	shownInactive = time.Hour
 )
 
-func (c *clusters) operations() []operation {
-	return []operation{
-		define("CreateCluster", members(
-			honor("clusterName", "tags", "tags[].key", "tags[].value"),
-			honorAndKeep(connectDefaults+":o"),
-			keep(onlyAName, "settings:l", "configuration:o", "capacityProviders:l", "defaultCapacityProviderStrategy:l"),
+func (c *clusters) operations() []protocol.Operation {
+	return []protocol.Operation{
+		protocol.Define("CreateCluster", protocol.Members(
+			protocol.Honor("clusterName", "tags", "tags[].key", "tags[].value"),
+			protocol.HonorAndKeep(connectDefaults+":o"),
+			protocol.Keep(onlyAName, "settings:l", "configuration:o", "capacityProviders:l", "defaultCapacityProviderStrategy:l"),
 		), c.create),
-		define("DescribeClusters", honor("clusters", "include"), c.describe),
-		define("ListClusters", honor("maxResults", "nextToken"), c.list),
-		define("DeleteCluster", honor("cluster!"), c.delete),
-		define("UpdateCluster", members(
-			honor("cluster!"), honorAndKeep(connectDefaults+":o"), keep(onlyAName, "settings:l", "configuration:o"),
+		protocol.Define("DescribeClusters", protocol.Honor("clusters", "include"), c.describe),
+		protocol.Define("ListClusters", protocol.Honor("maxResults", "nextToken"), c.list),
+		protocol.Define("DeleteCluster", protocol.Honor("cluster!"), c.delete),
+		protocol.Define("UpdateCluster", protocol.Members(
+			protocol.Honor("cluster!"), protocol.HonorAndKeep(connectDefaults+":o"), protocol.Keep(onlyAName, "settings:l", "configuration:o"),
 		), c.update),
-		define("UpdateClusterSettings", members(honor("cluster!"), require(keep(onlyAName, "settings:l"))), c.update),
-		define("PutClusterCapacityProviders", members(
-			honor("cluster!"), require(keep(onlyAName, "capacityProviders:l", "defaultCapacityProviderStrategy:l")),
+		protocol.Define("UpdateClusterSettings", protocol.Members(protocol.Honor("cluster!"), protocol.Require(protocol.Keep(onlyAName, "settings:l"))), c.update),
+		protocol.Define("PutClusterCapacityProviders", protocol.Members(
+			protocol.Honor("cluster!"), protocol.Require(protocol.Keep(onlyAName, "capacityProviders:l", "defaultCapacityProviderStrategy:l")),
 		), c.putProviders),
 	}
 }
@@ -74,7 +76,7 @@ func (c *clusters) always(name string) bool { return name == arn.DefaultCluster 
 
 // find returns an active cluster, or one that was deleted within the hour.
 func (c *clusters) find(name string) (r clusterRecord, ok bool, err error) {
-	data, err := c.records.Get(recordKey(kindCluster, name))
+	data, err := c.records.Get(resource.RecordKey(kindCluster, name))
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return clusterRecord{Kind: kindCluster, Name: name}, c.always(name), nil
@@ -96,7 +98,7 @@ func (c *clusters) active(text string) (string, error) {
 	}
 	r, ok, err := c.find(name)
 	if err == nil && (!ok || !r.DeletedAt.IsZero()) {
-		err = failf(codeNoCluster, "Cluster not found.")
+		err = protocol.Failf(protocol.CodeNoCluster, "Cluster not found.")
 	}
 	return name, err
 }
@@ -121,7 +123,7 @@ func (c *clusters) names() ([]string, error) {
 }
 
 // change changes what an active cluster keeps, and describes it.
-func (c *clusters) change(ctx context.Context, cluster string, f func(kept fields) error) (any, error) {
+func (c *clusters) change(ctx context.Context, cluster string, f func(kept protocol.Fields) error) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name, err := c.active(cluster)
@@ -133,7 +135,7 @@ func (c *clusters) change(ctx context.Context, cluster string, f func(kept field
 		return nil, err
 	}
 	if r.Kept == nil {
-		r.Kept = make(fields)
+		r.Kept = make(protocol.Fields)
 	}
 	if err := f(r.Kept); err != nil {
 		return nil, err
@@ -141,13 +143,13 @@ func (c *clusters) change(ctx context.Context, cluster string, f func(kept field
 	if err := c.put(r); err != nil {
 		return nil, err
 	}
-	tags, err := c.tags.of(arn.Cluster(name), r.Tags)
+	tags, err := c.tags.Of(arn.Cluster(name), r.Tags)
 	return clusterAnswer{c.document(r, c.contents(ctx), tags)}, err
 }
 
 // update replaces the members that are given. Settings are replaced by their names.
-func (c *clusters) update(ctx context.Context, in clusterIn, given fields) (any, error) {
-	return c.change(ctx, in.Cluster, func(kept fields) error {
+func (c *clusters) update(ctx context.Context, in clusterIn, given protocol.Fields) (any, error) {
+	return c.change(ctx, in.Cluster, func(kept protocol.Fields) error {
 		settings, err := mergeSettings(kept["settings"], given["settings"])
 		if err != nil {
 			return err
@@ -165,16 +167,16 @@ func mergeSettings(old, given json.RawMessage) (json.RawMessage, error) {
 	if given == nil {
 		return old, nil
 	}
-	var settings, changed []nameValue
+	var settings, changed []protocol.NameValue
 	if err := json.Unmarshal(given, &changed); err != nil {
-		return nil, failf(codeSyntax, "settings: %v", err)
+		return nil, protocol.Failf(protocol.CodeSyntax, "settings: %v", err)
 	}
 	_ = json.Unmarshal(old, &settings) // what cannot be read is replaced
 	for _, s := range changed {
-		if err := oneOf("settings", s.Name, "containerInsights"); err != nil || s.Name == "" {
-			return nil, invalidf("settings: %q is no setting of a cluster: there is containerInsights", shortened(s.Name))
+		if err := protocol.OneOf("settings", s.Name, "containerInsights"); err != nil || s.Name == "" {
+			return nil, protocol.Invalidf("settings: %q is no setting of a cluster: there is containerInsights", protocol.Shortened(s.Name))
 		}
-		if i := slices.IndexFunc(settings, func(o nameValue) bool { return o.Name == s.Name }); i >= 0 {
+		if i := slices.IndexFunc(settings, func(o protocol.NameValue) bool { return o.Name == s.Name }); i >= 0 {
 			settings[i] = s
 		} else {
 			settings = append(settings, s)
@@ -184,11 +186,11 @@ func mergeSettings(old, given json.RawMessage) (json.RawMessage, error) {
 }
 
 // putProviders replaces the capacity providers of a cluster and its default strategy.
-func (c *clusters) putProviders(ctx context.Context, in clusterIn, given fields) (any, error) {
+func (c *clusters) putProviders(ctx context.Context, in clusterIn, given protocol.Fields) (any, error) {
 	if err := checkProviders(given["capacityProviders"], given[defaultStrategy]); err != nil {
 		return nil, err
 	}
-	return c.change(ctx, in.Cluster, func(kept fields) error {
+	return c.change(ctx, in.Cluster, func(kept protocol.Fields) error {
 		maps.Copy(kept, given)
 		return nil
 	})
@@ -196,12 +198,12 @@ func (c *clusters) putProviders(ctx context.Context, in clusterIn, given fields)
 
 // withDefaultStrategy adds to the kept members of a task or a service the default strategy of its
 // cluster, which counts if the client names neither a launch type nor a strategy.
-func (c *clusters) withDefaultStrategy(cluster string, kept fields) (fields, error) {
-	if given(kept, "launchType") || given(kept, strategyMember) {
+func (c *clusters) withDefaultStrategy(cluster string, kept protocol.Fields) (protocol.Fields, error) {
+	if protocol.Given(kept, "launchType") || protocol.Given(kept, strategyMember) {
 		return kept, nil
 	}
 	r, _, err := c.find(cluster)
-	if err != nil || !given(r.Kept, defaultStrategy) {
+	if err != nil || !protocol.Given(r.Kept, defaultStrategy) {
 		return kept, err
 	}
 	kept = maps.Clone(kept)
@@ -215,7 +217,7 @@ const connectDefaults = "serviceConnectDefaults"
 // connectNamespace is the namespace of serviceConnectDefaults of a cluster; empty for none.
 func (c *clusters) connectNamespace(cluster string) (string, error) {
 	r, _, err := c.find(cluster)
-	if err != nil || !given(r.Kept, connectDefaults) {
+	if err != nil || !protocol.Given(r.Kept, connectDefaults) {
 		return "", err
 	}
 	var in struct {
@@ -230,23 +232,23 @@ func (c *clusters) put(r clusterRecord) error {
 	if err != nil {
 		return err
 	}
-	return c.records.Put(recordKey(kindCluster, r.Name), data)
+	return c.records.Put(resource.RecordKey(kindCluster, r.Name), data)
 }
 
 // clusterDoc is a cluster in answers.
 type clusterDoc struct {
-	ClusterARN         string      `json:"clusterArn"`
-	ClusterName        string      `json:"clusterName"`
-	Status             string      `json:"status"`
-	Instances          int         `json:"registeredContainerInstancesCount"`
-	RunningTasks       int         `json:"runningTasksCount"`
-	PendingTasks       int         `json:"pendingTasksCount"`
-	ActiveServices     int         `json:"activeServicesCount"`
-	Statistics         []nameValue `json:"statistics"`
-	Tags               []tag       `json:"tags"`
-	Settings           []nameValue `json:"settings"`
-	CapacityProviders  []string    `json:"capacityProviders"`
-	CapacityStrategies []struct{}  `json:"defaultCapacityProviderStrategy"`
+	ClusterARN         string               `json:"clusterArn"`
+	ClusterName        string               `json:"clusterName"`
+	Status             string               `json:"status"`
+	Instances          int                  `json:"registeredContainerInstancesCount"`
+	RunningTasks       int                  `json:"runningTasksCount"`
+	PendingTasks       int                  `json:"pendingTasksCount"`
+	ActiveServices     int                  `json:"activeServicesCount"`
+	Statistics         []protocol.NameValue `json:"statistics"`
+	Tags               []resource.Tag       `json:"tags"`
+	Settings           []protocol.NameValue `json:"settings"`
+	CapacityProviders  []string             `json:"capacityProviders"`
+	CapacityStrategies []struct{}           `json:"defaultCapacityProviderStrategy"`
 }
 
 // contents counts what is in each cluster.
@@ -266,16 +268,16 @@ func (c *clusters) contents(ctx context.Context) contents {
 }
 
 // document describes the cluster.
-func (c *clusters) document(r clusterRecord, n contents, tags []tag) any {
+func (c *clusters) document(r clusterRecord, n contents, tags []resource.Tag) any {
 	doc := clusterDoc{
 		ClusterARN: arn.Cluster(r.Name), ClusterName: r.Name, Status: "ACTIVE", Instances: 1, ActiveServices: n.services[r.Name],
-		Statistics: []nameValue{}, Tags: tags, Settings: []nameValue{{Name: "containerInsights", Value: "disabled"}}, CapacityProviders: []string{}, CapacityStrategies: []struct{}{},
+		Statistics: []protocol.NameValue{}, Tags: tags, Settings: []protocol.NameValue{{Name: "containerInsights", Value: "disabled"}}, CapacityProviders: []string{}, CapacityStrategies: []struct{}{},
 	}
 	if !r.DeletedAt.IsZero() {
 		doc.Status, doc.Instances = "INACTIVE", 0
 	}
 	doc.RunningTasks, doc.PendingTasks = n.running[r.Name], n.pending[r.Name]
-	return over{doc, r.Kept}
+	return protocol.WithMembers(doc, r.Kept)
 }
 
 type clusterAnswer struct {
@@ -283,21 +285,21 @@ type clusterAnswer struct {
 }
 
 type createClusterIn struct {
-	ClusterName string `json:"clusterName"`
-	Tags        []tag  `json:"tags"`
+	ClusterName string         `json:"clusterName"`
+	Tags        []resource.Tag `json:"tags"`
 }
 
-func (c *clusters) create(ctx context.Context, in createClusterIn, kept fields) (any, error) {
+func (c *clusters) create(ctx context.Context, in createClusterIn, kept protocol.Fields) (any, error) {
 	name, err := clusterName("clusterName", in.ClusterName)
 	if err != nil {
 		return nil, err
 	}
-	if err := checkTags("tags", in.Tags); err != nil {
+	if err := resource.CheckTags("tags", in.Tags); err != nil {
 		return nil, err
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	_, err = c.records.Get(recordKey(kindCluster, name))
+	_, err = c.records.Get(resource.RecordKey(kindCluster, name))
 	r, ok, findErr := c.find(name)
 	switch {
 	case findErr != nil:
@@ -305,11 +307,11 @@ func (c *clusters) create(ctx context.Context, in createClusterIn, kept fields) 
 	case ok && r.DeletedAt.IsZero() && (err == nil || len(kept) == 0 && len(in.Tags) == 0):
 	default:
 		r = clusterRecord{Kind: kindCluster, Name: name, Tags: in.Tags, Kept: kept}
-		if err := errors.Join(c.tags.forget(arn.Cluster(name)), c.put(r)); err != nil {
+		if err := errors.Join(c.tags.Forget(arn.Cluster(name)), c.put(r)); err != nil {
 			return nil, err
 		}
 	}
-	tags, err := c.tags.of(arn.Cluster(name), r.Tags)
+	tags, err := c.tags.Of(arn.Cluster(name), r.Tags)
 	return clusterAnswer{c.document(r, c.contents(ctx), tags)}, err
 }
 
@@ -326,24 +328,24 @@ func included(r clusterRecord, include []string) clusterRecord {
 	}
 	if !slices.Contains(include, "SETTINGS") {
 		if r.Kept == nil {
-			r.Kept = make(fields)
+			r.Kept = make(protocol.Fields)
 		}
 		r.Kept["settings"] = json.RawMessage("[]")
 	}
 	return r
 }
 
-func (c *clusters) describe(ctx context.Context, in describeClustersIn, _ fields) (any, error) {
-	if len(in.Clusters) > maxPage {
-		return nil, invalidf("clusters: there are %d, more than %d", len(in.Clusters), maxPage)
+func (c *clusters) describe(ctx context.Context, in describeClustersIn, _ protocol.Fields) (any, error) {
+	if len(in.Clusters) > protocol.MaxPage {
+		return nil, protocol.Invalidf("clusters: there are %d, more than %d", len(in.Clusters), protocol.MaxPage)
 	}
 	if len(in.Clusters) == 0 {
 		in.Clusters = []string{arn.DefaultCluster}
 	}
 	answer := struct {
-		Clusters []any     `json:"clusters"`
-		Failures []problem `json:"failures"`
-	}{[]any{}, []problem{}}
+		Clusters []any              `json:"clusters"`
+		Failures []protocol.Problem `json:"failures"`
+	}{[]any{}, []protocol.Problem{}}
 	n := c.contents(ctx)
 	for _, text := range in.Clusters {
 		name, err := clusterName("clusters", text)
@@ -355,12 +357,12 @@ func (c *clusters) describe(ctx context.Context, in describeClustersIn, _ fields
 			return nil, err
 		}
 		if !ok {
-			answer.Failures = append(answer.Failures, problem{ARN: arn.Cluster(name), Reason: missingReason})
+			answer.Failures = append(answer.Failures, protocol.Problem{ARN: arn.Cluster(name), Reason: protocol.MissingReason})
 			continue
 		}
-		tags := []tag{}
+		tags := []resource.Tag{}
 		if slices.Contains(in.Include, "TAGS") {
-			if tags, err = c.tags.of(arn.Cluster(name), r.Tags); err != nil {
+			if tags, err = c.tags.Of(arn.Cluster(name), r.Tags); err != nil {
 				return nil, err
 			}
 		}
@@ -369,12 +371,12 @@ func (c *clusters) describe(ctx context.Context, in describeClustersIn, _ fields
 	return answer, nil
 }
 
-func (c *clusters) list(_ context.Context, in paging, _ fields) (any, error) {
+func (c *clusters) list(_ context.Context, in protocol.Paging, _ protocol.Fields) (any, error) {
 	all, err := c.names()
 	if err != nil {
 		return nil, err
 	}
-	some, next, err := page("ListClusters", in, maxPage, all, strings.Compare)
+	some, next, err := protocol.Page("ListClusters", in, protocol.MaxPage, all, strings.Compare)
 	if err != nil {
 		return nil, err
 	}
@@ -391,7 +393,7 @@ type clusterIn struct {
 	Cluster string `json:"cluster"`
 }
 
-func (c *clusters) delete(ctx context.Context, in clusterIn, _ fields) (any, error) {
+func (c *clusters) delete(ctx context.Context, in clusterIn, _ protocol.Fields) (any, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	name, err := c.active(in.Cluster)
@@ -400,10 +402,10 @@ func (c *clusters) delete(ctx context.Context, in clusterIn, _ fields) (any, err
 	}
 	states := c.tasks.States(ctx)
 	if slices.ContainsFunc(states, func(s lifecycle.State) bool { return clusterOf(s) == name && s.Status() != lifecycle.StatusStopped }) {
-		return nil, failf("ClusterContainsTasksException", "The Cluster cannot be deleted while Tasks are active.")
+		return nil, protocol.Failf("ClusterContainsTasksException", "The Cluster cannot be deleted while Tasks are active.")
 	}
 	if c.services()[name] > 0 {
-		return nil, failf("ClusterContainsServicesException", "The Cluster cannot be deleted while Services are active.")
+		return nil, protocol.Failf("ClusterContainsServicesException", "The Cluster cannot be deleted while Services are active.")
 	}
 	r, _, err := c.find(name)
 	if err != nil {
@@ -411,16 +413,16 @@ func (c *clusters) delete(ctx context.Context, in clusterIn, _ fields) (any, err
 	}
 	r.DeletedAt = c.now().UTC()
 	if c.always(name) {
-		return nil, invalidf("cluster: %s cannot be deleted: it has the tasks that come without a cluster", name)
+		return nil, protocol.Invalidf("cluster: %s cannot be deleted: it has the tasks that come without a cluster", name)
 	}
 	if err := c.put(r); err != nil {
 		return nil, err
 	}
-	return clusterAnswer{c.document(r, c.contents(ctx), []tag{})}, nil
+	return clusterAnswer{c.document(r, c.contents(ctx), []resource.Tag{})}, nil
 }
 
 // tagged implements tagging for clusters.
-func (c *clusters) tagged(text string) (string, []tag, error) {
+func (c *clusters) tagged(text string) (string, []resource.Tag, error) {
 	name, err := c.active(text)
 	if err != nil {
 		return "", nil, err

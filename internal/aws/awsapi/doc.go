@@ -8,6 +8,9 @@
 // It never calls Podman, and it uses no AWS SDK: the SDK's serializers leave zeros out,
 // which clients read.
 //
+// The files are named after the resources of ECS: account, cluster, service, task. What all operations share is in protocol and
+// resource; CloudWatch Logs and Application Auto Scaling have packages of their own, logstreams and autoscaling.
+//
 // # Decisions
 //
 //   - AWS clients drive the agent over interfaces that internal/aws/awsapi declares. What a client sent and podtask

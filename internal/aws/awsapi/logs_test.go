@@ -10,18 +10,18 @@ import (
 	"github.com/aws/aws-sdk-go-v2/aws"
 	"github.com/aws/aws-sdk-go-v2/service/cloudwatchlogs"
 	"github.com/google/go-cmp/cmp"
-	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/aws/awsapi/logstreams"
 )
 
 // book are the logs of containers, by stream.
 type book struct {
-	streams []awsapi.LogStream
-	lines   map[string][]awsapi.LogLine
+	streams []logstreams.Stream
+	lines   map[string][]logstreams.Line
 }
 
-func (b *book) Streams(context.Context) []awsapi.LogStream { return b.streams }
+func (b *book) Streams(context.Context) []logstreams.Stream { return b.streams }
 
-func (b *book) Lines(_ context.Context, s awsapi.LogStream, since time.Time, fn func(awsapi.LogLine) error) error {
+func (b *book) Lines(_ context.Context, s logstreams.Stream, since time.Time, fn func(logstreams.Line) error) error {
 	for _, l := range b.lines[s.Name] {
 		if l.Time.Before(since) {
 			continue
@@ -33,10 +33,10 @@ func (b *book) Lines(_ context.Context, s awsapi.LogStream, since time.Time, fn 
 	return nil
 }
 
-func (b *book) Last(_ context.Context, s awsapi.LogStream) (awsapi.LogLine, bool, error) {
+func (b *book) Last(_ context.Context, s logstreams.Stream) (logstreams.Line, bool, error) {
 	all := b.lines[s.Name]
 	if len(all) == 0 {
-		return awsapi.LogLine{}, false, nil
+		return logstreams.Line{}, false, nil
 	}
 	return all[len(all)-1], true, nil
 }
@@ -44,14 +44,14 @@ func (b *book) Last(_ context.Context, s awsapi.LogStream) (awsapi.LogLine, bool
 // write adds lines to a stream, n of each millisecond.
 func (b *book) write(stream string, from time.Time, n int, texts ...string) {
 	if b.lines == nil {
-		b.lines = make(map[string][]awsapi.LogLine)
+		b.lines = make(map[string][]logstreams.Line)
 	}
 	if _, ok := b.lines[stream]; !ok {
 		b.lines[stream] = nil
-		b.streams = append(b.streams, awsapi.LogStream{Group: "/ecs/web", Name: stream, Task: strings.Repeat("a", 32), Container: "app", CreatedAt: from})
+		b.streams = append(b.streams, logstreams.Stream{Group: "/ecs/web", Name: stream, Task: strings.Repeat("a", 32), Container: "app", CreatedAt: from})
 	}
 	for i, text := range texts {
-		b.lines[stream] = append(b.lines[stream], awsapi.LogLine{Time: from.Add(time.Duration(i/n) * time.Millisecond), Text: text})
+		b.lines[stream] = append(b.lines[stream], logstreams.Line{Time: from.Add(time.Duration(i/n) * time.Millisecond), Text: text})
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 )
 
 // trip is a request that changes something, and the one that describes it afterwards.
@@ -311,8 +312,8 @@ func (w *world) checkTrips(sdk map[string]sdkOperation, sent map[string]bool) {
 	}
 	for operation := range changing {
 		refused := func(path string) bool {
-			return slices.ContainsFunc(awsapi.Operations()[operation], func(m awsapi.Member) bool {
-				return m.Answer == awsapi.Refused && (path == m.Path || strings.HasPrefix(path, m.Path+"."))
+			return slices.ContainsFunc(awsapi.Operations()[operation], func(m protocol.Member) bool {
+				return m.Answer == protocol.Refused && (path == m.Path || strings.HasPrefix(path, m.Path+"."))
 			})
 		}
 		leaves("", sdk[operation].input, func(path string, _ reflect.Type) {

@@ -19,6 +19,7 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ssm"
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -360,16 +361,16 @@ func tableOfMembers() string {
 	fmt.Fprint(&b, "\n| operation | honored | kept | refused |\n|---|---|---|---|\n")
 	all := awsapi.Operations()
 	for _, name := range slices.Sorted(maps.Keys(all)) {
-		cells := map[awsapi.Answer][]string{}
+		cells := map[protocol.Answer][]string{}
 		for _, m := range all[name] {
 			if !strings.Contains(m.Path, ".") {
 				cells[m.Answer] = append(cells[m.Answer], "`"+m.Path+"`")
 			}
 		}
 		if name == "RegisterTaskDefinition" {
-			cells[awsapi.Honored] = []string{"as in [task-definition.md](task-definition.md)"}
+			cells[protocol.Honored] = []string{"as in [task-definition.md](task-definition.md)"}
 		}
-		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, strings.Join(cells[awsapi.Honored], " "), strings.Join(cells[awsapi.Kept], " "), strings.Join(cells[awsapi.Refused], " "))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, strings.Join(cells[protocol.Honored], " "), strings.Join(cells[protocol.Kept], " "), strings.Join(cells[protocol.Refused], " "))
 	}
 	b.WriteString("\n")
 	return b.String()

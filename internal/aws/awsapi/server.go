@@ -13,6 +13,10 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/aws/awsapi/autoscaling"
+	"github.com/podtask/podtask/internal/aws/awsapi/logstreams"
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
+	"github.com/podtask/podtask/internal/aws/awsapi/resource"
 	"github.com/podtask/podtask/internal/aws/sigv4"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/state"
@@ -33,10 +37,10 @@ type Config struct {
 	// Services are the services of the host.
 	Services Services
 	// Scaling gives access to the services that scale.
-	Scaling Scaling
+	Scaling autoscaling.Scaling
 	// Registry returns the host name that a registry of Cloud Map, an ARN, stands for; nil: none stands for one.
 	Registry func(arn string) (name string, ok bool)
-	Logs     Logs
+	Logs     logstreams.Logs
 	Sessions Sessions
 	Host     Host
 	// Throttling limits the rate of requests as ECS does. Without it each request is answered.
@@ -50,47 +54,47 @@ type Config struct {
 // Server answers clients of ECS, of CloudWatch Logs, and those of sessions. It is safe for concurrent use.
 type Server struct {
 	cfg         Config
-	operations  map[string]operation // by target
+	operations  map[string]protocol.Operation // by target
 	throttle    *throttle
 	definitions *definitions
 }
 
 // New returns a server.
 func New(cfg Config) *Server {
-	s := &Server{cfg: cfg, operations: make(map[string]operation), throttle: newThrottle(!cfg.Throttling, cfg.Now)}
-	tags := &tagStore{records: cfg.Records}
+	s := &Server{cfg: cfg, operations: make(map[string]protocol.Operation), throttle: newThrottle(!cfg.Throttling, cfg.Now)}
+	tags := resource.NewTagStore(cfg.Records)
 	clusters := &clusters{records: cfg.Records, tags: tags, tasks: cfg.Tasks, host: cfg.Host, now: cfg.Now, noDefault: cfg.NoDefaultCluster}
 	definitions := &definitions{catalog: cfg.Definitions, parser: cfg.Parser, tasks: cfg.Tasks, tags: tags, now: cfg.Now}
 	s.definitions = definitions
 	tasks := &tasks{clusters: clusters, definitions: definitions, tags: tags, tasks: cfg.Tasks, host: cfg.Host, log: cfg.Log}
 	instances := &instances{clusters: clusters, tasks: cfg.Tasks, host: cfg.Host}
-	book := newServiceBook(cfg.Services, tags, cfg.Records, cfg.Now)
-	services := &serviceOps{serviceBook: book, clusters: clusters, definitions: definitions, registry: cfg.Registry}
+	index := newServiceIndex(cfg.Services, tags, cfg.Records, cfg.Now)
+	services := &serviceOps{serviceIndex: index, clusters: clusters, definitions: definitions, registry: cfg.Registry}
 	if services.registry == nil {
 		services.registry = func(string) (string, bool) { return "", false }
 	}
-	clusters.services, definitions.used, tasks.service = book.perCluster, book.uses, book.known
-	tasks.executes = book.executes
+	clusters.services, definitions.used, tasks.service = index.perCluster, index.uses, index.Known
+	tasks.executes = index.executes
 	execute := &execute{tasks, cfg.Sessions}
-	tagged := &tagging{services: book, tags: tags, clusters: clusters, definitions: definitions, tasks: tasks}
-	attempts := attempts{book, clusters, cfg.Tasks}
+	tagged := &tagging{services: index, tags: tags, clusters: clusters, definitions: definitions, tasks: tasks}
+	deployments := serviceDeployments{index, clusters, cfg.Tasks}
 	settings := &accountSettings{records: cfg.Records}
-	for _, o := range join(clusters.operations(), providers{clusters}.operations(), settings.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), attempts.operations(), tagged.operations(), protection{tasks, cfg.Now}.operations(), execute.operations()) {
-		s.operations[targetECS+o.name] = o
+	for _, o := range join(clusters.operations(), providers{clusters}.operations(), settings.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), deployments.operations(), tagged.operations(), protection{tasks, cfg.Now}.operations(), execute.operations()) {
+		s.operations[targetECS+o.Name] = o
 	}
-	for _, o := range (&logs{logs: cfg.Logs, records: cfg.Records, now: cfg.Now}).operations() {
-		s.operations[targetLogs+o.name] = o
+	for _, o := range logstreams.Operations(cfg.Logs, cfg.Records, cfg.Now) {
+		s.operations[logstreams.Target+o.Name] = o
 	}
-	for _, o := range (&autoscaling{scaling: cfg.Scaling, book: book, tags: tags, records: cfg.Records, now: cfg.Now}).operations() {
-		s.operations[targetScaling+o.name] = o
+	for _, o := range autoscaling.Operations(cfg.Scaling, index, tags, cfg.Records, cfg.Now) {
+		s.operations[autoscaling.Target+o.Name] = o
 	}
 	for _, o := range execute.operationsSSM() {
-		s.operations[targetSSM+o.name] = o
+		s.operations[targetSSM+o.Name] = o
 	}
 	return s
 }
 
-func join(lists ...[]operation) (all []operation) {
+func join(lists ...[]protocol.Operation) (all []protocol.Operation) {
 	for _, l := range lists {
 		all = append(all, l...)
 	}
@@ -99,12 +103,6 @@ func join(lists ...[]operation) (all []operation) {
 
 // The prefixes of X-Amz-Target, by service.
 const targetECS = "AmazonEC2ContainerServiceV20141113."
-
-const (
-	requestIDHeader = "X-Amzn-Requestid"
-	// maxBody is the largest body that is read, in bytes.
-	maxBody = 2 << 20
-)
 
 // Signed answers requests that are signed with the user's key. It is for a listener that
 // others than the user can reach. The web sockets of sessions are there too: their token says
@@ -129,24 +127,24 @@ func (s *Server) Trusted() http.Handler {
 // and again with the body; it returns the service of the signature's scope.
 func (s *Server) handler(check func(*http.Request, []byte) (service string, err error)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set(requestIDHeader, requestID())
+		w.Header().Set(protocol.RequestIDHeader, requestID())
 		service, err := check(r, nil)
-		p, form := protocolOf(r, service)
+		p, form := protocol.EncodingOf(r, service)
 		if err != nil {
-			p.fail(w, asFailure(err))
+			p.Fail(w, protocol.AsFailure(err))
 			return
 		}
 		if r.Method != http.MethodPost || r.URL.Path != "/" && r.URL.Path != "" {
-			p.fail(w, failf(codeUnknown, "requests are POST /, not %s %s", r.Method, shortened(r.URL.Path)))
+			p.Fail(w, protocol.Failf(protocol.CodeUnknown, "requests are POST /, not %s %s", r.Method, protocol.Shortened(r.URL.Path)))
 			return
 		}
-		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBody))
+		body, err := io.ReadAll(http.MaxBytesReader(w, r.Body, protocol.MaxBody))
 		if err != nil {
-			p.fail(w, failf(codeSyntax, "the request cannot be read: %v", err))
+			p.Fail(w, protocol.Failf(protocol.CodeSyntax, "the request cannot be read: %v", err))
 			return
 		}
 		if _, err := check(r, append([]byte{}, body...)); err != nil {
-			p.fail(w, asFailure(err))
+			p.Fail(w, protocol.AsFailure(err))
 			return
 		}
 		// Until here the connection is closed in favor of others when there are too many.
@@ -158,18 +156,18 @@ func (s *Server) handler(check func(*http.Request, []byte) (service string, err 
 			answer, err = s.answer(r.Context(), r, body)
 		}
 		if err != nil {
-			s.report(w.Header().Get(requestIDHeader), r, err)
-			p.fail(w, asFailure(err))
+			s.report(w.Header().Get(protocol.RequestIDHeader), r, err)
+			p.Fail(w, protocol.AsFailure(err))
 			return
 		}
-		p.write(w, answer)
+		p.Write(w, answer)
 	})
 }
 
 // report logs what went wrong on this side.
 func (s *Server) report(id string, r *http.Request, err error) {
-	if f := asFailure(err); f.Code == codeServer {
-		s.cfg.Log.Error("an AWS client's request failed", "request", id, "target", shortened(r.Header.Get("X-Amz-Target")), "error", f.Message)
+	if f := protocol.AsFailure(err); f.Code == protocol.CodeServer {
+		s.cfg.Log.Error("an AWS client's request failed", "request", id, "target", protocol.Shortened(r.Header.Get("X-Amz-Target")), "error", f.Message)
 	}
 }
 
@@ -185,7 +183,7 @@ func (s *Server) authenticate(r *http.Request, body []byte) (service string, err
 	key, err := s.cfg.Key()
 	if err != nil {
 		s.cfg.Log.Error("requests of AWS clients cannot be checked", "error", err)
-		return "", failf(codeServer, "the agent has no key to check signatures with; its log says why")
+		return "", protocol.Failf(protocol.CodeServer, "the agent has no key to check signatures with; its log says why")
 	}
 	signed, err := sigv4.ParseRequest(r, key, s.cfg.Now())
 	if err == nil && body != nil {
@@ -195,73 +193,55 @@ func (s *Server) authenticate(r *http.Request, body []byte) (service string, err
 	case err == nil:
 		return signed.Service, nil
 	case errors.Is(err, sigv4.ErrMissing):
-		return "", failf("MissingAuthenticationTokenException", "%v: `podtask aws env` prints the key", err)
+		return "", protocol.Failf("MissingAuthenticationTokenException", "%v: `podtask aws env` prints the key", err)
 	case errors.Is(err, sigv4.ErrUnknownKey):
-		return "", failf("UnrecognizedClientException", "%v: `podtask aws env` prints the key", err)
+		return "", protocol.Failf("UnrecognizedClientException", "%v: `podtask aws env` prints the key", err)
 	}
-	return "", failf("InvalidSignatureException", "%v", err)
-}
-
-// protocol writes answers and failures.
-type protocol interface {
-	write(http.ResponseWriter, any)
-	fail(http.ResponseWriter, *Failure)
-}
-
-// protocolOf is the protocol in which a caller expects its answer.
-func protocolOf(r *http.Request, service string) (p protocol, form bool) {
-	kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type"))
-	switch {
-	case kind == "application/x-www-form-urlencoded":
-		return formProtocol{ec2: service == "ec2"}, true
-	case kind == "application/x-amz-json-1.0":
-		return jsonProtocol{"1.0"}, false
-	}
-	return jsonProtocol{"1.1"}, false
+	return "", protocol.Failf("InvalidSignatureException", "%v", err)
 }
 
 // answer answers a request of the JSON protocol.
 func (s *Server) answer(ctx context.Context, r *http.Request, body []byte) (any, error) {
 	target := r.Header.Get("X-Amz-Target")
 	if kind, _, _ := mime.ParseMediaType(r.Header.Get("Content-Type")); kind != "application/x-amz-json-1.1" && kind != "application/x-amz-json-1.0" {
-		return nil, failf(codeUnknown, "the content type is %q, not application/x-amz-json-1.1", shortened(kind))
+		return nil, protocol.Failf(protocol.CodeUnknown, "the content type is %q, not application/x-amz-json-1.1", protocol.Shortened(kind))
 	}
 	if o, ok := s.operations[target]; ok {
 		err := s.throttle.take(target)
 		var answer any
 		if err == nil {
-			answer, err = o.answer(ctx, body)
+			answer, err = o.Answer(ctx, body)
 		}
-		s.throttle.count(servicePrefix(target)+o.name, err)
+		s.throttle.count(servicePrefix(target)+o.Name, err)
 		return answer, err
 	}
 	if target == "" {
-		return nil, failf(codeUnknown, "the header X-Amz-Target is missing: it names the operation")
+		return nil, protocol.Failf(protocol.CodeUnknown, "the header X-Amz-Target is missing: it names the operation")
 	}
 	service, name, _ := strings.Cut(target, ".")
 	if why, ok := refusals[name]; ok && service+"." == targetECS {
-		return nil, failf(codeUnsupported, "podtask does not do %s: %s", name, why)
+		return nil, protocol.Failf(protocol.CodeUnsupported, "podtask does not do %s: %s", name, why)
 	}
 	if service+"." == targetECS {
-		return nil, failf(codeUnknown, "ECS has no operation %s that podtask knows", shortened(name))
+		return nil, protocol.Failf(protocol.CodeUnknown, "ECS has no operation %s that podtask knows", protocol.Shortened(name))
 	}
 	if service+"." == targetSSM {
-		return nil, failf(codeUnknown, "of Systems Manager podtask answers what the sessions of execute-command and port forwarding need, not %s", shortened(name))
+		return nil, protocol.Failf(protocol.CodeUnknown, "of Systems Manager podtask answers what the sessions of execute-command and port forwarding need, not %s", protocol.Shortened(name))
 	}
-	if service+"." == targetLogs {
-		return nil, failf(codeUnknown, "of CloudWatch Logs podtask answers what makes groups and streams and reads the log of a task, not %s", shortened(name))
+	if service+"." == logstreams.Target {
+		return nil, protocol.Failf(protocol.CodeUnknown, "of CloudWatch Logs podtask answers what makes groups and streams and reads the log of a task, not %s", protocol.Shortened(name))
 	}
-	if service+"." == targetScaling {
-		return nil, failf(codeUnknown, "of Application Auto Scaling podtask answers scalable targets, policies, scheduled actions and activities of services of ECS, not %s", shortened(name))
+	if service+"." == autoscaling.Target {
+		return nil, protocol.Failf(protocol.CodeUnknown, "of Application Auto Scaling podtask answers scalable targets, policies, scheduled actions and activities of services of ECS, not %s", protocol.Shortened(name))
 	}
-	return nil, failf(codeUnknown, "podtask answers operations of Amazon ECS, not %s", shortened(target))
+	return nil, protocol.Failf(protocol.CodeUnknown, "podtask answers operations of Amazon ECS, not %s", protocol.Shortened(target))
 }
 
 // answerForm answers a request of the query protocol.
 func (s *Server) answerForm(service string, body []byte) (any, error) {
 	form, err := url.ParseQuery(string(body))
 	if err != nil {
-		return nil, failf("MalformedQueryString", "the form cannot be read")
+		return nil, protocol.Failf("MalformedQueryString", "the form cannot be read")
 	}
 	action := form.Get("Action")
 	if action == "GetCallerIdentity" && (service == "sts" || service == "") {
@@ -270,14 +250,5 @@ func (s *Server) answerForm(service string, body []byte) (any, error) {
 	if action == "GetRole" && (service == "iam" || service == "") {
 		return s.definitions.role(form.Get("RoleName"))
 	}
-	return nil, failf(codeInvalidQuery, "podtask does not do %s: it answers Amazon ECS, sts GetCallerIdentity, and iam GetRole", shortened(strings.TrimSpace(service+" "+action)))
-}
-
-// shortened bounds text of a client in a message.
-func shortened(s string) string {
-	const most = 100
-	if len(s) > most {
-		return strings.ToValidUTF8(s[:most], "") + "..."
-	}
-	return s
+	return nil, protocol.Failf(protocol.CodeInvalidQuery, "podtask does not do %s: it answers Amazon ECS, sts GetCallerIdentity, and iam GetRole", protocol.Shortened(strings.TrimSpace(service+" "+action)))
 }

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
+	"github.com/podtask/podtask/internal/aws/awsapi/resource"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/service"
 )
@@ -21,40 +23,7 @@ const (
 	inactive service.Status = "INACTIVE"
 )
 
-// clusterOfService is the cluster that a service is in.
-func clusterOfService(s service.State) string { return cmp.Or(s.Config.Cluster, arn.DefaultCluster) }
-
 func schedulingOf(c serviceClient) string { return cmp.Or(c.Scheduling, "REPLICA") }
-
-// serviceRecord is a service that was removed.
-type serviceRecord struct {
-	Kind      string        `json:"kind"`
-	State     service.State `json:"state"`
-	DeletedAt time.Time     `json:"deletedAt"`
-}
-
-// remember keeps a service that is about to be removed: clients wait until it is INACTIVE.
-func (o *serviceBook) remember(s service.State) error {
-	s.Tasks, s.Completed, s.Unheard, s.History, s.Revisions = nil, nil, nil, nil, nil
-	s.Deployments = s.Deployments[:1]
-	s.DesiredCount = 0
-	data, err := json.Marshal(serviceRecord{kindService, s, o.now().UTC()})
-	if err != nil {
-		return err
-	}
-	return o.records.Put(recordKey(kindService, s.Name), data)
-}
-
-// deleted returns a service of a cluster that was removed within the hour.
-func (o *serviceBook) deleted(cluster, name string) (s service.State, ok bool) {
-	data, err := o.records.Get(recordKey(kindService, name))
-	var r serviceRecord
-	if err != nil || json.Unmarshal(data, &r) != nil || len(r.State.Deployments) == 0 || clusterOfService(r.State) != cluster || o.now().Sub(r.DeletedAt) > shownInactive {
-		return s, false
-	}
-	r.State.Status = inactive
-	return r.State, true
-}
 
 // serviceDoc is a service in answers. What a client sent replaces the empty lists.
 type serviceDoc struct {
@@ -75,7 +44,7 @@ type serviceDoc struct {
 	Current           string              `json:"currentServiceDeployment,omitempty"`
 	Revisions         []shareDoc          `json:"currentServiceRevisions"`
 	Events            []eventDoc          `json:"events"`
-	CreatedAt         moment              `json:"createdAt"`
+	CreatedAt         protocol.Moment     `json:"createdAt"`
 	CreatedBy         string              `json:"createdBy"`
 	GracePeriod       *int                `json:"healthCheckGracePeriodSeconds,omitempty"`
 	Scheduling        string              `json:"schedulingStrategy"`
@@ -88,45 +57,45 @@ type serviceDoc struct {
 	Constraints       []struct{}          `json:"placementConstraints"`
 	PlacementStrategy []struct{}          `json:"placementStrategy"`
 	TaskSets          []struct{}          `json:"taskSets"`
-	Tags              *[]tag              `json:"tags,omitempty"`
+	Tags              *[]resource.Tag     `json:"tags,omitempty"`
 }
 
 type eventDoc struct {
-	ID        string `json:"id"`
-	CreatedAt moment `json:"createdAt"`
-	Message   string `json:"message"`
+	ID        string          `json:"id"`
+	CreatedAt protocol.Moment `json:"createdAt"`
+	Message   string          `json:"message"`
 }
 
 // deploymentDoc is a deployment in answers.
 type deploymentDoc struct {
-	ID            string `json:"id"`
-	Status        string `json:"status"`
-	Definition    string `json:"taskDefinition"`
-	DesiredCount  int    `json:"desiredCount"`
-	PendingCount  int    `json:"pendingCount"`
-	RunningCount  int    `json:"runningCount"`
-	FailedTasks   int    `json:"failedTasks"`
-	CreatedAt     moment `json:"createdAt"`
-	UpdatedAt     moment `json:"updatedAt"`
-	LaunchType    string `json:"launchType,omitempty"`
-	Family        string `json:"platformFamily,omitempty"`
-	Platform      string `json:"platformVersion,omitempty"`
-	Rollout       string `json:"rolloutState"`
-	RolloutReason string `json:"rolloutStateReason"`
+	ID            string          `json:"id"`
+	Status        string          `json:"status"`
+	Definition    string          `json:"taskDefinition"`
+	DesiredCount  int             `json:"desiredCount"`
+	PendingCount  int             `json:"pendingCount"`
+	RunningCount  int             `json:"runningCount"`
+	FailedTasks   int             `json:"failedTasks"`
+	CreatedAt     protocol.Moment `json:"createdAt"`
+	UpdatedAt     protocol.Moment `json:"updatedAt"`
+	LaunchType    string          `json:"launchType,omitempty"`
+	Family        string          `json:"platformFamily,omitempty"`
+	Platform      string          `json:"platformVersion,omitempty"`
+	Rollout       string          `json:"rolloutState"`
+	RolloutReason string          `json:"rolloutStateReason"`
 }
 
 // notInService are kept members that DescribeServices has elsewhere, or not at all.
 var notInService = []string{keptAlarms, "role", "serviceConnectConfiguration", "launchType", "enableECSManagedTags"}
 
 // document describes a service.
-func (o *serviceBook) document(s service.State, tags bool) (any, error) {
+func (o *serviceIndex) document(s service.State, tags bool) (any, error) {
 	cluster, c, count, p := clusterOfService(s), serviceClientOf(s.Config), s.Count(""), s.Primary()
 	doc := serviceDoc{
 		ARN: arn.Service(cluster, s.Name), Name: s.Name, ClusterARN: arn.Cluster(cluster), Status: string(s.Status),
 		DesiredCount: s.DesiredCount, RunningCount: count.Running, PendingCount: count.Pending, LaunchType: launchTypeOf(client{Kept: c.Kept}),
 		Definition: arn.Make("task-definition", p.TaskDefinition), Controller: map[string]string{"type": "ECS"}, Events: events(s),
 		Deployment: configOf(s.Config.Breaker, s.Config.Bounds, s.Config.Method),
-		CreatedAt:  moment(s.CreatedAt), CreatedBy: caller(), GracePeriod: graceOf(s.Config, c.Kept),
+		CreatedAt:  protocol.Moment(s.CreatedAt), CreatedBy: caller(), GracePeriod: graceOf(s.Config, c.Kept),
 		Scheduling: schedulingOf(c), Exec: c.Exec, ManagedTags: string(c.Kept["enableECSManagedTags"]) == "true", PropagateTags: cmp.Or(c.PropagateTags, "NONE"), Role: roleOf(c.Kept),
 		LoadBalancers: []struct{}{}, Registries: []struct{}{}, Constraints: []struct{}{}, PlacementStrategy: []struct{}{}, TaskSets: []struct{}{},
 	}
@@ -142,13 +111,13 @@ func (o *serviceBook) document(s service.State, tags bool) (any, error) {
 	}
 	doc.Revisions = sharesOf(s, service.Shares(s), nil)
 	if n := len(s.History); n > 0 {
-		doc.Current = attemptARN(s, s.History[n-1])
+		doc.Current = serviceDeploymentARN(s, s.History[n-1])
 	}
 	if s.Status == inactive {
 		doc.Deployments, doc.Revisions = []any{}, []shareDoc{}
 	}
 	if tags {
-		all, err := o.tags.of(doc.ARN, c.Tags)
+		all, err := o.tags.Of(doc.ARN, c.Tags)
 		if err != nil {
 			return nil, err
 		}
@@ -156,7 +125,7 @@ func (o *serviceBook) document(s service.State, tags bool) (any, error) {
 	}
 	kept := maps.Clone(c.Kept)
 	maps.DeleteFunc(kept, func(name string, _ json.RawMessage) bool { return slices.Contains(notInService, name) })
-	return over{doc, kept}, nil
+	return protocol.WithMembers(doc, kept), nil
 }
 
 // latest is the platform version of a service of Fargate that names none.
@@ -164,7 +133,7 @@ const latest = "LATEST"
 
 // roleOf returns the ARN of the role that a client named for the load balancer of a service, "" if there is none. As on
 // ECS, the role may be given by its name or its ARN.
-func roleOf(kept fields) string {
+func roleOf(kept protocol.Fields) string {
 	var role string
 	if json.Unmarshal(kept["role"], &role) != nil || role == "" || strings.HasPrefix(role, "arn:") {
 		return role
@@ -174,7 +143,7 @@ func roleOf(kept fields) string {
 
 // platformOf are the operating system and the platform version of a service, which as on ECS only one of
 // Fargate has.
-func platformOf(kept fields) (family, version string) {
+func platformOf(kept protocol.Fields) (family, version string) {
 	if launchTypeOfTask(client{Kept: kept}) != fargate {
 		return "", ""
 	}
@@ -183,8 +152,8 @@ func platformOf(kept fields) (family, version string) {
 
 // graceOf is the grace period of health checks. As on ECS, a service without load balancers has none
 // unless it was given one: ecspresso refuses a definition with 0.
-func graceOf(c service.Config, kept fields) *int {
-	if seconds := int(c.HealthCheckGracePeriod / time.Second); seconds > 0 || given(kept, "loadBalancers") {
+func graceOf(c service.Config, kept protocol.Fields) *int {
+	if seconds := int(c.HealthCheckGracePeriod / time.Second); seconds > 0 || protocol.Given(kept, "loadBalancers") {
 		return &seconds
 	}
 	return nil
@@ -194,7 +163,7 @@ func graceOf(c service.Config, kept fields) *int {
 func events(s service.State) []eventDoc {
 	all := []eventDoc{}
 	for _, e := range slices.Backward(s.Events) {
-		all = append(all, eventDoc{ID: s.ID + "-" + strconv.Itoa(e.ID), CreatedAt: moment(e.CreatedAt), Message: eventMessage(s, e.Message)})
+		all = append(all, eventDoc{ID: s.ID + "-" + strconv.Itoa(e.ID), CreatedAt: protocol.Moment(e.CreatedAt), Message: eventMessage(s, e.Message)})
 	}
 	return all
 }
@@ -232,11 +201,11 @@ func eventMessage(s service.State, message string) string {
 }
 
 // deploymentOf describes a deployment. Its id has the form of ECS'.
-func deploymentOf(s service.State, d service.Deployment, sent fields) any {
+func deploymentOf(s service.State, d service.Deployment, sent protocol.Fields) any {
 	count := s.Count(d.ID)
 	doc := deploymentDoc{
 		ID: deploymentID(d.ID), Status: "ACTIVE", Definition: arn.Make("task-definition", d.TaskDefinition), PendingCount: count.Pending, RunningCount: count.Running,
-		FailedTasks: d.FailedTasks, CreatedAt: moment(d.CreatedAt), UpdatedAt: moment(d.UpdatedAt), LaunchType: launchTypeOf(client{Kept: sent}),
+		FailedTasks: d.FailedTasks, CreatedAt: protocol.Moment(d.CreatedAt), UpdatedAt: protocol.Moment(d.UpdatedAt), LaunchType: launchTypeOf(client{Kept: sent}),
 		Rollout: string(d.Rollout), RolloutReason: d.Reason,
 	}
 	doc.Family, doc.Platform = platformOf(sent)
@@ -249,13 +218,13 @@ func deploymentOf(s service.State, d service.Deployment, sent fields) any {
 	if d.Primary {
 		doc.Status, doc.DesiredCount = "PRIMARY", s.DesiredCount
 	}
-	kept := make(fields)
+	kept := make(protocol.Fields)
 	for _, name := range []string{"networkConfiguration", "platformVersion", "capacityProviderStrategy", "serviceConnectConfiguration"} {
 		if v := sent[name]; v != nil && d.Primary {
 			kept[name] = v
 		}
 	}
-	return over{doc, kept}
+	return protocol.WithMembers(doc, kept)
 }
 
 // deploymentID is the id of a deployment for clients. As on ECS, it ends in the id of the

@@ -11,28 +11,16 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
+	"github.com/podtask/podtask/internal/aws/awsapi/resource"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
-	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// serviceBook is the index of the services that there are, by name and by cluster, and of those that were removed within
-// the hour.
-type serviceBook struct {
-	services Services
-	tags     *tagStore
-	records  *state.Store
-	now      func() time.Time
-}
-
-func newServiceBook(services Services, tags *tagStore, records *state.Store, now func() time.Time) *serviceBook {
-	return &serviceBook{services: services, tags: tags, records: records, now: now}
-}
-
 // serviceOps are the operations on services.
 type serviceOps struct {
-	*serviceBook
+	*serviceIndex
 	clusters    *clusters
 	definitions *definitions
 	// registry returns the name that a registry of Cloud Map stands for.
@@ -45,42 +33,42 @@ const noEffect = "it has no effect on this host; an event of the service says so
 
 // keptOfServices are the members of both requests that are only returned.
 var keptOfServices = slices.Concat(
-	keep("there is one host, and its network is the user's",
+	protocol.Keep("there is one host, and its network is the user's",
 		"networkConfiguration:o", "platformVersion:s", "capacityProviderStrategy:l", "placementConstraints:l", "placementStrategy:l", "availabilityZoneRebalancing:s", "enableECSManagedTags:b"),
-	keep(noEffect, "loadBalancers:l"),
-	honorAndKeep(registriesMember+":l", connectMember+":o"),
-	refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
-	refuse("podtask has no gateways", "gatewayConnectors", "vpcLatticeConfigurations"),
-	refuse("podtask has metrics of its own", "monitoring"),
-	honor("cluster", "taskDefinition", "desiredCount", "deploymentController", "deploymentController.type", "enableExecuteCommand", "healthCheckGracePeriodSeconds", "propagateTags"),
+	protocol.Keep(noEffect, "loadBalancers:l"),
+	protocol.HonorAndKeep(registriesMember+":l", connectMember+":o"),
+	protocol.Refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
+	protocol.Refuse("podtask has no gateways", "gatewayConnectors", "vpcLatticeConfigurations"),
+	protocol.Refuse("podtask has metrics of its own", "monitoring"),
+	protocol.Honor("cluster", "taskDefinition", "desiredCount", "deploymentController", "deploymentController.type", "enableExecuteCommand", "healthCheckGracePeriodSeconds", "propagateTags"),
 	deploymentMembers,
 )
 
-func (o *serviceOps) operations() []operation {
-	return []operation{
-		define("CreateService", members(
-			honor("serviceName!", "clientToken", "schedulingStrategy", "tags", "tags[].key", "tags[].value"),
-			keep("tasks are the user's", "launchType:s", "role:s"), keptOfServices,
+func (o *serviceOps) operations() []protocol.Operation {
+	return []protocol.Operation{
+		protocol.Define("CreateService", protocol.Members(
+			protocol.Honor("serviceName!", "clientToken", "schedulingStrategy", "tags", "tags[].key", "tags[].value"),
+			protocol.Keep("tasks are the user's", "launchType:s", "role:s"), keptOfServices,
 		), o.create),
-		define("UpdateService", members(honor("service!", "forceNewDeployment"), keptOfServices), o.update),
-		define("DeleteService", honor("service!", "cluster", "force"), o.delete),
-		define("DescribeServices", honor("services!", "cluster", "include"), o.describe),
-		define("ListServices", members(
-			honor("cluster", "launchType", "schedulingStrategy", "maxResults", "nextToken"),
-			refuse("the user manages all resources here", "resourceManagementType"),
+		protocol.Define("UpdateService", protocol.Members(protocol.Honor("service!", "forceNewDeployment"), keptOfServices), o.update),
+		protocol.Define("DeleteService", protocol.Honor("service!", "cluster", "force"), o.delete),
+		protocol.Define("DescribeServices", protocol.Honor("services!", "cluster", "include"), o.describe),
+		protocol.Define("ListServices", protocol.Members(
+			protocol.Honor("cluster", "launchType", "schedulingStrategy", "maxResults", "nextToken"),
+			protocol.Refuse("the user manages all resources here", "resourceManagementType"),
 		), o.list),
-		define("ListServicesByNamespace", honor("namespace!", "maxResults", "nextToken"), o.listByNamespace),
+		protocol.Define("ListServicesByNamespace", protocol.Honor("namespace!", "maxResults", "nextToken"), o.listByNamespace),
 	}
 }
 
 // serviceClient is what the client of a service sent that is only returned:
 // service.Config.Client.
 type serviceClient struct {
-	Scheduling    string `json:"schedulingStrategy,omitempty"`
-	PropagateTags string `json:"propagateTags,omitempty"`
-	Exec          bool   `json:"enableExecuteCommand,omitempty"`
-	Tags          []tag  `json:"tags,omitempty"`
-	Kept          fields `json:"kept,omitempty"`
+	Scheduling    string          `json:"schedulingStrategy,omitempty"`
+	PropagateTags string          `json:"propagateTags,omitempty"`
+	Exec          bool            `json:"enableExecuteCommand,omitempty"`
+	Tags          []resource.Tag  `json:"tags,omitempty"`
+	Kept          protocol.Fields `json:"kept,omitempty"`
 	// Token and Request are those of the creation.
 	Token   string `json:"token,omitempty"`
 	Request string `json:"request,omitempty"`
@@ -114,15 +102,15 @@ type serviceIn struct {
 	Deployment deploymentIn `json:"deploymentConfiguration"`
 }
 
-func (in serviceIn) check(kept fields) error {
+func (in serviceIn) check(kept protocol.Fields) error {
 	if c := in.Controller.Type; c != "" && c != "ECS" {
-		return failf(codeUnsupported, "podtask does not do deployments with the controller %s: a service rolls out its definition by itself", shortened(c))
+		return protocol.Failf(protocol.CodeUnsupported, "podtask does not do deployments with the controller %s: a service rolls out its definition by itself", protocol.Shortened(c))
 	}
-	return errors.Join(checkKept(kept), oneOf("propagateTags", in.PropagateTags, "TASK_DEFINITION", "SERVICE", "NONE"))
+	return errors.Join(checkKept(kept), protocol.OneOf("propagateTags", in.PropagateTags, "TASK_DEFINITION", "SERVICE", "NONE"))
 }
 
 // apply changes a configuration as the request says. Tags are those of the definition.
-func (in serviceIn) apply(c service.Config, client serviceClient, kept fields, definition []tag) (service.Config, error) {
+func (in serviceIn) apply(c service.Config, client serviceClient, kept protocol.Fields, definition []resource.Tag) (service.Config, error) {
 	c, err := in.Deployment.apply(c)
 	if err == nil {
 		err = checkBalancers(c.Method, kept, client.Kept)
@@ -141,7 +129,7 @@ func (in serviceIn) apply(c service.Config, client serviceClient, kept fields, d
 	}
 	client.Kept = maps.Clone(client.Kept)
 	if client.Kept == nil {
-		client.Kept = make(fields)
+		client.Kept = make(protocol.Fields)
 	}
 	maps.Copy(client.Kept, kept)
 	if a := in.Deployment.Alarms; a != nil {
@@ -157,8 +145,8 @@ func (in serviceIn) apply(c service.Config, client serviceClient, kept fields, d
 }
 
 // clientWith is what the tasks of a service keep.
-func clientWith(s serviceClient, definition []tag) client {
-	c := client{Exec: s.Exec, Kept: make(fields)}
+func clientWith(s serviceClient, definition []resource.Tag) client {
+	c := client{Exec: s.Exec, Kept: make(protocol.Fields)}
 	for _, name := range []string{"launchType", "capacityProviderStrategy", "platformVersion"} {
 		if v := s.Kept[name]; v != nil {
 			c.Kept[name] = v
@@ -178,7 +166,7 @@ const keptAlarms = "deploymentConfiguration.alarms"
 
 // checkBalancers checks load balancers as ECS does when a request has a strategy that shifts
 // connections. Those of the service count if the request has none.
-func checkBalancers(m service.Method, sent, before fields) error {
+func checkBalancers(m service.Method, sent, before protocol.Fields) error {
 	if rolls(m) {
 		return nil
 	}
@@ -199,25 +187,25 @@ func checkBalancers(m service.Method, sent, before fields) error {
 		return nil
 	}
 	if err := json.Unmarshal(raw, &balancers); err != nil {
-		return invalidf("loadBalancers cannot be read: %v", err)
+		return protocol.Invalidf("loadBalancers cannot be read: %v", err)
 	}
 	var errs []error
 	var groups []string
 	for i, b := range balancers {
 		path := fmt.Sprintf("loadBalancers[%d]", i)
 		if b.Name != "" {
-			errs = append(errs, invalidf("%s.loadBalancerName: a Classic Load Balancer cannot be used with the strategy %s", path, m.Strategy))
+			errs = append(errs, protocol.Invalidf("%s.loadBalancerName: a Classic Load Balancer cannot be used with the strategy %s", path, m.Strategy))
 		}
 		if b.Advanced == nil {
-			errs = append(errs, invalidf("%s.advancedConfiguration is required with the strategy %s", path, m.Strategy))
+			errs = append(errs, protocol.Invalidf("%s.advancedConfiguration is required with the strategy %s", path, m.Strategy))
 			continue
 		}
 		if rule := b.Advanced.Production; rule != "" && rule == b.Advanced.Test {
-			errs = append(errs, invalidf("%s.advancedConfiguration: productionListenerRule and testListenerRule are the same", path))
+			errs = append(errs, protocol.Invalidf("%s.advancedConfiguration: productionListenerRule and testListenerRule are the same", path))
 		}
 		for _, group := range []string{b.Group, b.Advanced.Group} {
 			if group != "" && slices.Contains(groups, group) {
-				errs = append(errs, invalidf("%s: the target group %s is there twice", path, shortened(group)))
+				errs = append(errs, protocol.Invalidf("%s: the target group %s is there twice", path, protocol.Shortened(group)))
 			}
 			groups = append(groups, group)
 		}
@@ -226,18 +214,12 @@ func checkBalancers(m service.Method, sent, before fields) error {
 }
 
 // namesOf returns the names of a service of a cluster by its members, and what events say of those without an effect.
-func (o *serviceOps) namesOf(cluster string, kept fields) (service.Names, []string, error) {
+func (o *serviceOps) namesOf(cluster string, kept protocol.Fields) (service.Names, []string, error) {
 	namespace, err := o.clusters.connectNamespace(cluster)
 	if err != nil {
 		return service.Names{}, nil, err
 	}
 	return serviceNames(kept, namespace, o.registry)
-}
-
-// given reports whether a kept member has a value that is not empty.
-func given(kept fields, name string) bool {
-	v := string(kept[name])
-	return v != "" && v != "[]" && v != "{}"
 }
 
 // disabled reports whether a member says that it is off, as tools send it by default.
@@ -253,8 +235,8 @@ func disabled(v json.RawMessage) bool {
 }
 
 // notes are what events say of members without an effect.
-func notes(kept fields) (all []string) {
-	if given(kept, "loadBalancers") {
+func notes(kept protocol.Fields) (all []string) {
+	if protocol.Given(kept, "loadBalancers") {
 		all = append(all, "keeps loadBalancers, which has no effect on this host.")
 	}
 	return all
@@ -262,8 +244,8 @@ func notes(kept fields) (all []string) {
 
 // noNetwork returns the event for a definition with network mode awsvpc and a request without a network
 // configuration. ECS refuses that; here the network is the host's, which has no subnets to choose from.
-func (o *serviceOps) noNetwork(definition string, kept fields) ([]string, error) {
-	if given(kept, "networkConfiguration") {
+func (o *serviceOps) noNetwork(definition string, kept protocol.Fields) ([]string, error) {
+	if protocol.Given(kept, "networkConfiguration") {
 		return nil, nil
 	}
 	r, source, err := o.definitions.findToRun(definition)
@@ -279,10 +261,10 @@ func (o *serviceOps) noNetwork(definition string, kept fields) ([]string, error)
 
 type createServiceIn struct {
 	serviceIn
-	ServiceName string `json:"serviceName"`
-	ClientToken string `json:"clientToken"`
-	Scheduling  string `json:"schedulingStrategy"`
-	Tags        []tag  `json:"tags"`
+	ServiceName string         `json:"serviceName"`
+	ClientToken string         `json:"clientToken"`
+	Scheduling  string         `json:"schedulingStrategy"`
+	Tags        []resource.Tag `json:"tags"`
 }
 
 // daemonCount is ECS's sentence. The count 1, which a DAEMON service has on one host, is taken.
@@ -290,16 +272,16 @@ const daemonCount = "The daemon scheduling strategy does not support a desired c
 
 // count is the desired count of a new service.
 func (in createServiceIn) count() (int, error) {
-	if err := oneOf("schedulingStrategy", in.Scheduling, "REPLICA", "DAEMON"); err != nil {
+	if err := protocol.OneOf("schedulingStrategy", in.Scheduling, "REPLICA", "DAEMON"); err != nil {
 		return 0, err
 	}
 	switch {
 	case in.Scheduling == "DAEMON" && in.DesiredCount != nil && *in.DesiredCount != 1:
-		return 0, invalidf(daemonCount)
+		return 0, protocol.Invalidf(daemonCount)
 	case in.Scheduling == "DAEMON":
 		return 1, nil
 	case in.DesiredCount == nil:
-		return 0, invalidf("desiredCount is required")
+		return 0, protocol.Invalidf("desiredCount is required")
 	}
 	return *in.DesiredCount, nil
 }
@@ -308,9 +290,9 @@ type serviceAnswer struct {
 	Service any `json:"service"`
 }
 
-func (o *serviceOps) create(ctx context.Context, in createServiceIn, kept fields) (any, error) {
+func (o *serviceOps) create(ctx context.Context, in createServiceIn, kept protocol.Fields) (any, error) {
 	count, err := in.count()
-	if err := errors.Join(err, in.check(kept), checkTags("tags", in.Tags)); err != nil {
+	if err := errors.Join(err, in.check(kept), resource.CheckTags("tags", in.Tags)); err != nil {
 		return nil, err
 	}
 	cluster, err := o.clusters.active(in.Cluster)
@@ -318,7 +300,7 @@ func (o *serviceOps) create(ctx context.Context, in createServiceIn, kept fields
 		return nil, err
 	}
 	if in.TaskDefinition == "" {
-		return nil, invalidf("taskDefinition is required")
+		return nil, protocol.Invalidf("taskDefinition is required")
 	}
 	name, tags, err := o.definition(in.TaskDefinition)
 	if err != nil {
@@ -331,7 +313,7 @@ func (o *serviceOps) create(ctx context.Context, in createServiceIn, kept fields
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	client := serviceClient{Scheduling: in.Scheduling, Tags: in.Tags, Token: in.ClientToken}
-	if client.Request, err = digestOf(in, kept); err != nil {
+	if client.Request, err = protocol.DigestOf(in, kept); err != nil {
 		return nil, err
 	}
 	if s, ok := o.find(in.ServiceName); ok {
@@ -361,7 +343,7 @@ func (o *serviceOps) create(ctx context.Context, in createServiceIn, kept fields
 			return nil, err
 		}
 	}
-	if err := errors.Join(o.records.Delete(recordKey(kindService, in.ServiceName)), o.tags.forget(arn.Service(cluster, in.ServiceName))); err != nil {
+	if err := errors.Join(o.records.Delete(resource.RecordKey(kindService, in.ServiceName)), o.tags.Forget(arn.Service(cluster, in.ServiceName))); err != nil {
 		return nil, err
 	}
 	doc, err := o.document(s, true)
@@ -373,37 +355,24 @@ func (o *serviceOps) repeated(s service.State, cluster string, c serviceClient) 
 	was := serviceClientOf(s.Config)
 	switch {
 	case s.Status == service.Draining:
-		return nil, invalidf("Unable to Start a service that is still Draining.")
+		return nil, protocol.Invalidf("Unable to Start a service that is still Draining.")
 	case clusterOfService(s) != cluster:
-		return nil, invalidf("serviceName: cluster %s has a service %s, and the names of services are unique on a host", clusterOfService(s), s.Name)
+		return nil, protocol.Invalidf("serviceName: cluster %s has a service %s, and the names of services are unique on a host", clusterOfService(s), s.Name)
 	case c.Token == "" || c.Token != was.Token || c.Request != was.Request:
-		return nil, invalidf("Creation of service was not idempotent.")
+		return nil, protocol.Invalidf("Creation of service was not idempotent.")
 	}
 	doc, err := o.document(s, true)
 	return serviceAnswer{doc}, err
 }
 
 // definition returns FAMILY:REVISION of an active definition, and its tags.
-func (o *serviceOps) definition(text string) (string, []tag, error) {
+func (o *serviceOps) definition(text string) (string, []resource.Tag, error) {
 	r, source, err := o.definitions.findToRun(text)
 	if err != nil {
 		return "", nil, err
 	}
 	a, err := o.definitions.answer(r, source, true)
 	return fmt.Sprintf("%s:%d", r.Family, r.Revision), a.Tags, err
-}
-
-// find returns a service of the host.
-func (o *serviceBook) find(name string) (service.State, bool) { return o.services.State(name) }
-
-// named reads the name or the ARN of a service in a cluster.
-func (o *serviceBook) named(path, cluster, text string) (service.State, string, bool, error) {
-	name, err := inCluster(path, "service", cluster, text)
-	if err != nil {
-		return service.State{}, "", false, err
-	}
-	s, ok := o.find(name)
-	return s, name, ok && clusterOfService(s) == cluster, nil
 }
 
 type updateServiceIn struct {
@@ -415,7 +384,7 @@ type updateServiceIn struct {
 // redeploying are the kept members of which another value begins a deployment, as on ECS.
 var redeploying = []string{"networkConfiguration", "platformVersion", "loadBalancers", "serviceRegistries", "serviceConnectConfiguration"}
 
-func (o *serviceOps) update(ctx context.Context, in updateServiceIn, kept fields) (any, error) {
+func (o *serviceOps) update(ctx context.Context, in updateServiceIn, kept protocol.Fields) (any, error) {
 	if err := in.check(kept); err != nil {
 		return nil, err
 	}
@@ -429,12 +398,12 @@ func (o *serviceOps) update(ctx context.Context, in updateServiceIn, kept fields
 	}
 	if !ok {
 		if _, was := o.deleted(cluster, name); was {
-			return nil, failf("ServiceNotActiveException", "Service was not ACTIVE.")
+			return nil, protocol.Failf("ServiceNotActiveException", "Service was not ACTIVE.")
 		}
-		return nil, failf("ServiceNotFoundException", "Service not found.")
+		return nil, protocol.Failf("ServiceNotFoundException", "Service not found.")
 	}
 	if s.Status != service.Active {
-		return nil, failf("ServiceNotActiveException", "Service was not ACTIVE.")
+		return nil, protocol.Failf("ServiceNotActiveException", "Service was not ACTIVE.")
 	}
 	change, err := o.change(s, in, kept)
 	if err != nil {
@@ -449,13 +418,13 @@ func (o *serviceOps) update(ctx context.Context, in updateServiceIn, kept fields
 
 // change is what a request changes. A deployment begins only for a reason: clients send the
 // same update twice in a row.
-func (o *serviceOps) change(s service.State, in updateServiceIn, kept fields) (ServiceChange, error) {
+func (o *serviceOps) change(s service.State, in updateServiceIn, kept protocol.Fields) (ServiceChange, error) {
 	c := ServiceChange{Count: in.DesiredCount, Force: in.Force}
 	was := serviceClientOf(s.Config)
 	if was.Scheduling == "DAEMON" && in.DesiredCount != nil && *in.DesiredCount != 1 {
-		return c, invalidf(daemonCount)
+		return c, protocol.Invalidf(daemonCount)
 	}
-	var tags []tag
+	var tags []resource.Tag
 	if in.TaskDefinition != "" {
 		name, found, err := o.definition(in.TaskDefinition)
 		if err != nil {
@@ -524,7 +493,7 @@ type deleteServiceIn struct {
 	Force   bool   `json:"force"`
 }
 
-func (o *serviceOps) delete(ctx context.Context, in deleteServiceIn, _ fields) (any, error) {
+func (o *serviceOps) delete(ctx context.Context, in deleteServiceIn, _ protocol.Fields) (any, error) {
 	cluster, err := o.clusters.active(in.Cluster)
 	if err != nil {
 		return nil, err
@@ -536,10 +505,10 @@ func (o *serviceOps) delete(ctx context.Context, in deleteServiceIn, _ fields) (
 		return nil, err
 	}
 	if !ok {
-		return nil, failf("ServiceNotFoundException", "Service not found.")
+		return nil, protocol.Failf("ServiceNotFoundException", "Service not found.")
 	}
 	if !in.Force && s.DesiredCount > 0 && serviceClientOf(s.Config).Scheduling != "DAEMON" {
-		return nil, invalidf("The service cannot be stopped while it is scaled above 0.")
+		return nil, protocol.Invalidf("The service cannot be stopped while it is scaled above 0.")
 	}
 	if err := o.remember(s); err != nil {
 		return nil, err
@@ -559,18 +528,18 @@ type describeServicesIn struct {
 
 const maxDescribed = 10
 
-func (o *serviceOps) describe(_ context.Context, in describeServicesIn, _ fields) (any, error) {
+func (o *serviceOps) describe(_ context.Context, in describeServicesIn, _ protocol.Fields) (any, error) {
 	cluster, err := o.clusters.active(in.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	if err := someNamed("services", "Services", len(in.Services), maxDescribed); err != nil {
+	if err := protocol.SomeNamed("services", "Services", len(in.Services), maxDescribed); err != nil {
 		return nil, err
 	}
 	answer := struct {
-		Services []any     `json:"services"`
-		Failures []problem `json:"failures"`
-	}{[]any{}, []problem{}}
+		Services []any              `json:"services"`
+		Failures []protocol.Problem `json:"failures"`
+	}{[]any{}, []protocol.Problem{}}
 	for _, text := range in.Services {
 		s, name, ok, err := o.named("services", cluster, text)
 		if err != nil {
@@ -578,7 +547,7 @@ func (o *serviceOps) describe(_ context.Context, in describeServicesIn, _ fields
 		}
 		if !ok {
 			if s, ok = o.deleted(cluster, name); !ok {
-				answer.Failures = append(answer.Failures, problem{ARN: arn.Service(cluster, shortened(name)), Reason: missingReason})
+				answer.Failures = append(answer.Failures, protocol.Problem{ARN: arn.Service(cluster, protocol.Shortened(name)), Reason: protocol.MissingReason})
 				continue
 			}
 		}
@@ -592,14 +561,14 @@ func (o *serviceOps) describe(_ context.Context, in describeServicesIn, _ fields
 }
 
 type listServicesIn struct {
-	paging
+	protocol.Paging
 	Cluster    string `json:"cluster"`
 	LaunchType string `json:"launchType"`
 	Scheduling string `json:"schedulingStrategy"`
 }
 
-func (o *serviceOps) list(_ context.Context, in listServicesIn, _ fields) (any, error) {
-	if err := errors.Join(oneOf("launchType", in.LaunchType, launchTypes...), oneOf("schedulingStrategy", in.Scheduling, "REPLICA", "DAEMON")); err != nil {
+func (o *serviceOps) list(_ context.Context, in listServicesIn, _ protocol.Fields) (any, error) {
+	if err := errors.Join(protocol.OneOf("launchType", in.LaunchType, launchTypes...), protocol.OneOf("schedulingStrategy", in.Scheduling, "REPLICA", "DAEMON")); err != nil {
 		return nil, err
 	}
 	cluster, err := o.clusters.active(in.Cluster)
@@ -617,19 +586,19 @@ func (o *serviceOps) list(_ context.Context, in listServicesIn, _ fields) (any, 
 	for i, name := range keys {
 		keys[i] = arn.Service(cluster, name)
 	}
-	return listed("ListServices "+cluster+" "+in.LaunchType+in.Scheduling, in.paging, keys)
+	return listed("ListServices "+cluster+" "+in.LaunchType+in.Scheduling, in.Paging, keys)
 }
 
 type listByNamespaceIn struct {
-	paging
+	protocol.Paging
 	Namespace string `json:"namespace"`
 }
 
 // listByNamespace lists the services of all clusters that take part in a namespace, which is given by its name or ARN.
-func (o *serviceOps) listByNamespace(_ context.Context, in listByNamespaceIn, _ fields) (any, error) {
+func (o *serviceOps) listByNamespace(_ context.Context, in listByNamespaceIn, _ protocol.Fields) (any, error) {
 	namespace := namespaceName(in.Namespace)
 	if err := service.CheckNamespace(namespace); err != nil {
-		return nil, invalidf("namespace: %v", err)
+		return nil, protocol.Invalidf("namespace: %v", err)
 	}
 	var arns []string
 	for _, s := range o.services.States() {
@@ -637,66 +606,15 @@ func (o *serviceOps) listByNamespace(_ context.Context, in listByNamespaceIn, _ 
 			arns = append(arns, arn.Service(clusterOfService(s), s.Name))
 		}
 	}
-	return listed("ListServicesByNamespace "+namespace, in.paging, arns)
+	return listed("ListServicesByNamespace "+namespace, in.Paging, arns)
 }
 
 // listed answers with a page of a list of services.
-func listed(list string, p paging, arns []string) (any, error) {
+func listed(list string, p protocol.Paging, arns []string) (any, error) {
 	slices.Sort(arns)
-	some, next, err := page(list, p, maxDescribed, arns, strings.Compare)
+	some, next, err := protocol.Page(list, p, maxDescribed, arns, strings.Compare)
 	return struct {
 		ARNs []string `json:"serviceArns"`
 		Next string   `json:"nextToken,omitempty"`
 	}{some, next}, err
-}
-
-// tagged implements tagging for services.
-func (o *serviceBook) tagged(text string) (string, []tag, error) {
-	rest, _, err := cut("resourceArn", "service", text)
-	if err != nil {
-		return "", nil, err
-	}
-	cluster, name, two := strings.Cut(rest, "/")
-	if !two {
-		cluster, name = arn.DefaultCluster, rest
-	}
-	s, ok := o.find(name)
-	if !ok || clusterOfService(s) != cluster {
-		return "", nil, failf("ServiceNotFoundException", "Service not found.")
-	}
-	return arn.Service(cluster, name), serviceClientOf(s.Config).Tags, nil
-}
-
-// perCluster counts the active services of each cluster.
-func (o *serviceBook) perCluster() map[string]int {
-	all := make(map[string]int)
-	for _, s := range o.services.States() {
-		if s.Status == service.Active {
-			all[clusterOfService(s)]++
-		}
-	}
-	return all
-}
-
-// uses reports whether a service has a deployment of FAMILY:REVISION.
-func (o *serviceBook) uses(definition string) bool {
-	return slices.ContainsFunc(o.services.States(), func(s service.State) bool {
-		return slices.ContainsFunc(s.Deployments, func(d service.Deployment) bool { return d.TaskDefinition == definition })
-	})
-}
-
-// known reports whether a service is there, or was within the hour.
-func (o *serviceBook) known(cluster, name string) bool {
-	s, ok := o.find(name)
-	if ok && clusterOfService(s) == cluster {
-		return true
-	}
-	_, was := o.deleted(cluster, name)
-	return was
-}
-
-// executes reports whether clients may run programs in the tasks of a service.
-func (o *serviceBook) executes(name string) bool {
-	s, ok := o.find(name)
-	return ok && serviceClientOf(s.Config).Exec
 }

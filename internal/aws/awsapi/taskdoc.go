@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
+	"github.com/podtask/podtask/internal/aws/awsapi/resource"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -41,7 +43,7 @@ func desiredOf(s lifecycle.State) string {
 // launchTypeOf is the launch type that was asked for. As on ECS, there is none with a strategy of
 // capacity providers.
 func launchTypeOf(c client) (launch string) {
-	if given(c.Kept, strategyMember) {
+	if protocol.Given(c.Kept, strategyMember) {
 		return ""
 	}
 	if v := c.Kept["launchType"]; v != nil {
@@ -57,7 +59,7 @@ const strategyMember = "capacityProviderStrategy"
 // largest weight, else the first one.
 func providerOf(c client) string {
 	var strategy []strategyItem
-	if !given(c.Kept, strategyMember) || json.Unmarshal(c.Kept[strategyMember], &strategy) != nil || len(strategy) == 0 {
+	if !protocol.Given(c.Kept, strategyMember) || json.Unmarshal(c.Kept[strategyMember], &strategy) != nil || len(strategy) == 0 {
 		return ""
 	}
 	best := strategy[0]
@@ -115,50 +117,50 @@ func architecture() string {
 // member for that: a reason is read as that of a failure.
 const waitsForAttribute = "podtask.waits-for"
 
-func attributesOf(s lifecycle.State) []nameValue {
-	all := []nameValue{{"ecs.cpu-architecture", architecture()}}
+func attributesOf(s lifecycle.State) []protocol.NameValue {
+	all := []protocol.NameValue{{Name: "ecs.cpu-architecture", Value: architecture()}}
 	if s.Queued() {
-		all = append(all, nameValue{waitsForAttribute, s.Sandbox.Queue})
+		all = append(all, protocol.NameValue{Name: waitsForAttribute, Value: s.Sandbox.Queue})
 	}
 	return all
 }
 
 // taskDoc is a task in answers.
 type taskDoc struct {
-	Attachments   []struct{}      `json:"attachments"`
-	Attributes    []nameValue     `json:"attributes"`
-	Provider      string          `json:"capacityProviderName,omitempty"`
-	ClusterARN    string          `json:"clusterArn"`
-	Connectivity  string          `json:"connectivity"`
-	ConnectedAt   moment          `json:"connectivityAt"`
-	InstanceARN   string          `json:"containerInstanceArn,omitempty"`
-	Containers    []containerDoc  `json:"containers"`
-	CPU           string          `json:"cpu"`
-	CreatedAt     moment          `json:"createdAt"`
-	DesiredStatus string          `json:"desiredStatus"`
-	Exec          bool            `json:"enableExecuteCommand"`
-	Storage       *storageDoc     `json:"ephemeralStorage,omitempty"`
-	Group         string          `json:"group"`
-	HealthStatus  string          `json:"healthStatus"`
-	LastStatus    string          `json:"lastStatus"`
-	LaunchType    string          `json:"launchType"`
-	Memory        string          `json:"memory"`
-	Overrides     json.RawMessage `json:"overrides"`
-	Family        string          `json:"platformFamily,omitempty"`
-	Platform      json.RawMessage `json:"platformVersion,omitempty"`
-	PullStartedAt moment          `json:"pullStartedAt,omitzero"`
-	PullStoppedAt moment          `json:"pullStoppedAt,omitzero"`
-	ExecStoppedAt moment          `json:"executionStoppedAt,omitzero"`
-	StartedAt     moment          `json:"startedAt,omitzero"`
-	StartedBy     string          `json:"startedBy,omitempty"`
-	StopCode      string          `json:"stopCode,omitempty"`
-	StoppingAt    moment          `json:"stoppingAt,omitzero"`
-	StoppedAt     moment          `json:"stoppedAt,omitzero"`
-	StoppedReason string          `json:"stoppedReason,omitempty"`
-	Tags          []tag           `json:"tags"`
-	TaskARN       string          `json:"taskArn"`
-	Definition    string          `json:"taskDefinitionArn"`
-	Version       int             `json:"version"`
+	Attachments   []struct{}           `json:"attachments"`
+	Attributes    []protocol.NameValue `json:"attributes"`
+	Provider      string               `json:"capacityProviderName,omitempty"`
+	ClusterARN    string               `json:"clusterArn"`
+	Connectivity  string               `json:"connectivity"`
+	ConnectedAt   protocol.Moment      `json:"connectivityAt"`
+	InstanceARN   string               `json:"containerInstanceArn,omitempty"`
+	Containers    []containerDoc       `json:"containers"`
+	CPU           string               `json:"cpu"`
+	CreatedAt     protocol.Moment      `json:"createdAt"`
+	DesiredStatus string               `json:"desiredStatus"`
+	Exec          bool                 `json:"enableExecuteCommand"`
+	Storage       *storageDoc          `json:"ephemeralStorage,omitempty"`
+	Group         string               `json:"group"`
+	HealthStatus  string               `json:"healthStatus"`
+	LastStatus    string               `json:"lastStatus"`
+	LaunchType    string               `json:"launchType"`
+	Memory        string               `json:"memory"`
+	Overrides     json.RawMessage      `json:"overrides"`
+	Family        string               `json:"platformFamily,omitempty"`
+	Platform      json.RawMessage      `json:"platformVersion,omitempty"`
+	PullStartedAt protocol.Moment      `json:"pullStartedAt,omitzero"`
+	PullStoppedAt protocol.Moment      `json:"pullStoppedAt,omitzero"`
+	ExecStoppedAt protocol.Moment      `json:"executionStoppedAt,omitzero"`
+	StartedAt     protocol.Moment      `json:"startedAt,omitzero"`
+	StartedBy     string               `json:"startedBy,omitempty"`
+	StopCode      string               `json:"stopCode,omitempty"`
+	StoppingAt    protocol.Moment      `json:"stoppingAt,omitzero"`
+	StoppedAt     protocol.Moment      `json:"stoppedAt,omitzero"`
+	StoppedReason string               `json:"stoppedReason,omitempty"`
+	Tags          []resource.Tag       `json:"tags"`
+	TaskARN       string               `json:"taskArn"`
+	Definition    string               `json:"taskDefinitionArn"`
+	Version       int                  `json:"version"`
 }
 
 // containerDoc is a container of a task in answers.
@@ -184,9 +186,9 @@ type containerDoc struct {
 // managedAgent is what runs programs of clients in a container. Here that is Podman, which is
 // there whenever the container runs; tools wait for it.
 type managedAgent struct {
-	Name      string `json:"name"`
-	Status    string `json:"lastStatus"`
-	StartedAt moment `json:"lastStartedAt,omitzero"`
+	Name      string          `json:"name"`
+	Status    string          `json:"lastStatus"`
+	StartedAt protocol.Moment `json:"lastStartedAt,omitzero"`
 }
 
 // networkBinding is a published port.
@@ -204,11 +206,11 @@ func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
 	cluster, c, asked := clusterOf(s), clientOf(s), s.Asked()
 	doc := taskDoc{
 		Attachments: []struct{}{}, Attributes: attributesOf(s), ClusterARN: arn.Cluster(cluster), Connectivity: "CONNECTED",
-		CPU: strconv.FormatInt(asked.CPU, 10), Memory: strconv.FormatInt(asked.Memory/mib, 10), CreatedAt: moment(s.CreatedAt),
+		CPU: strconv.FormatInt(asked.CPU, 10), Memory: strconv.FormatInt(asked.Memory/mib, 10), CreatedAt: protocol.Moment(s.CreatedAt),
 		DesiredStatus: desiredOf(s), LastStatus: statusOf(s), HealthStatus: s.Health().String(), LaunchType: launchTypeOfTask(c), Provider: providerOf(c),
 		Exec: t.executable(s), Group: c.Group, StartedBy: c.StartedBy, Platform: c.Kept["platformVersion"],
-		StopCode: stopCodeOf(s), StoppedReason: stoppedReasonOf(s), ConnectedAt: moment(s.CreatedAt), ExecStoppedAt: moment(s.Stop.At), StoppingAt: moment(s.Stop.At), StoppedAt: moment(s.StoppedAt()), StartedAt: moment(startedAt(s)),
-		Tags: []tag{}, TaskARN: arn.Task(cluster, s.ID), Definition: arn.Definition(s.Task.Family, s.Task.Revision), Version: len(s.History) + 1,
+		StopCode: stopCodeOf(s), StoppedReason: stoppedReasonOf(s), ConnectedAt: protocol.Moment(s.CreatedAt), ExecStoppedAt: protocol.Moment(s.Stop.At), StoppingAt: protocol.Moment(s.Stop.At), StoppedAt: protocol.Moment(s.StoppedAt()), StartedAt: protocol.Moment(startedAt(s)),
+		Tags: []resource.Tag{}, TaskARN: arn.Task(cluster, s.ID), Definition: arn.Definition(s.Task.Family, s.Task.Revision), Version: len(s.History) + 1,
 		Overrides: json.RawMessage(`{"containerOverrides":[],"inferenceAcceleratorOverrides":[]}`),
 	}
 	if len(c.Overrides) > 0 && string(c.Overrides) != "null" {
@@ -216,20 +218,20 @@ func (t *tasks) document(s lifecycle.State, tags bool) (any, error) {
 	}
 	doc.Family, doc.Storage = onFargate(s, doc.LaunchType)
 	pulls := timesOfPulls(s)
-	doc.PullStartedAt, doc.PullStoppedAt = moment(pulls.started), moment(pulls.stopped)
+	doc.PullStartedAt, doc.PullStoppedAt = protocol.Moment(pulls.started), protocol.Moment(pulls.stopped)
 	if doc.LaunchType != fargate { // as on ECS, where Fargate shows no instance
 		doc.InstanceARN = arn.Instance(cluster, t.host.ID())
 	}
 	for i := range s.Containers {
 		c := containerOf(s, cluster, i)
 		if doc.Exec {
-			c.Agents = []managedAgent{{"ExecuteCommandAgent", c.LastStatus, moment(s.Containers[i].StartedAt)}}
+			c.Agents = []managedAgent{{"ExecuteCommandAgent", c.LastStatus, protocol.Moment(s.Containers[i].StartedAt)}}
 		}
 		doc.Containers = append(doc.Containers, c)
 	}
 	var err error
 	if tags {
-		doc.Tags, err = t.tags.of(doc.TaskARN, c.Tags)
+		doc.Tags, err = t.tags.Of(doc.TaskARN, c.Tags)
 	}
 	return doc, err
 }

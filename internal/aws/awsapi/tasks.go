@@ -13,6 +13,8 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
+	"github.com/podtask/podtask/internal/aws/awsapi/resource"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -22,7 +24,7 @@ import (
 type tasks struct {
 	clusters    *clusters
 	definitions *definitions
-	tags        *tagStore
+	tags        *resource.TagStore
 	tasks       Tasks
 	host        Host
 	log         *slog.Logger
@@ -37,36 +39,36 @@ type tasks struct {
 	running sync.Mutex
 }
 
-func (t *tasks) operations() []operation {
-	return []operation{
-		define("RunTask", members(
-			honor("taskDefinition!", "cluster", "clientToken", "count", "overrides", "startedBy", "group", "tags", "tags[].key", "tags[].value", "propagateTags", "enableExecuteCommand"),
-			keep("there is one host, and its network is the user's", "launchType:s", "capacityProviderStrategy:l", "platformVersion:s", "networkConfiguration:o", "placementConstraints:l", "placementStrategy:l", "enableECSManagedTags:b", "referenceId:s"),
-			refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
+func (t *tasks) operations() []protocol.Operation {
+	return []protocol.Operation{
+		protocol.Define("RunTask", protocol.Members(
+			protocol.Honor("taskDefinition!", "cluster", "clientToken", "count", "overrides", "startedBy", "group", "tags", "tags[].key", "tags[].value", "propagateTags", "enableExecuteCommand"),
+			protocol.Keep("there is one host, and its network is the user's", "launchType:s", "capacityProviderStrategy:l", "platformVersion:s", "networkConfiguration:o", "placementConstraints:l", "placementStrategy:l", "enableECSManagedTags:b", "referenceId:s"),
+			protocol.Refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 		), t.run),
-		define("StartTask", members(
-			honor("taskDefinition!", "containerInstances!", "cluster", "overrides", "startedBy", "group", "tags", "tags[].key", "tags[].value", "propagateTags", "enableExecuteCommand"),
-			keep("there is one host, and its network is the user's", "networkConfiguration:o", "enableECSManagedTags:b", "referenceId:s"),
-			refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
+		protocol.Define("StartTask", protocol.Members(
+			protocol.Honor("taskDefinition!", "containerInstances!", "cluster", "overrides", "startedBy", "group", "tags", "tags[].key", "tags[].value", "propagateTags", "enableExecuteCommand"),
+			protocol.Keep("there is one host, and its network is the user's", "networkConfiguration:o", "enableECSManagedTags:b", "referenceId:s"),
+			protocol.Refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 		), t.startTask),
-		define("StopTask", honor("task!", "cluster", "reason"), t.stop),
-		define("DescribeTasks", honor("tasks!", "cluster", "include"), t.describe),
-		define("ListTasks", members(
-			honor("cluster", "family", "serviceName", "startedBy", "desiredStatus", "containerInstance", "launchType", "maxResults", "nextToken"),
-			refuse("podtask has no daemons of ECS", "daemonName"),
+		protocol.Define("StopTask", protocol.Honor("task!", "cluster", "reason"), t.stop),
+		protocol.Define("DescribeTasks", protocol.Honor("tasks!", "cluster", "include"), t.describe),
+		protocol.Define("ListTasks", protocol.Members(
+			protocol.Honor("cluster", "family", "serviceName", "startedBy", "desiredStatus", "containerInstance", "launchType", "maxResults", "nextToken"),
+			protocol.Refuse("podtask has no daemons of ECS", "daemonName"),
 		), t.list),
 	}
 }
 
 // client is what the client of a task sent that is only returned: lifecycle.Options.Client.
 type client struct {
-	StartedBy string `json:"startedBy,omitempty"`
-	Group     string `json:"group,omitempty"`
-	Tags      []tag  `json:"tags,omitempty"`
-	Exec      bool   `json:"enableExecuteCommand,omitempty"`
+	StartedBy string         `json:"startedBy,omitempty"`
+	Group     string         `json:"group,omitempty"`
+	Tags      []resource.Tag `json:"tags,omitempty"`
+	Exec      bool           `json:"enableExecuteCommand,omitempty"`
 	// Overrides are as sent.
 	Overrides json.RawMessage `json:"overrides,omitempty"`
-	Kept      fields          `json:"kept,omitempty"`
+	Kept      protocol.Fields `json:"kept,omitempty"`
 	// Request is the digest of a request with a token.
 	Request string `json:"request,omitempty"`
 }
@@ -93,7 +95,7 @@ type runTaskIn struct {
 	Overrides      json.RawMessage `json:"overrides"`
 	StartedBy      string          `json:"startedBy"`
 	Group          string          `json:"group"`
-	Tags           []tag           `json:"tags"`
+	Tags           []resource.Tag  `json:"tags"`
 	PropagateTags  string          `json:"propagateTags"`
 	Exec           bool            `json:"enableExecuteCommand"`
 }
@@ -101,23 +103,23 @@ type runTaskIn struct {
 // check checks the members that need nothing else.
 func (in runTaskIn) check() error {
 	if len(in.StartedBy) > 128 || len(in.ClientToken) > 64 || len(in.Group) > 255 {
-		return invalidf("startedBy, clientToken and group have at most 128, 64 and 255 characters")
+		return protocol.Invalidf("startedBy, clientToken and group have at most 128, 64 and 255 characters")
 	}
 	if strings.HasPrefix(in.Group, "family:") || strings.HasPrefix(in.Group, "service:") {
-		return invalidf("group: names that begin with family: or service: are given by ECS")
+		return protocol.Invalidf("group: names that begin with family: or service: are given by ECS")
 	}
-	return errors.Join(within("count", in.Count, 1, 10), oneOf("propagateTags", in.PropagateTags, "TASK_DEFINITION", "NONE"), checkTags("tags", in.Tags))
+	return errors.Join(protocol.Within("count", in.Count, 1, 10), protocol.OneOf("propagateTags", in.PropagateTags, "TASK_DEFINITION", "NONE"), resource.CheckTags("tags", in.Tags))
 }
 
 // tasksAnswer is the answer of RunTask and DescribeTasks.
 type tasksAnswer struct {
-	Tasks    []any     `json:"tasks"`
-	Failures []problem `json:"failures"`
+	Tasks    []any              `json:"tasks"`
+	Failures []protocol.Problem `json:"failures"`
 }
 
 var launchTypes = []string{"EC2", "FARGATE", "EXTERNAL", "MANAGED_INSTANCES"}
 
-func (t *tasks) run(ctx context.Context, in runTaskIn, kept fields) (any, error) {
+func (t *tasks) run(ctx context.Context, in runTaskIn, kept protocol.Fields) (any, error) {
 	if err := in.check(); err != nil {
 		return nil, err
 	}
@@ -146,7 +148,7 @@ func (t *tasks) run(ctx context.Context, in runTaskIn, kept fields) (any, error)
 	if in.ClientToken != "" {
 		t.running.Lock()
 		defer t.running.Unlock()
-		if c.Request, err = digestOf(in, sent); err != nil {
+		if c.Request, err = protocol.DigestOf(in, sent); err != nil {
 			return nil, err
 		}
 	}
@@ -162,9 +164,9 @@ type startTaskIn struct {
 }
 
 // startTask runs a task on each container instance that is named: this host is the only one.
-func (t *tasks) startTask(ctx context.Context, in startTaskIn, kept fields) (any, error) {
+func (t *tasks) startTask(ctx context.Context, in startTaskIn, kept protocol.Fields) (any, error) {
 	if n := len(in.ContainerInstances); n < 1 || n > 10 {
-		return nil, invalidf("containerInstances: %d is not 1 to 10", n)
+		return nil, protocol.Invalidf("containerInstances: %d is not 1 to 10", n)
 	}
 	cluster, err := t.clusters.active(in.Cluster)
 	if err != nil {
@@ -173,14 +175,14 @@ func (t *tasks) startTask(ctx context.Context, in startTaskIn, kept fields) (any
 	host := t.host.ID()
 	// As on ECS, an instance that is placed on by name has no capacity provider.
 	kept["launchType"] = json.RawMessage(`"EC2"`)
-	answer := tasksAnswer{[]any{}, []problem{}}
+	answer := tasksAnswer{[]any{}, []protocol.Problem{}}
 	for _, text := range in.ContainerInstances {
 		id, err := inCluster("containerInstances", "container-instance", cluster, text)
 		if err != nil {
 			return nil, err
 		}
 		if id != host {
-			answer.Failures = append(answer.Failures, problem{ARN: arn.Instance(cluster, shortened(id)), Reason: missingReason})
+			answer.Failures = append(answer.Failures, protocol.Problem{ARN: arn.Instance(cluster, protocol.Shortened(id)), Reason: protocol.MissingReason})
 			continue
 		}
 		more, err := t.run(ctx, in.runTaskIn, kept)
@@ -200,22 +202,15 @@ func (t *tasks) executable(s lifecycle.State) bool {
 }
 
 // propagated are the tags of the definition with those of the request over them.
-func (t *tasks) propagated(r catalog.Revision, source []byte, own []tag) ([]tag, error) {
+func (t *tasks) propagated(r catalog.Revision, source []byte, own []resource.Tag) ([]resource.Tag, error) {
 	a, err := t.definitions.answer(r, source, true)
 	if err != nil {
 		return nil, err
 	}
-	all := slices.DeleteFunc(a.Tags, func(d tag) bool {
-		return slices.ContainsFunc(own, func(o tag) bool { return o.Key == d.Key })
+	all := slices.DeleteFunc(a.Tags, func(d resource.Tag) bool {
+		return slices.ContainsFunc(own, func(o resource.Tag) bool { return o.Key == d.Key })
 	})
 	return append(all, own...), nil
-}
-
-// digestOf returns the digest of a request.
-func digestOf(in any, kept fields) (string, error) {
-	data, err := json.Marshal([]any{in, kept})
-	sum := sha256.Sum256(data)
-	return hex.EncodeToString(sum[:16]), err
 }
 
 // runAll records the tasks of a request. Those that the host cannot run are failures.
@@ -224,7 +219,7 @@ func (t *tasks) runAll(ctx context.Context, n NewTask, in runTaskIn, request str
 	if in.Count != nil {
 		count = *in.Count
 	}
-	answer := tasksAnswer{[]any{}, []problem{}}
+	answer := tasksAnswer{[]any{}, []protocol.Problem{}}
 	for i := range count {
 		n.ID = newID(t.host.ID()+"/"+n.Cluster, in.ClientToken, i)
 		s, err := t.tasks.Run(ctx, n)
@@ -236,7 +231,7 @@ func (t *tasks) runAll(ctx context.Context, n NewTask, in runTaskIn, request str
 		case err != nil:
 			return nil, err
 		case clientOf(s).Request != request:
-			return nil, failf("ConflictException", "clientToken: another request had this token")
+			return nil, protocol.Failf("ConflictException", "clientToken: another request had this token")
 		}
 		doc, err := t.document(s, true)
 		if err != nil {
@@ -260,8 +255,8 @@ func newID(place, token string, i int) string {
 }
 
 // refusal returns the reason for which the host does not run a task.
-func (t *tasks) refusal(cluster string, e *RefusedError) problem {
-	p := problem{Reason: "RESOURCE", Detail: e.Error()}
+func (t *tasks) refusal(cluster string, e *RefusedError) protocol.Problem {
+	p := protocol.Problem{Reason: "RESOURCE", Detail: e.Error()}
 	if errors.Is(e, ErrDraining) {
 		p.Reason = "DRAINING"
 	}
@@ -270,17 +265,17 @@ func (t *tasks) refusal(cluster string, e *RefusedError) problem {
 }
 
 // checkKept checks words among kept members.
-func checkKept(kept fields) error {
+func checkKept(kept protocol.Fields) error {
 	var launch string
 	if v := kept["launchType"]; v != nil {
 		if err := json.Unmarshal(v, &launch); err != nil {
-			return failf(codeSyntax, "launchType: %v", err)
+			return protocol.Failf(protocol.CodeSyntax, "launchType: %v", err)
 		}
 	}
-	if launch != "" && given(kept, strategyMember) {
-		return invalidf("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
+	if launch != "" && protocol.Given(kept, strategyMember) {
+		return protocol.Invalidf("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
 	}
-	return oneOf("launchType", launch, launchTypes...)
+	return protocol.OneOf("launchType", launch, launchTypes...)
 }
 
 type stopTaskIn struct {
@@ -290,11 +285,11 @@ type stopTaskIn struct {
 }
 
 // taskNotFound is ECS' sentence.
-func taskNotFound() error { return invalidf("The referenced task was not found.") }
+func taskNotFound() error { return protocol.Invalidf("The referenced task was not found.") }
 
-func (t *tasks) stop(ctx context.Context, in stopTaskIn, _ fields) (any, error) {
+func (t *tasks) stop(ctx context.Context, in stopTaskIn, _ protocol.Fields) (any, error) {
 	if len(in.Reason) > 1024 {
-		return nil, invalidf("reason: it has more than 1024 characters")
+		return nil, protocol.Invalidf("reason: it has more than 1024 characters")
 	}
 	cluster, err := t.clusters.active(in.Cluster)
 	if err != nil {
@@ -326,7 +321,7 @@ func (t *tasks) find(ctx context.Context, path, cluster, text string) (s lifecyc
 		return s, false, err
 	}
 	if !idPattern.MatchString(id) {
-		return s, false, invalidf("%s: %q is not the id or the ARN of a task", path, shortened(text))
+		return s, false, protocol.Invalidf("%s: %q is not the id or the ARN of a task", path, protocol.Shortened(text))
 	}
 	s, ok = t.tasks.State(ctx, id)
 	return s, ok && clusterOf(s) == cluster, nil
@@ -338,15 +333,15 @@ type describeTasksIn struct {
 	Include []string `json:"include"`
 }
 
-func (t *tasks) describe(ctx context.Context, in describeTasksIn, _ fields) (any, error) {
+func (t *tasks) describe(ctx context.Context, in describeTasksIn, _ protocol.Fields) (any, error) {
 	cluster, err := t.clusters.active(in.Cluster)
 	if err != nil {
 		return nil, err
 	}
-	if err := someNamed("tasks", "Tasks", len(in.Tasks), maxPage); err != nil {
+	if err := protocol.SomeNamed("tasks", "Tasks", len(in.Tasks), protocol.MaxPage); err != nil {
 		return nil, err
 	}
-	answer := tasksAnswer{[]any{}, []problem{}}
+	answer := tasksAnswer{[]any{}, []protocol.Problem{}}
 	for _, text := range in.Tasks {
 		s, ok, err := t.find(ctx, "tasks", cluster, text)
 		if err != nil {
@@ -354,7 +349,7 @@ func (t *tasks) describe(ctx context.Context, in describeTasksIn, _ fields) (any
 		}
 		if !ok {
 			id, _ := inCluster("tasks", "task", cluster, text)
-			answer.Failures = append(answer.Failures, problem{ARN: arn.Task(cluster, id), Reason: missingReason})
+			answer.Failures = append(answer.Failures, protocol.Problem{ARN: arn.Task(cluster, id), Reason: protocol.MissingReason})
 			continue
 		}
 		doc, err := t.document(s, slices.Contains(in.Include, "TAGS"))
@@ -367,7 +362,7 @@ func (t *tasks) describe(ctx context.Context, in describeTasksIn, _ fields) (any
 }
 
 type listTasksIn struct {
-	paging
+	protocol.Paging
 	Cluster           string `json:"cluster"`
 	Family            string `json:"family"`
 	ServiceName       string `json:"serviceName"`
@@ -380,18 +375,18 @@ type listTasksIn struct {
 // check checks the filters.
 func (t *tasks) checkList(in listTasksIn, cluster string) error {
 	if in.StartedBy != "" && (in.Family != "" || in.ServiceName != "" || in.ContainerInstance != "") {
-		return invalidf("startedBy: it must be the only filter")
+		return protocol.Invalidf("startedBy: it must be the only filter")
 	}
-	if err := errors.Join(oneOf("desiredStatus", in.DesiredStatus, "RUNNING", "PENDING", "STOPPED"), oneOf("launchType", in.LaunchType, launchTypes...)); err != nil {
+	if err := errors.Join(protocol.OneOf("desiredStatus", in.DesiredStatus, "RUNNING", "PENDING", "STOPPED"), protocol.OneOf("launchType", in.LaunchType, launchTypes...)); err != nil {
 		return err
 	}
 	if in.ServiceName != "" && !t.service(cluster, in.ServiceName) {
-		return failf("ServiceNotFoundException", "Service not found.")
+		return protocol.Failf("ServiceNotFoundException", "Service not found.")
 	}
 	return nil
 }
 
-func (t *tasks) list(ctx context.Context, in listTasksIn, _ fields) (any, error) {
+func (t *tasks) list(ctx context.Context, in listTasksIn, _ protocol.Fields) (any, error) {
 	cluster, err := t.clusters.active(in.Cluster)
 	if err != nil {
 		return nil, err
@@ -414,7 +409,7 @@ func (t *tasks) list(ctx context.Context, in listTasksIn, _ fields) (any, error)
 	if err != nil {
 		return nil, err
 	}
-	some, next, err := page("ListTasks "+string(filters), in.paging, maxPage, keys, strings.Compare)
+	some, next, err := protocol.Page("ListTasks "+string(filters), in.Paging, protocol.MaxPage, keys, strings.Compare)
 	for i, id := range some {
 		some[i] = arn.Task(cluster, id)
 	}
@@ -440,7 +435,7 @@ func (in listTasksIn) fits(s lifecycle.State, host string) bool {
 }
 
 // tagged implements tagging for tasks.
-func (t *tasks) tagged(ctx context.Context, text string) (string, []tag, error) {
+func (t *tasks) tagged(ctx context.Context, text string) (string, []resource.Tag, error) {
 	rest, _, err := cut("resourceArn", "task", text)
 	if err != nil {
 		return "", nil, err

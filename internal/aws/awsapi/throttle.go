@@ -6,6 +6,10 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/podtask/podtask/internal/aws/awsapi/autoscaling"
+	"github.com/podtask/podtask/internal/aws/awsapi/logstreams"
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 )
 
 // bucket is a category of operations with the rate at which requests of all of them together are answered.
@@ -46,7 +50,7 @@ var buckets = []bucket{
 // bucketOf returns the index of the bucket of a target that is answered.
 func bucketOf(target string) int {
 	service, name, _ := strings.Cut(target, ".")
-	category := map[string]string{targetLogs: "Logs", targetSSM: "Systems Manager", targetScaling: "Application Auto Scaling"}[service+"."]
+	category := map[string]string{logstreams.Target: "Logs", targetSSM: "Systems Manager", autoscaling.Target: "Application Auto Scaling"}[service+"."]
 	return slices.IndexFunc(buckets, func(b bucket) bool {
 		return category != "" && b.category == category || category == "" && slices.Contains(b.operations, name)
 	})
@@ -100,7 +104,7 @@ func (t *throttle) take(target string) error {
 	}
 	f.at = at
 	if f.tokens < 1 {
-		return failf(codeThrottling, "Rate exceeded")
+		return protocol.Failf(protocol.CodeThrottling, "Rate exceeded")
 	}
 	f.tokens--
 	return nil
@@ -110,10 +114,10 @@ func (t *throttle) take(target string) error {
 func (t *throttle) count(operation string, err error) {
 	outcome := outcomeAnswered
 	if err != nil {
-		switch f := asFailure(err); {
-		case f.Code == codeThrottling:
+		switch f := protocol.AsFailure(err); {
+		case f.Code == protocol.CodeThrottling:
 			outcome = outcomeThrottled
-		case f.status() >= http.StatusInternalServerError:
+		case f.Status() >= http.StatusInternalServerError:
 			outcome = outcomeFailed
 		default:
 			outcome = outcomeRefused

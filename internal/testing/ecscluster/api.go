@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/aws/awsapi/logstreams"
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -64,7 +66,7 @@ func (c *Cluster) Create(_ context.Context, n awsapi.NewService) (s service.Stat
 		err = service.Validate(n.Name, spec, n.Count, n.Config)
 	}
 	if err != nil {
-		return s, &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
+		return s, &protocol.Failure{Code: "InvalidParameterException", Message: err.Error()}
 	}
 	ok := c.do(func(r *run) {
 		s = service.New(fmt.Sprintf("%032x", len(r.disk.Services)+1), n.Name, spec, n.Count, n.Config, time.Now())
@@ -83,7 +85,7 @@ func (c *Cluster) Update(_ context.Context, name string, change awsapi.ServiceCh
 	if change.Definition != "" {
 		spec, err := c.spec(change.Definition)
 		if err != nil {
-			return s, &awsapi.Failure{Code: "InvalidParameterException", Message: err.Error()}
+			return s, &protocol.Failure{Code: "InvalidParameterException", Message: err.Error()}
 		}
 		in.Spec = &spec
 	}
@@ -122,7 +124,7 @@ func (c *Cluster) ContinueAttempt(context.Context, string, int, string, bool) er
 	return errNotHere
 }
 
-var errNotHere = &awsapi.Failure{Code: "InvalidParameterException", Message: "the cluster of the tests has no such call"}
+var errNotHere = &protocol.Failure{Code: "InvalidParameterException", Message: "the cluster of the tests has no such call"}
 
 // payload is a task as ECS sends it.
 func (t *task) payload() map[string]any {
@@ -185,7 +187,7 @@ func (parser) Check(source []byte) (awsapi.Checked, error) {
 	src := taskdef.ReadSource("request", source)
 	t, _, err := taskdef.Settings{}.ParseSource(src)
 	if err != nil {
-		return awsapi.Checked{}, &awsapi.Failure{Code: "ClientException", Message: err.Error()}
+		return awsapi.Checked{}, &protocol.Failure{Code: "ClientException", Message: err.Error()}
 	}
 	digest, err := src.Digest()
 	return awsapi.Checked{Family: t.Family, Digest: digest}, err
@@ -213,11 +215,11 @@ func (noHost) SetDraining(context.Context, bool) error { return errNotHere }
 
 type noLogs struct{}
 
-func (noLogs) Streams(context.Context) []awsapi.LogStream { return nil }
-func (noLogs) Lines(context.Context, awsapi.LogStream, time.Time, func(awsapi.LogLine) error) error {
+func (noLogs) Streams(context.Context) []logstreams.Stream { return nil }
+func (noLogs) Lines(context.Context, logstreams.Stream, time.Time, func(logstreams.Line) error) error {
 	return nil
 }
-func (noLogs) Last(context.Context, awsapi.LogStream) (l awsapi.LogLine, ok bool, err error) {
+func (noLogs) Last(context.Context, logstreams.Stream) (l logstreams.Line, ok bool, err error) {
 	return l, false, nil
 }
 

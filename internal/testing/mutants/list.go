@@ -213,7 +213,7 @@ var mutants = []mutant{
 	{"a record that was written just now is read again", "internal/engine/facts/record Cache.get", always, "Unique", "", cached},
 	{"what is off is as what was never sent", "internal/aws/awsapi sameJSON", never, "disabled b", "", awsCalls("TestUpdateDeploysOnlyForAReason")},
 	{"only tasks of Fargate have its members", "internal/aws/awsapi onFargate", never, "launch fargate", "", awsCalls("TestTaskHasTheMembersOfItsLaunchType")},
-	{"events that clients put are bounded", "internal/aws/awsapi logs.putEvents", never, "size maxPutSize", "", awsCalls("TestWhatClientsPutIsBounded")},
+	{"events that clients put are bounded", "internal/aws/awsapi/logstreams logs.putEvents", never, "size maxPutSize", "", awsCalls("TestWhatClientsPutIsBounded")},
 	{"connections of a forwarded port are bounded", "internal/aws/portforward Forwarder.accept", value, "make MaxConnections", "make(chan struct{}, 2*MaxConnections)", check{pkg: "internal/aws/portforward", tests: "^TestClientsAreLimited$"}},
 	{"output waits for a client", "internal/aws/datachannel Channel.Free", value, "max window waiting", "window", frames("TestOutputWaitsForAReaderThatStops")},
 	{"what the client had before is not sent for ever", "internal/aws/datachannel Channel.Pong", skip, "DeleteFunc", "", frames("TestNothingIsLostOrDoubled")},
