@@ -78,6 +78,8 @@ func newDeployer(p *command.Program) deployer {
 type step struct {
 	what string
 	args []string
+	// quiet: what it prints is left out.
+	quiet bool
 }
 
 func (d deployer) run(c *cli.Context) error {
@@ -138,6 +140,12 @@ func plan(c *cli.Context, self, image string, host command.ChosenHost) (steps []
 	if c.Args().Len() > 1 {
 		dir = c.Args().Get(1)
 	}
+	podtask := []string{self}
+	if host.Remote() {
+		podtask = append(podtask, "--host", host.Word)
+	}
+	with := func(words ...string) []string { return append(podtask[:len(podtask):len(podtask)], words...) }
+	find := step{what: "find " + service, args: with("service", "inspect", service), quiet: true} // a build may take long
 	build := []string{"podman", "build", "--tag", image}
 	if file := c.String("file"); file != "" {
 		build = append(build, "--file", file)
@@ -145,17 +153,12 @@ func plan(c *cli.Context, self, image string, host command.ChosenHost) (steps []
 	for _, arg := range c.StringSlice("build-arg") {
 		build = append(build, "--build-arg", arg)
 	}
-	steps = append(steps, step{"build " + image, append(build, "--", dir)})
-	podtask := []string{self}
-	if host.Remote() {
-		podtask = append(podtask, "--host", host.Word)
-	}
-	with := func(words ...string) []string { return append(podtask[:len(podtask):len(podtask)], words...) }
+	steps = append(steps, find, step{what: "build " + image, args: append(build, "--", dir)})
 	switch {
 	case c.String("registry") != "":
-		steps = append(steps, step{"push it to the registry", []string{"podman", "push", "--", image}})
+		steps = append(steps, step{what: "push it to the registry", args: []string{"podman", "push", "--", image}})
 	case host.Remote():
-		steps = append(steps, step{"send it to " + host.Name(), with("push", image)})
+		steps = append(steps, step{what: "send it to " + host.Name(), args: with("push", image)})
 	}
 	if container := c.String("container"); container != "" {
 		image = container + "=" + image
@@ -164,13 +167,16 @@ func plan(c *cli.Context, self, image string, host command.ChosenHost) (steps []
 	if timeout := c.String("timeout"); timeout != "" {
 		update = append(update, "--timeout", timeout)
 	}
-	return append(steps, step{"update " + service, update})
+	return append(steps, step{what: "update " + service, args: update})
 }
 
 // execute executes a step. Its stdout is progress here; a signal is passed on, so that it can clean up.
 func (d deployer) execute(ctx context.Context, s step) error {
 	cmd := exec.CommandContext(ctx, s.args[0], s.args[1:]...)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = d.environ(), d.in, d.errOut, d.errOut
+	if s.quiet {
+		cmd.Stdout = nil
+	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = time.Minute
 	err := cmd.Run()

@@ -54,25 +54,25 @@ func TestSteps(t *testing.T) { //nolint:paralleltest // it sets PATH
 		args []string
 		want []string
 	}{
-		"here": {args: []string{"web"}, want: []string{"podman build --tag " + image + " -- .", "podtask service update web --image " + image + " --wait"}},
+		"here": {args: []string{"web"}, want: []string{"podtask service inspect web", "podman build --tag " + image + " -- .", "podtask service update web --image " + image + " --wait"}},
 		"another host": {host: box, args: []string{"--container", "app", "--timeout", "5m", "web", "app"}, want: []string{
-			"podman build --tag " + image + " -- app", "podtask --host ssh://box push " + image,
+			"podtask --host ssh://box service inspect web", "podman build --tag " + image + " -- app", "podtask --host ssh://box push " + image,
 			"podtask --host ssh://box service update web --image app=" + image + " --wait --timeout 5m",
 		}},
 		"a registry": {host: box, args: []string{"--registry", "registry.example.com/web", "--tag", "7", "--build-arg", "A=1", "-f", "x", "web"}, want: []string{
-			"podman build --tag registry.example.com/web:7 --file x --build-arg A=1 -- .", "podman push -- registry.example.com/web:7",
+			"podtask --host ssh://box service inspect web", "podman build --tag registry.example.com/web:7 --file x --build-arg A=1 -- .", "podman push -- registry.example.com/web:7",
 			"podtask --host ssh://box service update web --image registry.example.com/web:7 --wait",
 		}},
 	} {
 		calls, out, err := deployWith(t, test.host, "", test.args...)
-		if err != nil || strings.Join(calls, "\n") != strings.Join(test.want, "\n") || !strings.Contains(test.want[0], strings.TrimSpace(out)) {
+		if err != nil || strings.Join(calls, "\n") != strings.Join(test.want, "\n") || !strings.Contains(test.want[1], strings.TrimSpace(out)) {
 			t.Errorf("%s: %v\n%s\n%s", name, err, strings.Join(calls, "\n"), out)
 		}
 	}
 }
 
 func TestAFailedStepEndsADeployment(t *testing.T) { //nolint:paralleltest // it sets PATH
-	calls, out, err := deployWith(t, command.ChosenHost{}, "build", "web")
+	calls, out, err := deployWith(t, command.ChosenHost{}, "inspect", "web")
 	if status := command.ExitStatus(0); !errors.As(err, &status) || status != 3 || len(calls) != 1 || out != "" {
 		t.Errorf("%v, %q, %q", err, calls, out)
 	}
