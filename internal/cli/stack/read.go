@@ -141,7 +141,7 @@ func (k call) readCompose(ctx context.Context, from string, w *wanted) error {
 		w.lose(taskdef.Problem{Message: l})
 	}
 	for _, m := range got.Members {
-		w.members = append(w.members, fromCompose(w.name, filepath.Base(from), filepath.Dir(path), m))
+		w.members = append(w.members, fromCompose(w.name, filepath.Dir(path), m))
 	}
 	return nil
 }
@@ -150,13 +150,10 @@ func (k call) readCompose(ctx context.Context, from string, w *wanted) error {
 var conditions = map[string]stack.Condition{"service_started": stack.Started, "service_healthy": stack.Healthy, "service_completed_successfully": stack.Completed}
 
 // fromCompose makes a member of a service of a Compose project.
-func fromCompose(name, file, dir string, from convert.StackMember) *member {
+func fromCompose(name, dir string, from convert.StackMember) *member {
 	m := &member{
-		Member: stack.Member{Name: from.Name, Object: from.Object, Kind: stack.Service}, place: file,
+		Member: stack.Member{Name: from.Name, Object: from.Object, Kind: stack.Service}, place: from.Place,
 		text: from.Definition, dir: dir, copies: from.Copies, listen: from.Listen, names: from.Names, stopFirst: from.StopFirst, pids: from.PIDs,
-	}
-	if from.Line > 0 {
-		m.place = fmt.Sprintf("%s:%d", file, from.Line)
 	}
 	if from.Job {
 		m.Kind = stack.Job
@@ -166,7 +163,7 @@ func fromCompose(name, file, dir string, from convert.StackMember) *member {
 	}
 	for _, d := range from.After {
 		is := conditions[d.Condition]
-		m.waitFor(d.Name, is, fmt.Sprintf("%s:%d", file, cmp.Or(d.Line, from.Line)))
+		m.waitFor(d.Name, is, d.Place)
 	}
 	return m
 }

@@ -180,7 +180,7 @@ func (c *compose) refuse(names []string) error {
 	for _, name := range names {
 		s := c.project.Services[name]
 		at := func(member string) string {
-			return fmt.Sprintf("%s:%d: %s.%s", c.name, c.lines.at("services", name, member), name, member)
+			return fmt.Sprintf("%s: %s.%s", c.place(c.lines.at("services", name, member)), name, member)
 		}
 		if tag := unrendered.Tag(s.Image); tag != "" {
 			errs = append(errs, fmt.Errorf("%s: %q is a tag of a template that was not rendered: %s", at("image"), tag, unrendered.Fix))

@@ -419,3 +419,32 @@ func TestDotEnv(t *testing.T) {
 		t.Error("values that double forty times are read")
 	}
 }
+
+// A loss of a file that is merged over the first one has the place there.
+func TestLossesOfAnOverride(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	for name, text := range map[string]string{
+		"compose.yaml":          "services:\n  web:\n    image: web\n    isolation: a\n    cgroup_parent: a\n",
+		"compose.override.yaml": "services:\n  web:\n    cgroup_parent: b\n    build: .\n    userns_mode: host\n  more:\n    image: more\n    isolation: b\n",
+	} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	file := filepath.Join(dir, "compose.yaml")
+	src, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Compose(file, "x", src, ComposeOptions{Load: composefile.Load, Override: ComposeOverride(file)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	lost := strings.Join(r.Lost, "\n")
+	for _, want := range []string{"compose.yaml:4: web.isolation", "compose.override.yaml:3: web.cgroup_parent", "compose.override.yaml:4: web.build", "compose.override.yaml:5: web.userns_mode", "compose.override.yaml:8: more.isolation"} {
+		if !strings.Contains(lost, want) {
+			t.Errorf("no %q in\n%s", want, lost)
+		}
+	}
+}

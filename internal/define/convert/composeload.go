@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/compose-spec/compose-go/v2/template"
@@ -33,6 +34,7 @@ func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 			return fmt.Errorf("%s, which Compose merges over %s: %w", path.Base(o.Override), c.name, err)
 		}
 		files = append(files, types.ConfigFile{Filename: o.Override, Content: withoutVersion(over)})
+		c.overlay(path.Base(o.Override), over)
 	}
 	name := c.own("PROJECT_NAME")
 	if c.stack != nil {
@@ -57,6 +59,27 @@ func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 	return c.fewPorts()
 }
 
+// overlay takes over the lines of a file that is merged over the first one: those of members that the first one does not have, and
+// those of values, which it replaces. The library says what is wrong with the file.
+func (c *compose) overlay(name string, src []byte) {
+	var doc yaml.Node
+	if err := yaml.Unmarshal(src, &doc); err != nil {
+		return
+	}
+	c.over = name
+	found := numbered(&doc)
+	inside := map[string]bool{}
+	for at := range found {
+		inside[at[:strings.LastIndexByte(at, 0)]] = true
+	}
+	for at, line := range found {
+		_, err := strconv.Atoi(at[strings.LastIndexByte(at, 0)+1:])
+		if c.lines[at] == 0 || !inside[at] && err != nil { // entries of lists are added
+			c.lines[at] = overLine + line
+		}
+	}
+}
+
 // maxPorts limits the ports of a service: more do not fit into a definition.
 const maxPorts = 15_000
 
@@ -65,7 +88,7 @@ func (c *compose) fewPorts() error {
 	var errs []error
 	for _, name := range c.inOrder(c.project.ServiceNames(), "services") {
 		if n := len(c.project.Services[name].Ports); n > maxPorts {
-			errs = append(errs, fmt.Errorf("%s:%d: services.%s.ports: these are %d ports, more than %d; a proxy or network_mode: host needs none of them", c.name, c.lines.at("services", name, "ports"), name, n, maxPorts))
+			errs = append(errs, fmt.Errorf("%s: services.%s.ports: these are %d ports, more than %d; a proxy or network_mode: host needs none of them", c.place(c.lines.at("services", name, "ports")), name, n, maxPorts))
 		}
 	}
 	return errors.Join(errs...)
@@ -167,7 +190,7 @@ func (c *compose) located(err error) error {
 	} else if member := unknownMember(text); member != "" {
 		err, text = c.noMember(member), member
 		if line := c.lines.at(strings.Split(member, ".")...); line != 0 {
-			return fmt.Errorf("%s:%d: %w", c.name, line, err)
+			return fmt.Errorf("%s: %w", c.place(line), err)
 		}
 	}
 	if m := undefinedService.FindStringSubmatch(text); m != nil {
@@ -175,11 +198,11 @@ func (c *compose) located(err error) error {
 		if profiles := c.lines.entries("services", m[2], "profiles"); len(profiles) > 0 {
 			err = fmt.Errorf("%s.depends_on: service %s has profiles, of which none is chosen: import it with --profile %s, or write required: false to start %s without it", m[1], m[2], profiles[0], m[1])
 		}
-		return fmt.Errorf("%s:%d: %w", c.name, line, err)
+		return fmt.Errorf("%s: %w", c.place(line), err)
 	}
 	if at := place.FindString(text); at != "" {
 		if line := c.lines.at(strings.FieldsFunc(at, func(r rune) bool { return strings.ContainsRune(".[]", r) })...); line != 0 {
-			return fmt.Errorf("%s:%d: %w", c.name, line, err)
+			return fmt.Errorf("%s: %w", c.place(line), err)
 		}
 	}
 	return fmt.Errorf("%s: %w", c.name, err)

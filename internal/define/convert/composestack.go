@@ -37,8 +37,8 @@ type StackResult struct {
 type StackMember struct {
 	// Name is the one of the service, Object the one on the host.
 	Name, Object string
-	// Line names the place where it is in the file; 0 is not known.
-	Line int
+	// Place is FILE:LINE.
+	Place string
 	// Definition is a task definition, JSON.
 	Definition []byte
 	// Job: it runs to its end, and Why says how that is known.
@@ -68,7 +68,7 @@ type StackName struct {
 // StackDependency is a member that another one waits for, in the words of Compose.
 type StackDependency struct {
 	Name, Condition string
-	Line            int
+	Place           string // FILE:LINE
 }
 
 // ComposeStack converts a Compose file as Compose does, except that each service becomes a task definition of its own. Services that share
@@ -323,7 +323,7 @@ func (c *compose) groups(names []string) (groups [][]string) {
 // member converts a group of services.
 func (c *compose) member(whole *types.Project, group []string, leader map[string]string) (StackMember, error) {
 	first := whole.Services[group[0]]
-	m := StackMember{Name: first.Name, Object: c.task + "-" + plain(first.Name), Line: c.lines.at("services", first.Name), Copies: first.GetScale()}
+	m := StackMember{Name: first.Name, Object: c.task + "-" + plain(first.Name), Place: c.place(c.lines.at("services", first.Name)), Copies: first.GetScale()}
 	part := *whole
 	part.Services = types.Services{}
 	for _, name := range group {
@@ -369,7 +369,7 @@ func (c *compose) member(whole *types.Project, group []string, leader map[string
 	}
 	m.Definition = r.Definition
 	if _, _, err := taskdef.Parse(c.task+"-"+m.Name+".json", r.Definition); err != nil {
-		return m, c.invalid(fmt.Sprintf("%s:%d: service %s", c.name, m.Line, m.Name), err)
+		return m, c.invalid(fmt.Sprintf("%s: service %s", m.Place, m.Name), err)
 	}
 	return m, nil
 }
@@ -479,7 +479,7 @@ func (c *compose) waits(whole *types.Project, group []string, leader map[string]
 	for _, name := range group {
 		on := whole.Services[name].DependsOn
 		for _, other := range c.inOrder(slices.Collect(maps.Keys(on)), "services", name, "depends_on") {
-			d := StackDependency{Name: leader[other], Condition: cmp.Or(on[other].Condition, types.ServiceConditionStarted), Line: c.lines.at("services", name, "depends_on", other)}
+			d := StackDependency{Name: leader[other], Condition: cmp.Or(on[other].Condition, types.ServiceConditionStarted), Place: c.place(c.lines.at("services", name, "depends_on", other))}
 			if d.Name == "" || d.Name == leader[name] {
 				continue // it is left out and not required, or in the same task
 			}

@@ -97,7 +97,7 @@ func TestComposeStack(t *testing.T) {
 	if !by["db"].StopFirst || by["vpn"].StopFirst || by["app"].StopFirst {
 		t.Error("which services stop before they start again")
 	}
-	want := []StackDependency{{"migrate", "service_completed_successfully", 19}, {"vpn", "service_started", 19}}
+	want := []StackDependency{{"migrate", "service_completed_successfully", "compose.yaml:19"}, {"vpn", "service_started", "compose.yaml:19"}}
 	if got := by["app"].After; fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("app waits for %v, not %v", got, want)
 	}

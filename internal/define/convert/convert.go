@@ -337,6 +337,7 @@ func (ctr *container) extensions() *containerExtensions {
 // builder gathers the parts of a result.
 type builder struct {
 	name string // of the source, in messages
+	over string // of a file that is merged over it, whose lines are overLine and more; empty for none
 	// origin is the file that the unit names in a comment; empty for none.
 	origin string
 	dir    string // of the source: relative paths are relative to it
@@ -362,13 +363,23 @@ type unit struct {
 	Unit, Task, Service, Install []string // assignments
 }
 
+// overLine is added to the lines of a file that is merged over the first one.
+const overLine = 1 << 24
+
+// place returns NAME:LINE; line 0 is not known.
+func (b *builder) place(line int) string {
+	switch {
+	case line == 0:
+		return b.name
+	case line > overLine:
+		return fmt.Sprintf("%s:%d", b.over, line-overLine)
+	}
+	return fmt.Sprintf("%s:%d", b.name, line)
+}
+
 // lose notes what has no counterpart; line 0 is not known.
 func (b *builder) lose(line int, format string, args ...any) {
-	where := b.name
-	if line > 0 {
-		where += fmt.Sprintf(":%d", line)
-	}
-	b.lost = append(b.lost, loss{line: line, text: where + ": " + fmt.Sprintf(format, args...)})
+	b.lost = append(b.lost, loss{line: line, text: b.place(line) + ": " + fmt.Sprintf(format, args...)})
 }
 
 // need notes what the host has to have.
