@@ -104,7 +104,7 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	}
 	r.Copies, r.Listen, r.Files, r.RunFlags, r.Form = copies, listen, c.files, c.flags, c.form(names)
 	if _, _, err := taskdef.Parse(task+".json", r.Definition); err != nil {
-		return Result{}, c.invalid(name, err)
+		return Result{}, c.inFile(err)
 	}
 	return r, nil
 }

@@ -448,3 +448,24 @@ func TestLossesOfAnOverride(t *testing.T) {
 		}
 	}
 }
+
+// What is wrong with the definition has the place in the Compose file, and all of it is said.
+func TestFaultsOfTheDefinition(t *testing.T) {
+	t.Parallel()
+	src := "services:\n  web:\n    image: web\n    stop_grace_period: 200h\n    labels:\n      a: b\n      podtask.x: y\n"
+	const want = "compose.yaml:4: /services/web/stop_grace_period"
+	for name, convert := range map[string]func() error{
+		"task": func() error {
+			_, err := Compose("/x/compose.yaml", "x", []byte(src), ComposeOptions{Load: composefile.Load})
+			return err
+		},
+		"stack": func() error {
+			_, err := ComposeStack("/x/compose.yaml", "x", []byte(src), ComposeOptions{Load: composefile.Load})
+			return err
+		},
+	} {
+		if err := convert(); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "compose.yaml:7: /services/web/labels/podtask.x: ") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

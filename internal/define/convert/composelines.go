@@ -2,6 +2,7 @@ package convert
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -12,6 +13,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/podtask/podtask/internal/define/members"
+	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
@@ -253,4 +255,38 @@ func unset(v reflect.Value) bool {
 		return v.Len() == 0
 	}
 	return v.IsZero()
+}
+
+// madeOf has the members of a service that give those of a container, where their names differ.
+var madeOf = map[string]string{
+	"dependsOn": "depends_on", "dockerLabels": "labels", "dockerSecurityOptions": "security_opt", "entryPoint": "entrypoint", "environmentFiles": "env_file",
+	"extraHosts": "extra_hosts", "healthCheck": "healthcheck", "logConfiguration": "logging", "memory": "mem_limit", "mountPoints": "volumes", "portMappings": "ports",
+	"restartPolicy": "restart", "stopTimeout": "stop_grace_period", "systemControls": "sysctls", "workingDirectory": "working_dir",
+}
+
+// inFile gives what is wrong with the definition the places of the services that it was made from.
+func (c *compose) inFile(err error) error {
+	var invalid *taskdef.InvalidError
+	if !errors.As(err, &invalid) {
+		return err
+	}
+	var errs []error
+	for _, p := range invalid.Problems {
+		steps := strings.Split(strings.TrimPrefix(p.Pointer, "/"), "/")
+		p.File, p.Line, p.Column = "", 0, 0
+		where := c.name
+		if i, err := strconv.Atoi(append(steps, "")[1]); err == nil && steps[0] == "containerDefinitions" && i < len(c.def.Containers) {
+			at := []string{"services", c.def.Containers[i].Name}
+			for n, step := range steps[2:] {
+				if n == 0 {
+					step = cmp.Or(madeOf[step], step)
+				}
+				at = append(at, step)
+			}
+			where = c.place(c.lines.at(at...))
+			p.Pointer = "/" + strings.Join(at, "/")
+		}
+		errs = append(errs, fmt.Errorf("%s: %s", where, p))
+	}
+	return errors.Join(append(errs, c.emptied()...)...)
 }

@@ -369,7 +369,7 @@ func (c *compose) member(whole *types.Project, group []string, leader map[string
 	}
 	m.Definition = r.Definition
 	if _, _, err := taskdef.Parse(c.task+"-"+m.Name+".json", r.Definition); err != nil {
-		return m, c.invalid(fmt.Sprintf("%s: service %s", m.Place, m.Name), err)
+		return m, c.inFile(err)
 	}
 	return m, nil
 }
