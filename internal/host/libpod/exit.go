@@ -30,9 +30,7 @@ type conmon struct {
 	// stoppedOnly: the clean-up that conmon starts does nothing to a container that was started
 	// again in the meantime.
 	stoppedOnly bool
-	// logsAside: the log outlives the container.
-	logsAside bool
-	process   *os.File // a pidfd, which becomes readable when conmon ends
+	process     *os.File // a pidfd, which becomes readable when conmon ends
 }
 
 // monitored identifies the conmon of a running container, from an inspection.
@@ -64,7 +62,7 @@ func (m monitored) find() *conmon {
 		_ = process.Close()
 		return nil
 	}
-	return &conmon{exitFile: filepath.Join(dir, m.id), stoppedOnly: slices.Contains(args, "--stopped-only"), logsAside: logsAside(args), process: process}
+	return &conmon{exitFile: filepath.Join(dir, m.id), stoppedOnly: slices.Contains(args, "--stopped-only"), process: process}
 }
 
 // exitDir returns the exit directory in the command line of the conmon of a container.

@@ -246,22 +246,3 @@ func TestWaitForConmonEndsWithItsContext(t *testing.T) {
 		t.Errorf("got %v", err)
 	}
 }
-
-// What a removal may not lose is in the journal, or in a file outside of the container's directory.
-func TestAMonitorWhoseLogGoesWithItsContainerIsKnown(t *testing.T) {
-	t.Parallel()
-	for line, want := range map[string]bool{
-		"conmon -b /c/userdata -l journald":                           true,
-		"conmon -b /c/userdata -l none":                               false,
-		"conmon -b /c/userdata -l k8s-file:/c/userdata/ctr.log":       false,
-		"conmon -b /c/userdata -l k8s-file:/c/userdata2/ctr.log":      true,
-		"conmon -b /c/userdata -l k8s-file:/state/logs/t/c1.log":      true,
-		"conmon -l k8s-file:/c/userdata/ctr.log":                      true,
-		"conmon --bundle /c/userdata --log-path k8s-file:/elsewhere":  true,
-		"conmon -b /c/userdata -l journald -l k8s-file:/state/c1.log": true,
-	} {
-		if got := libpod.LogsAside(strings.Fields(line)); got != want {
-			t.Errorf("%s: %v", line, got)
-		}
-	}
-}

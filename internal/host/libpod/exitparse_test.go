@@ -14,9 +14,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// LogsAside is logsAside.
-var LogsAside = logsAside
-
 // StartMonitor starts a process with the arguments of the conmon of a container, which runs
 // until end is called or the test ends.
 func StartMonitor(t *testing.T, id, dir string, more ...string) (pid int, end func()) {

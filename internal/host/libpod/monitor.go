@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/blang/semver/v4"
-	"github.com/podtask/podtask/internal/atomicfile"
 	"golang.org/x/sys/unix"
 )
 
@@ -21,13 +20,13 @@ var withoutMonitor = semver.MustParse("5.0.0")
 // reapLimit is the longest wait for the end of the programs of a pod that is about to be removed.
 const reapLimit = 3 * time.Second
 
-// killMembers kills the running containers of a pod that is about to be removed, each after its conmon, and writes the
-// exit file in place of conmon. Podman would kill them all the same, but each conmon would start `podman container
-// cleanup` then: half of a removal's processor time, for work that the removal does itself.
+// killMembers kills the running containers of a pod that is about to be removed. Podman would kill them all the same,
+// but each conmon would start `podman container cleanup` then: half of a removal's processor time, for work that
+// the removal does itself. So each conmon is kept from starting a process before its program is killed. It still
+// writes the rest of the log and the exit file.
 //
-// What a program wrote and conmon has not read is lost, so a container whose log outlives it keeps its conmon. So
-// does one whose orphans no systemd reaps: Podman takes a process that was not reaped for alive.
-// Whatever fails is left to Podman's removal, of which older versions fail once after a conmon that left no exit file.
+// A conmon that no systemd reaps is left to Podman, which takes a process that was not reaped for alive. So is
+// whatever fails. If podtask ends before the removal, Podman finds the exit file, and the next removal cleans up.
 func (c *Client) killMembers(ctx context.Context, members []member) {
 	if c.version.LT(withoutMonitor) {
 		return
@@ -51,7 +50,7 @@ func (c *Client) killMembers(ctx context.Context, members []member) {
 	}
 }
 
-// killMember ends the conmon of a container and then its program, which is process 1 of the container.
+// killMember kills the program of a container, which is process 1 of the container, and returns when its conmon has ended.
 func killMember(ctx context.Context, program *os.File, pid int, id string) {
 	parent, ok := parentOf(pid)
 	if !ok {
@@ -62,12 +61,18 @@ func killMember(ctx context.Context, program *os.File, pid int, id string) {
 		return
 	}
 	defer monitor.process.Close()
-	if monitor.logsAside || !adopted(parent) || signalTo(program, 0) != nil || signalTo(monitor.process, unix.SIGKILL) != nil {
+	if !adopted(parent) || signalTo(program, 0) != nil || !monitor.forbidChildren(parent) {
 		return
 	}
-	if awaitReaped(ctx, monitor.process) && signalTo(program, unix.SIGKILL) == nil && awaitReaped(ctx, program) {
-		_ = atomicfile.Write(monitor.exitFile, []byte("137"), 0o600) // 128 + SIGKILL
+	if signalTo(program, unix.SIGKILL) == nil {
+		awaitReaped(ctx, monitor.process)
 	}
+}
+
+// forbidChildren keeps conmon, which has that PID, from starting processes: its clean-up then fails to start, and it
+// ends. False if the kernel refuses the limit, or conmon has ended.
+func (c *conmon) forbidChildren(pid int) bool {
+	return signalTo(c.process, 0) == nil && unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{}, nil) == nil && signalTo(c.process, 0) == nil
 }
 
 // pidfd opens a process. It is the same one for as long as the file is open.
@@ -127,25 +132,4 @@ func adopted(pid int) bool {
 	parent, ok := parentOf(pid)
 	name, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(parent), "comm"))
 	return ok && err == nil && strings.TrimSpace(string(name)) == "systemd"
-}
-
-// logsAside reports whether the command line of a conmon names a log that outlives the container: the journal, or a file
-// outside of the container's directory.
-func logsAside(args []string) bool {
-	bundle := ""
-	for i := 1; i+1 < len(args); i++ {
-		if args[i] == "-b" || args[i] == "--bundle" {
-			bundle = args[i+1]
-		}
-	}
-	for i := 1; i+1 < len(args); i++ {
-		if args[i] != "-l" && args[i] != "--log-path" {
-			continue
-		}
-		driver, file, found := strings.Cut(args[i+1], ":")
-		if driver == "journald" || found && (bundle == "" || !strings.HasPrefix(file, bundle+"/")) {
-			return true
-		}
-	}
-	return false
 }

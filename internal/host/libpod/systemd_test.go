@@ -45,6 +45,20 @@ func wantInSlice(k *task, pids ...int) {
 	}
 }
 
+// inJournal waits until an entry of the user's journal has text.
+func inJournal(k *task, text string, matches ...string) {
+	k.t.Helper()
+	for ctx := within(k.t); ; {
+		out, err := exec.CommandContext(ctx, "journalctl", append([]string{"--user", "--quiet", "--output=cat"}, matches...)...).CombinedOutput()
+		if err == nil && strings.Contains(string(out), text) {
+			return
+		}
+		if ctx.Err() != nil {
+			k.t.Fatalf("%q is not in the journal: %v: %s", text, err, out)
+		}
+	}
+}
+
 var onSystemd = []conformanceRule{
 	{"the pod lies inside the slice it was given", func(k *task) {
 		inSlice(k)
@@ -60,6 +74,17 @@ var onSystemd = []conformanceRule{
 		s := k.spec("a", "wait")
 		s.Own, s.CgroupParent = &libpod.OwnNetwork{}, k.pod.CgroupParent
 		wantInSlice(k, k.see(k.run(s)).PID)
+	}},
+	{"a forced removal keeps what a program wrote last, and starts no clean-up of conmon", func(k *task) {
+		k.up()
+		name := k.run(k.spec("a", "stubborn", "half a line"))
+		k.ready(name)
+		id := k.see(name).ID
+		if err := k.RemovePod(within(k.t), k.pod.Name, k.id); err != nil {
+			k.t.Fatal(err)
+		}
+		inJournal(k, "half a line", "CONTAINER_ID_FULL="+id)
+		inJournal(k, id[:20]+" <error>: Failed to fork", "SYSLOG_IDENTIFIER=conmon")
 	}},
 	{"a paused container can be stopped and removed", func(k *task) {
 		k.up()

@@ -112,9 +112,9 @@ func play(args []string) int {
 		for s := range c {
 			fmt.Println(s)
 		}
-	case "stubborn": // until killed
+	case "stubborn": // until killed; text for the log may follow
 		signal.Ignore(syscall.SIGTERM)
-		fmt.Println("ready")
+		fmt.Print("ready\n" + strings.Join(args[1:], " "))
 		for {
 			_ = syscall.Pause()
 		}
