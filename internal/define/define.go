@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/define/envfile"
 	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/internal/define/short"
 	"github.com/podtask/podtask/internal/host/ulimit"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -145,7 +146,7 @@ func (r Reader) Read(doc Document, c Changes) (Definition, error) {
 			return d, err
 		}
 	}
-	d.source = taskdef.ReadSource(doc.Name, doc.Source)
+	d.source = readSource(doc)
 	loaded, report, err := pod.Load(d.source, settings, PodOptions())
 	if err := d.addProblems(err); err != nil {
 		return d, err
@@ -176,6 +177,23 @@ func (r Reader) Read(doc Document, c Changes) (Definition, error) {
 		d.Task, d.Lowered = ulimit.Clamp(d.Task)
 	}
 	return d, nil
+}
+
+// readSource reads the text of a document, in whatever form it is.
+func readSource(doc Document) taskdef.Source {
+	src := taskdef.ReadSource(doc.Name, doc.Source)
+	if docs, err := src.Documents(); err == nil && len(docs) == 1 && short.Is(docs[0]) {
+		return src.Rewritten(short.Expand(doc.Name, doc.Dir, docs[0]))
+	}
+	return src
+}
+
+// Text returns the document as it is kept and sent: a short definition in the form of ECS, any other as it was written.
+func (d Definition) Text() []byte {
+	if text, err := d.source.JSON(); err == nil && d.source.IsRewritten() {
+		return text
+	}
+	return d.Document.Source
 }
 
 // definitionContainer finds the index of a container in a pointer into a task definition.

@@ -46,6 +46,10 @@ func (s Settings) ParseSource(src Source) (Task, Report, error) {
 		root = root.Clone() // they change it
 	}
 	t := p.document(root)
+	p.problems = append(p.problems, src.problems...)
+	for _, found := range [][]Problem{p.problems, p.warnings, p.needs} {
+		src.locate(found)
+	}
 	report, err := p.result()
 	if err != nil {
 		return Task{}, report, err
@@ -55,13 +59,7 @@ func (s Settings) ParseSource(src Source) (Task, Report, error) {
 
 // ToJSON returns a definition or an override, JSON or YAML, as JSON. The error is an
 // *InvalidError.
-func ToJSON(name string, src []byte) (json.RawMessage, error) {
-	root, err := ReadSource(name, src).root()
-	if err != nil {
-		return nil, err
-	}
-	return root.JSON(), nil
-}
+func ToJSON(name string, src []byte) (json.RawMessage, error) { return ReadSource(name, src).JSON() }
 
 // result returns all that there is to say, and an error if there are problems.
 func (p *parser) result() (Report, error) {

@@ -2,6 +2,7 @@ package taskdef
 
 import (
 	"bytes"
+	"encoding/json"
 	"errors"
 	"path"
 	"regexp"
@@ -15,7 +16,23 @@ type Source struct {
 	name string
 	docs []*doctree.Node
 	err  error // *doctree.SyntaxError
+	// written is the document as its author wrote it, and problems are those of its form, if docs were made of it.
+	written  *doctree.Node
+	problems []Problem
 }
+
+// Rewritten returns a source of a task definition that was written in another form. Root is the definition in the form of ECS, with the
+// places of the text; nil if none could be made. Problems are those of the form, and are reported with those of the definition.
+func (s Source) Rewritten(root *doctree.Node, problems []Problem) Source {
+	to := Source{name: s.name, written: s.docs[0], problems: problems, docs: []*doctree.Node{root}}
+	if root == nil {
+		to.docs = nil
+	}
+	return to
+}
+
+// IsRewritten reports whether Rewritten made the source.
+func (s Source) IsRewritten() bool { return s.written != nil }
 
 // limits bound a document. ECS itself takes at most 64 KiB, and a ConfigMap or Secret of
 // Kubernetes has at most 1 MiB, so no real document comes near them.
@@ -36,7 +53,7 @@ func ReadSource(name string, src []byte) Source {
 	if err != nil && quadlet.Match(text) {
 		err = &doctree.SyntaxError{Line: 1, Col: 1, Message: "this is a file of Quadlet, and not a task definition", Fix: "convert it: podtask import FILE"}
 	}
-	return Source{name, docs, err}
+	return Source{name: name, docs: docs, err: err}
 }
 
 // quadlet is the section that only files of Quadlet have.
@@ -68,6 +85,8 @@ func (s Source) root() (*doctree.Node, error) {
 	switch {
 	case s.err != nil:
 		return nil, s.invalid(s.err)
+	case len(s.docs) == 0 && s.IsRewritten():
+		return nil, &InvalidError{s.name, s.problems}
 	case len(s.docs) == 0:
 		return &doctree.Node{Line: 1, Col: 1}, nil
 	case len(s.docs) > 1:
@@ -83,4 +102,22 @@ func (s Source) invalid(err error) error {
 		return &InvalidError{s.name, []Problem{{s.name, "", syntax.Line, syntax.Col, syntax.Message, syntax.Fix}}}
 	}
 	return &InvalidError{s.name, []Problem{{s.name, "", 1, 1, err.Error(), ""}}}
+}
+
+// JSON returns the document as JSON, in the form of ECS if it was written in another one. The error is an *InvalidError.
+func (s Source) JSON() (json.RawMessage, error) {
+	root, err := s.root()
+	if err != nil {
+		return nil, err
+	}
+	return root.JSON(), nil
+}
+
+// locate gives problems the pointers that their values have in the document as it was written.
+func (s Source) locate(problems []Problem) {
+	for i, p := range problems {
+		if s.IsRewritten() && p.File == s.name {
+			problems[i].Pointer, _ = s.written.At(p.Line, p.Column)
+		}
+	}
 }

@@ -31,7 +31,11 @@ func (i importer) importForeign(c *cli.Context, f foreignfile.File) error {
 	if err != nil {
 		return err
 	}
-	q := foreign.Request{File: f.Name, Base: f.Base, Source: f.Source, Open: f.Open(), Params: params, Getenv: i.getenv, Service: c.String("service"), Environment: c.String("environment"), Name: c.String("name"), Now: time.Now()}
+	from, err := filepath.Abs(f.Dir)
+	if err != nil {
+		return err
+	}
+	q := foreign.Request{File: f.Name, Dir: from, Base: f.Base, Source: f.Source, Open: f.Open(), Params: params, Getenv: i.getenv, Service: c.String("service"), Environment: c.String("environment"), Name: c.String("name"), Now: time.Now()}
 	r, err := foreign.Read(q)
 	if err != nil {
 		return err

@@ -10,19 +10,41 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/internal/define/short"
 	"github.com/urfave/cli/v2"
 )
 
 // explained are the formats with a table of members: those of the core, and more of parts.
 func explained(more []members.Format) []members.Format {
-	return append([]members.Format{pod.Format(), pod.AnnotationFormat()}, more...)
+	return append([]members.Format{shortFormat(), pod.Format(), pod.AnnotationFormat()}, more...)
+}
+
+// shortFormat is the short form of a definition, of which every key is honored.
+func shortFormat() members.Format {
+	f := members.Format{Name: "short", Title: "Short task definitions", Schema: "podtask's own, podtask schema short"}
+	add := func(section string, keys []short.Key) {
+		for _, k := range keys {
+			note, becomes := k.What, ""
+			if word := k.Also(); word != "" {
+				note += "; also " + word
+			}
+			if k.Member != "" {
+				becomes = "`" + k.Member + "` of a task definition"
+			}
+			f.Rows = append(f.Rows, members.Row{Member: section + k.Name, Note: note, Remedy: becomes})
+		}
+	}
+	add("task.", short.TaskKeys)
+	add("containers.", short.ContainerKeys)
+	add("healthcheck.", short.HealthKeys)
+	return f
 }
 
 // ExplainCommand is `podtask explain`. Formats returns the formats of parts.
 func ExplainCommand(p *command.Program, formats func() []members.Format) *cli.Command {
 	return &cli.Command{
 		Name:      "explain",
-		Usage:     "say what becomes of a member of a Kubernetes document, a Compose file or another format",
+		Usage:     "say what a member of a short definition, a Kubernetes document, a Compose file or another format becomes",
 		ArgsUsage: "[FORMAT] [MEMBER]",
 		Description: `Each member of a format is honored, has no meaning on one host, needs a flag, is lost with a
 warning, or is refused. MEMBER is a name (suspend), a type or section (JobSpec), or both
@@ -31,6 +53,7 @@ all. Without a format the formats are listed with their counts.
 
 Examples:
   podtask explain
+  podtask explain short containers.volumes
   podtask explain kubernetes JobSpec.suspend
   podtask explain compose services.pre_start
   podtask explain cloudformation AWS::Scheduler::Schedule

@@ -7,13 +7,14 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/define/lockfile"
+	"github.com/podtask/podtask/internal/define/short"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/urfave/cli/v2"
 )
 
 // SchemaCommand is `podtask schema`. Documents are the kinds of files that parts add.
 func SchemaCommand(p *command.Program, documents []command.Document) *cli.Command {
-	names := []string{"definition", "override", "lock"}
+	names := []string{"definition", "short", "override", "lock"}
 	for _, d := range documents {
 		names = append(names, d.Name)
 	}
@@ -37,6 +38,8 @@ Examples:
 			switch c.Args().First() {
 			case "", "definition":
 				return console.WriteJSON(p.Stdout, taskdef.Schema(c.Bool("strict")))
+			case "short":
+				return console.WriteJSON(p.Stdout, short.Schema())
 			case "override":
 				return console.WriteJSON(p.Stdout, taskdef.OverrideSchema(c.Bool("strict")))
 			case "lock":

@@ -195,7 +195,7 @@ func (t taskdefCall) register(d command.Definition, doc define.Document) (string
 	if file != "stdin" {
 		file = filepath.Join(doc.Dir, filepath.Base(file))
 	}
-	document := catalog.Document{Family: task.Family, Digest: digest, File: file, Dir: doc.Dir, Source: doc.Source}
+	document := catalog.Document{Family: task.Family, Digest: digest, File: file, Dir: doc.Dir, Source: f.Definition.Text()}
 	var r catalog.Revision
 	if f.Definition.Manifest.Sensitive {
 		r, err = t.registerSensitive(document)

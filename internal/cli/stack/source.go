@@ -182,15 +182,15 @@ func (k call) readForeign(w *wanted, s sourceFile, beside []sourceFile, service 
 	if err != nil {
 		return nil, err
 	}
-	q := foreign.Request{File: s.file.Name, Base: s.file.Base, Source: s.file.Source, Open: s.file.Open(), Params: params, Getenv: k.getenv, Service: service, Now: time.Now()}
+	dir, err := filepath.Abs(s.file.Dir)
+	if err != nil {
+		return nil, err
+	}
+	q := foreign.Request{File: s.file.Name, Dir: dir, Base: s.file.Base, Source: s.file.Source, Open: s.file.Open(), Params: params, Getenv: k.getenv, Service: service, Now: time.Now()}
 	for _, b := range beside {
 		q.Beside = append(q.Beside, foreign.File{Name: b.file.Name, Source: b.file.Source})
 	}
 	results, err := foreign.ReadAll(q, w.name, convert.StackTag)
-	if err != nil {
-		return nil, err
-	}
-	dir, err := filepath.Abs(s.file.Dir)
 	if err != nil {
 		return nil, err
 	}
@@ -276,9 +276,8 @@ func (k call) readStackFile(w *wanted, s sourceFile) error {
 	if n := len(f.Members); n > stack.MaxMembers {
 		return fmt.Errorf("%s: a stack has up to %d services and jobs, not %d", s.path, stack.MaxMembers, n)
 	}
-	dir := filepath.Dir(s.path)
 	for _, one := range f.Members {
-		m, err := k.ofStackFile(w, dir, one)
+		m, err := k.ofStackFile(w, s.path, one)
 		if err != nil {
 			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", s.path, one.Line, one.Name, err))
 			continue
@@ -318,8 +317,41 @@ func orderProblems(path string, members []stackfile.Member) (errs []error) {
 }
 
 // ofStackFile makes a member that a stack file describes.
-func (k call) ofStackFile(w *wanted, dir string, one stackfile.Member) (*member, error) {
-	path := one.From
+func (k call) ofStackFile(w *wanted, file string, one stackfile.Member) (*member, error) {
+	dir := filepath.Dir(file)
+	m, err := k.definitionOf(w, file, one)
+	if err != nil {
+		return nil, err
+	}
+	m.Name = one.Name
+	if one.Job {
+		m.Kind, m.notes = stack.Job, nil
+	}
+	for _, word := range one.Settings {
+		if rest, is := strings.CutPrefix(word, "--map-volume="); is {
+			if name, to, _ := strings.Cut(rest, "="); strings.HasPrefix(to, ".") {
+				word = "--map-volume=" + name + "=" + filepath.Join(dir, to)
+			}
+		}
+		m.words = append(m.words, word)
+	}
+	return m, nil
+}
+
+// definitionOf makes a member of what a stack file says about its definition: a container, or a file.
+func (k call) definitionOf(w *wanted, file string, one stackfile.Member) (*member, error) {
+	dir, path := filepath.Dir(file), one.From
+	if one.Inline != nil {
+		abs, err := filepath.Abs(dir)
+		if err != nil {
+			return nil, err
+		}
+		r, err := foreign.Inline(foreign.Request{File: file, Dir: abs}, one.Inline, w.name, one.Name, convert.StackTag)
+		if err != nil {
+			return nil, err
+		}
+		return k.fromForeign(w, abs, r)
+	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
 	}
@@ -341,20 +373,7 @@ func (k call) ofStackFile(w *wanted, dir string, one stackfile.Member) (*member,
 		}
 		return nil, fmt.Errorf("%s has %d services: choose one with service: %s", path, len(found), strings.Join(names, ", "))
 	}
-	m := found[0]
-	m.Name = one.Name
-	if one.Job {
-		m.Kind, m.notes = stack.Job, nil
-	}
-	for _, word := range one.Settings {
-		if rest, is := strings.CutPrefix(word, "--map-volume="); is {
-			if name, to, _ := strings.Cut(rest, "="); strings.HasPrefix(to, ".") {
-				word = "--map-volume=" + name + "=" + filepath.Join(dir, to)
-			}
-		}
-		m.words = append(m.words, word)
-	}
-	return m, nil
+	return found[0], nil
 }
 
 // projectName names the stack of files.

@@ -9,9 +9,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/distribution/reference"
 	"github.com/docker/go-units"
 
-	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -52,8 +52,9 @@ func (w FlagValues) Parse() (a taskdef.Adjustments, wrong []FlagError) {
 		note("secret", addSecret(&a, word))
 	}
 	for from, to := range w.Images {
-		if _, err := images.ParseRef(to); err != nil {
-			note("locked", fmt.Errorf("the image %q in place of %q: %w", to, from, err))
+		const most = 1024
+		if _, err := reference.ParseNormalizedNamed(to); err != nil || len(to) > most {
+			note("locked", fmt.Errorf("the image %.200q in place of %.200q is not an image reference", to, from))
 		}
 	}
 	a.Images, a.LeaveOut, a.Network, a.Namespace = w.Images, w.LeaveOut, w.Network, w.Namespace

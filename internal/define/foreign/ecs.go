@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/define/short"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
@@ -37,6 +38,16 @@ var readOnly = []string{"taskDefinitionArn", "revision", "status", "requiresAttr
 // taskDefinition is a task definition as RegisterTaskDefinition takes or DescribeTaskDefinition prints it.
 func (r *reader) taskDefinition(docs []*doctree.Node) []*workload {
 	def := r.unwrapDefinition(docs[0])
+	return []*workload{{names: []string{r.stem()}, name: textOf(def.Member("family")), build: func(*Result) *doctree.Node { return def }}}
+}
+
+// shortDefinition is a task definition in podtask's short form.
+func (r *reader) shortDefinition(docs []*doctree.Node) []*workload {
+	def, problems := short.Expand(r.File, r.Dir, docs[0])
+	r.problems = append(r.problems, problems...)
+	if def == nil {
+		return nil
+	}
 	return []*workload{{names: []string{r.stem()}, name: textOf(def.Member("family")), build: func(*Result) *doctree.Node { return def }}}
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/podtask/podtask/internal/define/short"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -68,6 +69,8 @@ func detect(file string, docs []*doctree.Node) (string, func(*reader, []*doctree
 		return "a configuration of ecspresso", (*reader).ecspresso
 	case has("name", "type") && isCopilotType(root.Member("type").Text):
 		return "a manifest of Copilot", (*reader).copilot
+	case short.Is(root):
+		return "a short task definition", (*reader).shortDefinition
 	}
 	return "", nil
 }

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/internal/define/short"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
@@ -70,9 +71,8 @@ func ReadAll(req Request, stack, tag string) (all []Result, err error) {
 			continue
 		}
 		one.Stack.Member = memberName(w)
-		if def := one.Definition; def != nil {
-			tags := append(slices.Clone(items(def.Member("tags"))), reader.object(def, "key", reader.textAt(def, tag), "value", reader.textAt(def, stack)))
-			set(def, "tags", reader.list(def, tags...))
+		if one.Definition != nil {
+			reader.tag(one.Definition, tag, stack)
 		}
 		one.Stack.After = append(one.Stack.After, afterOf(w, workloads)...)
 		all = append(all, one)
@@ -89,6 +89,29 @@ func ReadAll(req Request, stack, tag string) (all []Result, err error) {
 	hooksAfter(all)
 	servesNobody(all)
 	return all, nil
+}
+
+// tag gives a definition a tag.
+func (r *reader) tag(def *doctree.Node, name, value string) {
+	tags := append(slices.Clone(items(def.Member("tags"))), r.object(def, "key", r.textAt(def, name), "value", r.textAt(def, value)))
+	set(def, "tags", r.list(def, tags...))
+}
+
+// Inline makes a member of a stack of a container that its file has in the short form. The volumes belong to the stack.
+func Inline(req Request, container *doctree.Node, stack, member, tag string) (Result, error) {
+	r := &reader{Request: req, kind: "a stack file", files: map[*doctree.Node]string{}}
+	container.Fields = append(container.Fields, doctree.Field{Key: "name", Line: container.Line, Col: container.Col, Value: r.textAt(container, stack)})
+	def, problems := short.Expand(req.File, req.Dir, container)
+	r.problems = problems
+	if err := r.err(); err != nil {
+		return Result{}, err
+	}
+	r.Name = stack + "-" + member
+	res := Result{Kind: r.kind, Name: r.Name, Definition: def, file: req.File, files: r.files, Stack: Stack{File: req.File, Line: container.Line, Member: member}}
+	r.finish(&res)
+	r.tag(def, tag, stack)
+	res.Lost = inOrder(r.lost)
+	return res, r.err()
 }
 
 // leadsNowhere ends the loss of an Ingress that leads to none of the workloads.

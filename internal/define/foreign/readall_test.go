@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podtask/podtask/internal/define/stackfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -193,5 +194,30 @@ func TestRollout(t *testing.T) {
 		if strings.Join(got, " ") != tc.want {
 			t.Errorf("%s of %s: %q, want %s", tc.strategy, tc.copies, got, tc.want)
 		}
+	}
+}
+
+// A container of a stack file is a member like one of a definition, and its volumes belong to the stack.
+func TestInline(t *testing.T) {
+	t.Parallel()
+	f, problems := stackfile.Parse("stack.yaml", []byte("members:\n  db:\n    image: localhost/db\n    volumes: ['data:/d', './init:/init:ro']\n"))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	r, err := Inline(Request{File: "stack.yaml", Dir: "/app"}, f.Members[0].Inline, "shop", "db", "stack")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := string(r.Definition.JSON())
+	for _, want := range []string{`"family":"shop-db"`, `"name":"shop_data"`, `"sourcePath":"/app/init"`, `"tags":[{"key":"stack","value":"shop"}]`} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no %s in %s", want, text)
+		}
+	}
+	if p := r.Locate(taskdef.Problem{Pointer: "/containerDefinitions/0/mountPoints/1"}, nil); p.Line != 4 || p.File != "stack.yaml" {
+		t.Errorf("%+v", p)
+	}
+	if r, err := Read(Request{File: "web.yaml", Dir: "/app", Source: []byte("containers: {web: {image: i, volumes: ['./a:/a']}}")}); err != nil || r.Name != "web" || !strings.Contains(string(r.Definition.JSON()), `"/app/a"`) {
+		t.Errorf("%+v, %v", r, err)
 	}
 }

@@ -21,6 +21,8 @@ type Request struct {
 	// File is the name of the file in messages.
 	File   string
 	Source []byte
+	// Dir is the directory of the file, an absolute path, from which relative paths of the host count; empty leaves them as they are.
+	Dir string
 	// Base is the path of the file relative to the directory whose files Open opens.
 	Base string
 	// Open returns the content of a file by its path, which is clean, relative, and has no "..". Nil opens none.

@@ -1,13 +1,13 @@
-// Package stackfile reads podtask's own short file of a stack: the name, and for each member the file of its task definition, what it
-// waits for, and the settings of its service.
+// Package stackfile reads podtask's own short file of a stack: the name, and for each member the file of its task definition or a
+// container in the short form, what it waits for, and the settings of its service.
 package stackfile
 
 import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/podtask/podtask/internal/define/short"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
@@ -26,21 +26,14 @@ type Member struct {
 	Line int
 	// From is the file of its definition, relative to the stack file. Service chooses a workload of that, if it has several.
 	From, Service string
+	// Inline is a definition in the short form, of a member that has an image in place of a file; nil for others.
+	Inline *doctree.Node
 	// Job: it runs to its end.
 	Job   bool
-	After []After
+	After []short.Dependency
 	// Settings are flags of `podtask service create` with their values.
 	Settings []string
 }
-
-// After is a member that another one waits for. Is is started, healthy or completed; empty for what a member of its kind becomes.
-type After struct {
-	Name, Is string
-	Line     int
-}
-
-// Conditions lists what a member may wait for.
-var Conditions = []string{"started", "healthy", "completed"}
 
 // kind names what values a key has.
 type kind string
@@ -51,12 +44,14 @@ const (
 	list   kind = "array"
 )
 
-// settings are the keys that are flags of `podtask service create`.
-var settings = []struct {
+// settingKey is a key that is a flag of `podtask service create`.
+type settingKey struct {
 	key  string
 	kind kind
 	what string
-}{
+}
+
+var settings = []settingKey{
 	{"count", number, "how many copies run"},
 	{"listen", list, "addresses of this host that lead to the copies: [IP:]PORT=CONTAINER:PORT"},
 	{"name-as", list, "names by which other members reach the copies: NAME[:PORT][=CONTAINER:PORT]"},
@@ -137,13 +132,9 @@ func (p *parser) unknown(m doctree.Field, known []string) {
 	p.wrong(m.Line, m.Col, "there is no key "+doctree.Quote(m.Key)+" here", suggest.Question(m.Key, known))
 }
 
-func scalar(n *doctree.Node) bool {
-	return n.Kind == doctree.Text || n.Kind == doctree.Number || n.Kind == doctree.Boolean
-}
-
 // text returns the text of a key.
 func (p *parser) text(m doctree.Field) string {
-	if !scalar(m.Value) || m.Value.Text == "" {
+	if !m.Value.IsScalar() || m.Value.Text == "" {
 		p.at(m.Value, m.Key+" is a text", "")
 		return ""
 	}
@@ -154,9 +145,10 @@ func (p *parser) text(m doctree.Field) string {
 func (p *parser) member(of doctree.Field) Member {
 	m := Member{Name: of.Key, Line: of.Line}
 	if of.Value.Kind != doctree.Object {
-		p.at(of.Value, "the member "+doctree.Quote(of.Key)+" is an object", "write the file of its definition: {file: "+of.Key+".yaml}")
+		p.at(of.Value, "the member "+doctree.Quote(of.Key)+" is an object", "write the file of its definition: {file: "+of.Key+".yaml}, or {image: IMAGE}")
 		return m
 	}
+	inline := &doctree.Node{Kind: doctree.Object, Line: of.Line, Col: of.Col}
 	for _, f := range of.Value.Fields {
 		switch f.Key {
 		case "file":
@@ -167,65 +159,80 @@ func (p *parser) member(of doctree.Field) Member {
 			if m.Job = f.Value.Text == "true"; !m.Job && f.Value.Text != "false" {
 				p.at(f.Value, "job is true or false", "")
 			}
-		case "after":
-			m.After = p.after(f)
+		case "after", "depends_on":
+			after, problems := short.After(p.file, f)
+			m.After, p.problems = append(m.After, after...), append(p.problems, problems...)
 		default:
-			m.Settings = append(m.Settings, p.setting(f)...)
+			if i := setting(f.Key); i >= 0 {
+				m.Settings = append(m.Settings, p.setting(i, f)...)
+			} else if short.IsContainerKey(f.Key) {
+				inline.Fields = append(inline.Fields, f)
+			} else {
+				p.wrong(f.Line, f.Col, "there is no key "+doctree.Quote(f.Key)+" here", short.Instead(f.Key, keys()))
+			}
 		}
 	}
-	if m.From == "" && of.Value.Member("file") == nil {
-		p.wrong(of.Line, of.Col, "the member "+doctree.Quote(of.Key)+" has no file", "write the file of its definition: file: "+of.Key+".yaml")
-	}
+	p.definition(&m, of, inline)
 	return m
 }
 
-// after reads what a member waits for: a list of names, or an object of names and conditions.
-func (p *parser) after(f doctree.Field) (all []After) {
-	switch f.Value.Kind {
-	case doctree.List:
-		for _, item := range f.Value.Items {
-			if !scalar(item) {
-				p.at(item, "after is a list of names, or an object of names and conditions", "write after: {db: healthy}")
-				continue
-			}
-			all = append(all, After{Name: item.Text, Line: item.Line})
-		}
-	case doctree.Object:
-		for _, d := range f.Value.Fields {
-			if !slices.Contains(Conditions, d.Value.Text) {
-				p.at(d.Value, "a member waits until another one is "+strings.Join(Conditions, ", ")+", not "+doctree.Quote(d.Value.Text), suggest.Question(d.Value.Text, Conditions))
-			}
-			all = append(all, After{Name: d.Key, Is: d.Value.Text, Line: d.Line})
-		}
-	default:
-		p.at(f.Value, "after is a list of names, or an object of names and conditions", "write after: {db: healthy}")
+// definition settles what the definition of a member is: a file, or the keys of a container that it has.
+func (p *parser) definition(m *Member, of doctree.Field, container *doctree.Node) {
+	file, image := of.Value.Member("file"), container.Member("image")
+	switch {
+	case file != nil && len(container.Fields) > 0:
+		f := container.Fields[0]
+		p.wrong(f.Line, f.Col, f.Key+" is a key of a member with an image, and this one has a file", "write it in the file, or image in place of file")
+	case file == nil && image == nil:
+		p.wrong(of.Line, of.Col, "the member "+doctree.Quote(of.Key)+" has neither a file nor an image", "write the file of its definition: file: "+of.Key+".yaml, or image: IMAGE")
+	case image != nil:
+		m.Inline = &doctree.Node{Kind: doctree.Object, Line: of.Line, Col: of.Col, Fields: []doctree.Field{{Key: "containers", Line: of.Line, Col: of.Col, Value: &doctree.Node{
+			Kind: doctree.Object, Line: of.Line, Col: of.Col, Fields: []doctree.Field{{Key: of.Key, Line: of.Line, Col: of.Col, Value: container}},
+		}}}}
 	}
-	return all
 }
 
-// setting returns a key as flags.
-func (p *parser) setting(f doctree.Field) (words []string) {
-	known := []string{"file", "service", "job", "after"}
+// keys are all keys of a member.
+func keys() (all []short.Key) {
+	for _, name := range []string{"file", "service"} {
+		all = append(all, short.Key{Name: name})
+	}
 	for _, s := range settings {
-		known = append(known, s.key)
-		if s.key != f.Key {
+		all = append(all, short.Key{Name: s.key})
+	}
+	return append(all, short.ContainerKeys...)
+}
+
+// setting returns the index of a key among the settings; -1 for none.
+func setting(key string) int {
+	key = short.Canonical(key)
+	return slices.IndexFunc(settings, func(s settingKey) bool { return s.key == key })
+}
+
+// setting returns a key as flags. An object in place of a list has NAME=VALUE in its items.
+func (p *parser) setting(i int, f doctree.Field) (words []string) {
+	s, values := settings[i], []*doctree.Node{f.Value}
+	switch {
+	case s.kind == list && f.Value.Kind == doctree.List:
+		values = f.Value.Items
+	case s.kind == list && f.Value.Kind == doctree.Object:
+		values = nil
+		for _, one := range f.Value.Fields {
+			v := *one.Value
+			if v.IsScalar() {
+				v.Text = one.Key + "=" + v.Text
+			}
+			values = append(values, &v)
+		}
+	}
+	for _, v := range values {
+		if !v.IsScalar() || s.kind == number && v.Kind != doctree.Number {
+			p.at(v, f.Key+" is "+map[kind]string{word: "a text", number: "a whole number", list: "a list of texts"}[s.kind], "")
 			continue
 		}
-		values := []*doctree.Node{f.Value}
-		if s.kind == list && f.Value.Kind == doctree.List {
-			values = f.Value.Items
-		}
-		for _, v := range values {
-			if !scalar(v) || s.kind == number && v.Kind != doctree.Number {
-				p.at(v, f.Key+" is "+map[kind]string{word: "a text", number: "a whole number", list: "a list of texts"}[s.kind], "")
-				continue
-			}
-			words = append(words, fmt.Sprintf("--%s=%s", f.Key, v.Text))
-		}
-		return words
+		words = append(words, fmt.Sprintf("--%s=%s", s.key, v.Text))
 	}
-	p.unknown(f, known)
-	return nil
+	return words
 }
 
 // SchemaID is the address of the schema of stack files.
@@ -235,19 +242,13 @@ const SchemaID = "https://raw.githubusercontent.com/podtask/podtask/main/docs/st
 func Schema() map[string]any {
 	type object = map[string]any
 	text := func(what string) object { return object{"type": "string", "minLength": 1, "description": what} }
-	properties := object{
-		"file":    text("the file of its definition, beside the stack file: all that podtask runs or imports"),
-		"service": text("which service of the file it is, if that has several"),
-		"job":     object{"type": "boolean", "description": "it runs to its end, and has to succeed"},
-		"after": object{"description": "what it waits for, at the first start and in each change", "anyOf": []any{
-			object{"type": "array", "items": object{"type": "string"}},
-			object{"type": "object", "additionalProperties": object{"enum": Conditions}},
-		}},
-	}
+	properties := short.Properties(short.ContainerKeys)
+	properties["file"] = text("the file of its definition, beside the stack file: all that podtask runs or imports")
+	properties["service"] = text("which service of the file it is, if that has several")
 	for _, s := range settings {
 		switch s.kind {
 		case list:
-			properties[s.key] = object{"description": s.what, "anyOf": []any{object{"type": "string"}, object{"type": "array", "items": object{"type": "string"}}}}
+			properties[s.key] = object{"description": s.what, "anyOf": []any{object{"type": "string"}, object{"type": "array", "items": object{"type": "string"}}, object{"type": "object"}}}
 		case number:
 			properties[s.key] = object{"type": "integer", "minimum": 0, "description": s.what}
 		default:
@@ -262,7 +263,10 @@ func Schema() map[string]any {
 			"name":    object{"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,62}$", "description": "the name of the stack; without it, that of the directory"},
 			"members": object{
 				"type": "object", "minProperties": 1, "description": "services and jobs by their names",
-				"additionalProperties": object{"type": "object", "additionalProperties": false, "required": []string{"file"}, "properties": properties},
+				"additionalProperties": object{
+					"type": "object", "additionalProperties": false, "properties": properties,
+					"oneOf": []any{object{"required": []string{"file"}}, object{"required": []string{"image"}}},
+				},
 			},
 		},
 	}

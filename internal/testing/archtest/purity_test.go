@@ -17,7 +17,7 @@ import (
 // purePackages compute values from values. They have no clock, no randomness,
 // no goroutines, no I/O: so they can be tested exhaustively, and doing a thing
 // twice gives the same twice.
-var purePackages = []string{"pkg/taskdef/refs", "pkg/taskdef", "pkg/ports", "pkg/admission", "internal/cli/timeline", "pkg/taskdef/logdriver", "internal/logs/logroute", "internal/logs/firelens", "pkg/fault", "pkg/images/imageage", "pkg/lifecycle", "pkg/service", "internal/notice", "internal/unitfile/taskunit", "internal/define/members", "internal/define/pod", "internal/define/calendar", "internal/define/foreign", "internal/define/stackfile", "internal/aws/datachannel", "pkg/taskdef/doctree", "pkg/taskdef/suggest", "pkg/taskdef/unrendered", "pkg/scaling", "internal/engine/decide/driver", "internal/engine/decide/stack"}
+var purePackages = []string{"pkg/taskdef/refs", "pkg/taskdef", "pkg/ports", "pkg/admission", "internal/cli/timeline", "pkg/taskdef/logdriver", "internal/logs/logroute", "internal/logs/firelens", "pkg/fault", "pkg/images/imageage", "pkg/lifecycle", "pkg/service", "internal/notice", "internal/unitfile/taskunit", "internal/define/members", "internal/define/pod", "internal/define/calendar", "internal/define/foreign", "internal/define/adjust", "internal/define/short", "internal/define/stackfile", "internal/aws/datachannel", "pkg/taskdef/doctree", "pkg/taskdef/suggest", "pkg/taskdef/unrendered", "pkg/scaling", "internal/engine/decide/driver", "internal/engine/decide/stack"}
 
 // impureImports are forbidden there, with all below them but the exceptions.
 var impureImports = []string{

@@ -67,6 +67,26 @@ func (n *Node) Member(key string) *Node {
 	return nil
 }
 
+// IsScalar reports whether n is a text, a number, or true or false; a missing value is none.
+func (n *Node) IsScalar() bool {
+	return n != nil && (n.Kind == Text || n.Kind == Number || n.Kind == Boolean)
+}
+
+// At returns the JSON pointer of the innermost value, or of the key, that stands at a place of the tree below n, and whether there is one.
+func (n *Node) At(line, col int) (pointer string, found bool) {
+	for i, item := range n.Items {
+		if below, ok := item.At(line, col); ok {
+			return "/" + strconv.Itoa(i) + below, true
+		}
+	}
+	for _, f := range n.Fields {
+		if below, ok := f.Value.At(line, col); ok || f.Line == line && f.Col == col {
+			return "/" + Escape(f.Key) + below, true
+		}
+	}
+	return "", n.Line == line && n.Col == col
+}
+
 // Empty reports whether n says nothing: null, "", [] or {}.
 func (n *Node) Empty() bool {
 	switch n.Kind {
