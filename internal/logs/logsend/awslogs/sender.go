@@ -42,12 +42,20 @@ type Credentials struct {
 // Sender sends to one stream. One goroutine at a time may use it.
 type Sender struct {
 	config Config
-	api    *cloudwatchlogs.Client
+	api    operations
 	batch  batch
 	most   int // events of the next request
 	// accepted: a request succeeded, so that an event that is refused is at fault itself.
 	accepted bool
 	made     time.Time // when the stream was made last
+}
+
+// operations are the calls of CloudWatch that a sender makes. The client itself is in no type that something converts to an
+// interface: the linker would keep its other hundred methods.
+type operations struct {
+	putLogEvents    func(context.Context, *cloudwatchlogs.PutLogEventsInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.PutLogEventsOutput, error)
+	createLogStream func(context.Context, *cloudwatchlogs.CreateLogStreamInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.CreateLogStreamOutput, error)
+	createLogGroup  func(context.Context, *cloudwatchlogs.CreateLogGroupInput, ...func(*cloudwatchlogs.Options)) (*cloudwatchlogs.CreateLogGroupOutput, error)
 }
 
 // callLimit bounds a request, so that a server that does not answer counts as failed.
@@ -71,7 +79,8 @@ func New(c Config) *Sender {
 	if c.HTTP != nil {
 		options.HTTPClient = c.HTTP
 	}
-	s := &Sender{config: c, api: cloudwatchlogs.New(options), most: maxEvents}
+	api := cloudwatchlogs.New(options)
+	s := &Sender{config: c, api: operations{api.PutLogEvents, api.CreateLogStream, api.CreateLogGroup}, most: maxEvents}
 	if c.Options.Begin != nil {
 		s.batch.multiline = c.Options.Begin.MatchString
 	}
@@ -149,7 +158,7 @@ func (s *Sender) put(ctx context.Context, events []event) (lost int, why string,
 		in.LogEvents[i] = types.InputLogEvent{Message: &events[i].text, Timestamp: &times[i]}
 	}
 	slices.SortStableFunc(in.LogEvents, func(a, b types.InputLogEvent) int { return int(min(max(*a.Timestamp-*b.Timestamp, -1), 1)) })
-	out, err := s.api.PutLogEvents(ctx, in, s.format)
+	out, err := s.api.putLogEvents(ctx, in, s.format)
 	var known *types.DataAlreadyAcceptedException
 	if errors.As(err, &known) {
 		return 0, "", nil
@@ -249,7 +258,7 @@ func (s *Sender) create(ctx context.Context) error {
 	err := s.createStream(ctx)
 	var absent *types.ResourceNotFoundException
 	if errors.As(err, &absent) && o.CreateGroup {
-		_, err = s.api.CreateLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &o.Group})
+		_, err = s.api.createLogGroup(ctx, &cloudwatchlogs.CreateLogGroupInput{LogGroupName: &o.Group})
 		if err == nil || exists(err) {
 			err = s.createStream(ctx)
 		}
@@ -265,7 +274,7 @@ func (s *Sender) create(ctx context.Context) error {
 }
 
 func (s *Sender) createStream(ctx context.Context) error {
-	_, err := s.api.CreateLogStream(ctx, &cloudwatchlogs.CreateLogStreamInput{LogGroupName: &s.config.Options.Group, LogStreamName: &s.config.Stream})
+	_, err := s.api.createLogStream(ctx, &cloudwatchlogs.CreateLogStreamInput{LogGroupName: &s.config.Options.Group, LogStreamName: &s.config.Stream})
 	if exists(err) {
 		return nil
 	}
