@@ -272,11 +272,11 @@ func agent(a *part.Agent) error {
 		return all
 	}))
 	a.Run(func(ctx context.Context) error {
-		stacks.Sweeper{
-			Store: store, Now: time.Now, Tick: time.After, Log: a.Log,
+		start := time.Now()
+		return stacks.Sweeper{
+			Store: store, Now: time.Now, Passed: func() time.Duration { return time.Since(start) }, After: time.After, Log: a.Log,
 			Remove: func(ctx context.Context, name string) error { return removePreview(ctx, a, store, name) },
 		}.Run(ctx)
-		return nil
 	})
 	return nil
 }

@@ -11,82 +11,167 @@ import (
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 )
 
-type fixed []stack.State
+// fixed is a store. Follow calls later when it is followed, and fn after it.
+type fixed struct {
+	all   []stack.State
+	later func()
+}
 
-func (f fixed) All() ([]stack.State, error) { return f, errors.New("another record is damaged") }
+func (f *fixed) All() ([]stack.State, error) {
+	return slices.Clone(f.all), errors.New("another record is damaged")
+}
+
+func (f *fixed) Follow(ctx context.Context, fn func(bool)) error {
+	if f.later != nil {
+		f.later()
+		fn(true)
+	}
+	<-ctx.Done()
+	return context.Cause(ctx)
+}
+
+func (f *fixed) remove(name string) {
+	f.all = slices.DeleteFunc(f.all, func(s stack.State) bool { return s.Name == name })
+}
+
+func preview(name string, until time.Time) stack.State {
+	return stack.State{Name: name, Preview: &stack.Preview{Of: "shop", Name: name, Until: until}}
+}
 
 // A preview is removed at its end and not before, and again if that failed; other stacks stay.
 func TestPreviewsEndByTheClock(t *testing.T) {
 	t.Parallel()
-	now := time.Unix(0, 0)
-	store := fixed{{Name: "shop"}, {Name: "shop-pr-1", Preview: &stack.Preview{Of: "shop", Name: "pr-1", Until: now.Add(5 * sweepEvery / 4)}}, {Name: "shop-pr-2", Preview: &stack.Preview{Until: now.Add(time.Hour)}}}
+	start := time.Unix(1_800_000_000, 0)
+	store := &fixed{all: []stack.State{{Name: "shop"}, preview("pr-1", start.Add(25*time.Second)), preview("pr-2", start.Add(time.Minute))}}
+	var passed time.Duration
+	var waits []time.Duration
 	var removed []string
 	ctx, cancel := context.WithCancel(t.Context())
-	ticks := 0
-	w := Sweeper{Store: store, Now: func() time.Time { return now }, Log: slog.New(slog.DiscardHandler)}
+	w := Sweeper{Store: store, Now: func() time.Time { return start.Add(passed) }, Passed: func() time.Duration { return passed }, Log: slog.New(slog.DiscardHandler)}
 	w.Remove = func(_ context.Context, name string) error {
 		removed = append(removed, name)
 		if len(removed) == 1 {
 			return errors.New("Podman does not answer")
 		}
+		if store.remove(name); name == "pr-2" {
+			cancel()
+		}
 		return nil
 	}
-	w.Tick = func(d time.Duration) <-chan time.Time {
-		if ticks++; ticks == 1 && len(removed) > 0 {
-			t.Error("it looks before the first tick")
-		}
-		if ticks == 3 && len(removed) > 0 {
-			t.Errorf("removed before their end: %v", removed)
-		}
-		if ticks > 4 {
-			cancel()
-			return nil
-		}
-		now = now.Add(d / 2)
+	w.After = func(d time.Duration) <-chan time.Time {
+		waits = append(waits, d)
+		passed += d
 		c := make(chan time.Time, 1)
-		c <- now
+		c <- start
 		return c
 	}
-	w.Run(ctx)
-	if !slices.Equal(removed, []string{"shop-pr-1", "shop-pr-1"}) {
-		t.Errorf("removed: %v after %s", removed, now)
+	if err := w.Run(ctx); err != nil {
+		t.Error(err)
 	}
+	if !slices.Equal(removed, []string{"pr-1", "pr-1", "pr-2"}) {
+		t.Errorf("removed: %v", removed)
+	}
+	if want := []time.Duration{25 * time.Second, tryAgain, 15 * time.Second}; !slices.Equal(waits, want) {
+		t.Errorf("it waited %v, not %v", waits, want)
+	}
+}
+
+// Without a preview no timer is set; one that is made later gets the time until its end.
+func TestNoTimerWithoutPreviews(t *testing.T) {
+	t.Parallel()
+	start := time.Unix(1_800_000_000, 0)
+	store := &fixed{all: []stack.State{{Name: "shop"}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	w := Sweeper{Store: store, Now: func() time.Time { return start }, Passed: func() time.Duration { return 0 }, Log: slog.New(slog.DiscardHandler)}
+	var waits []time.Duration
+	w.After = func(d time.Duration) <-chan time.Time {
+		waits = append(waits, d)
+		cancel()
+		return nil
+	}
+	looked := make(chan struct{})
+	w.Store = lookedAt{store, looked}
+	store.later = func() {
+		<-looked // the first look found none
+		store.all = append(store.all, preview("pr-1", start.Add(time.Minute)))
+	}
+	if err := w.Run(ctx); err != nil {
+		t.Error(err)
+	}
+	if !slices.Equal(waits, []time.Duration{time.Minute}) {
+		t.Errorf("it waited %v", waits)
+	}
+}
+
+// lookedAt is a store that sends when All has been called for the first time.
+type lookedAt struct {
+	*fixed
+	looked chan struct{}
+}
+
+func (l lookedAt) All() ([]stack.State, error) {
+	all, err := l.fixed.All()
+	select {
+	case <-l.looked:
+	default:
+		close(l.looked)
+	}
+	return all, err
 }
 
 // A clock that is wrong for some minutes, at the start of the host or later, removes no preview; one that is over then goes later.
 func TestAClockThatIsWrongRemovesNoPreview(t *testing.T) {
 	t.Parallel()
 	start := time.Unix(1_800_000_000, 0)
-	future := start.Add(20 * 365 * 24 * time.Hour)
+	const years, day = 20 * 365 * 24 * time.Hour, 24 * time.Hour
+	type offsets map[time.Duration]time.Duration // of the clock, from a time after the start
 	for name, tt := range map[string]struct {
-		clock []time.Time // at each tenth look; sweepEvery passes between two
+		clock offsets
+		until time.Duration
 		want  int
 	}{
-		"wrong at the start":        {[]time.Time{future, future.Add(10 * sweepEvery), start}, 0},
-		"wrong later":               {[]time.Time{start, future, start}, 0},
-		"it was off for two days":   {[]time.Time{start.Add(48 * time.Hour), start.Add(48*time.Hour + 10*sweepEvery), start.Add(48*time.Hour + 20*sweepEvery), start.Add(48*time.Hour + 30*sweepEvery)}, 1},
-		"its end comes meanwhile":   {[]time.Time{start.Add(24*time.Hour - 5*sweepEvery)}, 1},
-		"wrong, and over by itself": {[]time.Time{future, start.Add(24*time.Hour - 5*sweepEvery)}, 1},
+		"right":                     {offsets{0: 0}, 12 * time.Hour, 0},
+		"its end comes":             {offsets{0: 0}, 25 * time.Hour, 1},
+		"wrong at the start":        {offsets{0: years, 9 * time.Minute: 0}, 12 * time.Hour, 0},
+		"wrong later":               {offsets{0: 0, time.Hour - time.Minute: years, time.Hour + time.Minute: 0}, 12 * time.Hour, 0},
+		"it was off for two days":   {offsets{0: 2 * day}, 11 * time.Minute, 1},
+		"suspended for two days":    {offsets{0: 0, time.Minute: 2 * day}, 2 * time.Hour, 1},
+		"behind at the start":       {offsets{0: -years, time.Minute: 0}, 26 * time.Hour, 1},
+		"wrong, and over by itself": {offsets{0: years, time.Minute: 0}, 25 * time.Hour, 1},
 	} {
 		ctx, cancel := context.WithCancel(t.Context())
-		look, removed := -1, 0
-		now := func() time.Time { return tt.clock[max(look, 0)/10].Add(time.Duration(max(look, 0)%10) * sweepEvery) }
-		w := Sweeper{Store: fixed{{Name: "shop-pr-1", Preview: &stack.Preview{Until: start.Add(24 * time.Hour)}}}, Now: now, Log: slog.New(slog.DiscardHandler)}
-		w.Remove = func(context.Context, string) error {
-			removed = 1
+		var passed time.Duration
+		removed := 0
+		store := &fixed{all: []stack.State{preview("pr-1", start.Add(day))}}
+		w := Sweeper{Store: store, Passed: func() time.Duration { return passed }, Log: slog.New(slog.DiscardHandler)}
+		w.Now = func() time.Time {
+			var latest, by time.Duration
+			for from, offset := range tt.clock {
+				if from <= passed && from >= latest {
+					latest, by = from, offset
+				}
+			}
+			return start.Add(passed + by)
+		}
+		w.Remove = func(_ context.Context, name string) error {
+			store.remove(name)
+			removed++
+			cancel()
 			return nil
 		}
-		w.Tick = func(time.Duration) <-chan time.Time {
-			if look++; look == 10*len(tt.clock) {
-				look--
+		w.After = func(d time.Duration) <-chan time.Time {
+			if passed += d; passed > tt.until {
 				cancel()
 				return nil
 			}
 			c := make(chan time.Time, 1)
-			c <- now()
+			c <- start
 			return c
 		}
-		w.Run(ctx)
+		if err := w.Run(ctx); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		cancel()
 		if removed != tt.want {
 			t.Errorf("%s: %d were removed", name, removed)
 		}
