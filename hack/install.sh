@@ -146,13 +146,16 @@ build_podman() {
 
 # install_awssdk puts AWS' SDK for JavaScript into the bed.
 install_awssdk() {
-	[ ! -d "$BED/awssdk" ] || return 0
 	command -v npm >/dev/null || cannot "needs node and npm"
+	local version=3.1164.0
+	[ "$(node -p 'process.versions.node.split(".")[0]')" -ge 20 ] || version=3.726.1 # the last one for Node.js 18, which Debian 12 has
+	[ "$(cat "$BED/awssdk/version" 2>/dev/null)" != "$version" ] || return 0
 	make_bed
 	say "fetching AWS' SDK for JavaScript"
-	# Of the versions for Node.js 18, which Debian 12 has.
-	npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$BED/awssdk.new" @aws-sdk/client-ecs@3.726.1 >/dev/null 2>&1 ||
+	rm -rf "$BED/awssdk" "$BED/awssdk.new"
+	npm install --silent --no-audit --no-fund --ignore-scripts --prefix "$BED/awssdk.new" "@aws-sdk/client-ecs@$version" >/dev/null 2>&1 ||
 		cannot "npm cannot fetch @aws-sdk/client-ecs"
+	echo "$version" >"$BED/awssdk.new/version"
 	mv "$BED/awssdk.new" "$BED/awssdk"
 }
 
