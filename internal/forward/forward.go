@@ -250,43 +250,33 @@ func (f *Forwarder) sleeper() (*Use, time.Duration) {
 // Drain returns when a target that was taken away has no connection any more, or with the
 // error of ctx.
 func (f *Forwarder) Drain(ctx context.Context, id string) error {
-	for {
-		n, changed := f.count(id)
-		if n == 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return f.whenNone(ctx, func() int { return len(f.open[id]) })
 }
 
-// DrainAll returns when there is no connection any more, or with the error of ctx.
+// DrainAll returns when no target has a connection any more, or with the error of ctx.
 func (f *Forwarder) DrainAll(ctx context.Context) error {
-	for {
-		f.mu.Lock()
-		n, changed := len(f.open), f.changed
-		f.mu.Unlock()
-		if n == 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return f.whenNone(ctx, func() int { return len(f.open) })
 }
 
 // Settle returns when there is no connection any more, also none that has no target yet, or with the error of ctx. Connections that were
 // accepted before a listener was stopped count.
 func (f *Forwarder) Settle(ctx context.Context) error {
-	for {
+	return f.whenNone(ctx, func() int { return f.live })
+}
+
+func (f *Forwarder) whenNone(ctx context.Context, n func() int) error {
+	return WhenNone(ctx, func() (int, <-chan struct{}) {
 		f.mu.Lock()
-		n, changed := f.live, f.changed
-		f.mu.Unlock()
+		defer f.mu.Unlock()
+		return n(), f.changed
+	})
+}
+
+// WhenNone returns when count is 0, or with the error of ctx. The channel that count returns is closed when the number has
+// changed.
+func WhenNone(ctx context.Context, count func() (n int, changed <-chan struct{})) error {
+	for {
+		n, changed := count()
 		if n == 0 {
 			return nil
 		}
@@ -368,12 +358,6 @@ func (f *Forwarder) Close() error {
 func (f *Forwarder) change() {
 	close(f.changed)
 	f.changed = make(chan struct{})
-}
-
-func (f *Forwarder) count(id string) (int, <-chan struct{}) {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return len(f.open[id]), f.changed
 }
 
 // accept accepts connections of a listener until it is detached or the forwarder is closed.

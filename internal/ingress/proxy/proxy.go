@@ -158,36 +158,20 @@ func (p *Proxy) change() {
 
 // Drain returns when no request to a task is under way, or with the error of ctx.
 func (p *Proxy) Drain(ctx context.Context, id string) error {
-	for {
-		p.mu.Lock()
-		n, changed := p.open[id], p.changed
-		p.mu.Unlock()
-		if n == 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+	return p.whenNone(ctx, func() int { return p.open[id] })
 }
 
 // DrainAll returns when no request is under way, or with the error of ctx.
 func (p *Proxy) DrainAll(ctx context.Context) error {
-	for {
+	return p.whenNone(ctx, func() int { return len(p.open) })
+}
+
+func (p *Proxy) whenNone(ctx context.Context, n func() int) error {
+	return forward.WhenNone(ctx, func() (int, <-chan struct{}) {
 		p.mu.Lock()
-		n, changed := len(p.open), p.changed
-		p.mu.Unlock()
-		if n == 0 {
-			return nil
-		}
-		select {
-		case <-changed:
-		case <-ctx.Done():
-			return ctx.Err()
-		}
-	}
+		defer p.mu.Unlock()
+		return n(), p.changed
+	})
 }
 
 // Table returns the routes.
