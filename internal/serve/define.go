@@ -12,10 +12,7 @@ import (
 
 // changesOf returns the changes that a request of the API makes in a document.
 func changesOf(s api.TaskSettings, o api.TaskOptions) (define.Changes, error) {
-	c := define.Changes{Vars: s.Vars, Without: s.Without, Options: o.Keys()}
-	for _, e := range s.Environment {
-		c.Environment = append(c.Environment, taskdef.EnvVar(e))
-	}
+	c := define.Changes{Vars: s.Vars, Without: s.Without, Environment: s.Environment, Options: o.Keys()}
 	for i, r := range s.References {
 		rule, err := define.NewReference(r.Match, r.Source, "references["+strconv.Itoa(i)+"]")
 		if err != nil {

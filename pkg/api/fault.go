@@ -13,33 +13,8 @@ import (
 	"github.com/podtask/podtask/pkg/fault"
 )
 
-// Fault is a fault that was injected into the network of a task.
-type Fault struct {
-	// Kind is network-blackhole-port, network-latency or network-packet-loss; requests may leave network-
-	// out.
-	Kind fault.Kind `json:"kind"`
-	// Port, Protocol (tcp or udp) and TrafficType (ingress or egress) say which packets a black hole
-	// swallows. The port is that of the receiver.
-	Port        uint16 `json:"port,omitempty"`
-	Protocol    string `json:"protocol,omitempty"`
-	TrafficType string `json:"trafficType,omitempty"`
-	// DelayMilliseconds is how long packets are held back, JitterMilliseconds by how much that varies.
-	DelayMilliseconds  uint64 `json:"delayMilliseconds,omitempty"`
-	JitterMilliseconds uint64 `json:"jitterMilliseconds,omitempty"`
-	// LossPercent of the packets are lost, 1 to 100.
-	LossPercent uint64 `json:"lossPercent,omitempty"`
-	// Sources are the addresses and networks to which packets of the task are late or lost.
-	Sources []string `json:"sources,omitempty"`
-	// SourcesToFilter are spared.
-	SourcesToFilter []string `json:"sourcesToFilter,omitempty"`
-	// FlowsPercent of the connections have the fault, 1 to 100; 100 if a request has none. Latency and packet
-	// loss only.
-	FlowsPercent int `json:"flowsPercent,omitempty"`
-	// Since is when it began, Until when it ends by itself; absent if it does not. They are not given in
-	// requests.
-	Since time.Time `json:"since,omitzero"`
-	Until time.Time `json:"until,omitzero"`
-}
+// Fault is a fault in the network of a task.
+type Fault = fault.Fault
 
 // NewFault is the body of a request for a fault.
 type NewFault struct {
@@ -54,7 +29,7 @@ func (n NewFault) read() (f fault.Fault, duration time.Duration, err error) {
 	if !known {
 		return f, 0, Failed(BadRequest, "kind %q is none of blackhole-port, latency and packet-loss", string(n.Kind))
 	}
-	f = fault.Fault(n.Fault)
+	f = n.Fault
 	if f.Kind = kind; f.Shaped() && f.FlowsPercent == 0 {
 		f.FlowsPercent = 100
 	}
@@ -162,7 +137,7 @@ func faultFailure(err error) error {
 // StartFault injects a fault into the network of a task for a time, or for 0 until it is stopped. It returns
 // when the task has it.
 func (c *Client) StartFault(ctx context.Context, id string, f fault.Fault, duration time.Duration) error {
-	body, err := json.Marshal(NewFault{Fault(f), int64((duration + time.Second - 1) / time.Second)})
+	body, err := json.Marshal(NewFault{f, int64((duration + time.Second - 1) / time.Second)})
 	if err != nil {
 		return err
 	}
@@ -181,13 +156,4 @@ func (c *Client) StopFaults(ctx context.Context, id string, like fault.Fault) er
 		query.Set("port", strconv.Itoa(int(like.Port)))
 	}
 	return c.call(ctx, http.MethodDelete, taskPath(id)+"/faults?"+query.Encode(), nil, nil)
-}
-
-// faultsOf are the faults that the network of a task has.
-func faultsOf(faults []fault.Fault) []Fault {
-	var all []Fault
-	for _, f := range fault.Active(faults) {
-		all = append(all, Fault(f.Clone()))
-	}
-	return all
 }

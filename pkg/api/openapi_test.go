@@ -171,6 +171,7 @@ func TestSchemasAreThoseOfTheTypes(t *testing.T) {
 	}
 	comments := commentsIn(t, filepath.Join("..", "taskdef"))
 	maps.Copy(comments, commentsIn(t, filepath.Join("..", "lifecycle")))
+	maps.Copy(comments, commentsIn(t, filepath.Join("..", "fault")))
 	maps.Copy(comments, commentsIn(t, "."))
 	s := &schemas{t: t, comments: comments, types: map[string]reflect.Type{}, made: object{}}
 	for _, typ := range roots {

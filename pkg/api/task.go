@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -92,29 +93,11 @@ type Task struct {
 	History []Transition `json:"history"`
 }
 
-// PodRef is what a Kubernetes Pod is found by.
-type PodRef struct {
-	Namespace string `json:"namespace"`
-	Name      string `json:"name"`
-	UID       string `json:"uid,omitempty"`
-}
+// PodRef identifies a Kubernetes Pod.
+type PodRef = taskdef.PodRef
 
-// Reason is what a task waits for, or how it ended.
-type Reason struct {
-	// Code is a word for scripts: ended, queued, operation, retry, restart, dependency, digests,
-	// pod, volumes, inspect, health, unhealthy, paused, stop-order, running, protected, fault,
-	// logs-stalled, disk-full, update-waits or no-owner.
-	Code string `json:"code"`
-	// Container is absent for the task as a whole.
-	Container string `json:"container,omitempty"`
-	// Text is a sentence with its evidence, without the full stop.
-	Text string `json:"text"`
-	// Since is when it began, if that is known.
-	Since time.Time `json:"since,omitzero"`
-	// Until is when something happens automatically; Then says what.
-	Until time.Time `json:"until,omitzero"`
-	Then  string    `json:"then,omitempty"`
-}
+// Reason is one thing that a task waits for, or the way it ended.
+type Reason = lifecycle.Reason
 
 // LogRoute is how far the output of a container was sent.
 type LogRoute struct {
@@ -251,10 +234,7 @@ type Run struct {
 }
 
 // EnvVar is one environment variable of a container.
-type EnvVar struct {
-	Name  string `json:"name"`
-	Value string `json:"value"`
-}
+type EnvVar = taskdef.EnvVar
 
 // Dependency is what a container waits for: START, COMPLETE, SUCCESS or HEALTHY
 // of another one.
@@ -318,7 +298,7 @@ func FromState(s lifecycle.State) Task {
 		Service: s.Options.Service, Deployment: s.Options.Deployment, Tags: s.Task.Identity.Tags,
 		Status: s.Status().String(), DesiredStatus: lifecycle.StatusRunning.String(),
 		Health: s.Health().String(), Goal: s.Goal.String(), Settled: s.Settled(),
-		CreatedAt: s.CreatedAt, Queue: s.Sandbox.Queue, ProtectedUntil: s.ProtectedUntil, Faults: faultsOf(s.Faults),
+		CreatedAt: s.CreatedAt, Why: s.Explain(), Queue: s.Sandbox.Queue, ProtectedUntil: s.ProtectedUntil, Faults: fault.Active(s.Faults),
 		StopCode: s.Stop.Code, StoppedReason: s.Stop.Reason, FailedStart: s.FailedStart(),
 		NetworkMode: string(s.Task.Network), CPU: s.Quota().CPU, Memory: s.Quota().Memory,
 		TasksMax: s.Quota().TasksMax, IOWeight: s.Quota().IOWeight,
@@ -328,10 +308,7 @@ func FromState(s lifecycle.State) Task {
 		Errors: errorsOf(s.Sandbox.Failures),
 	}
 	if p := taskdef.PodRefOf(s.Task); p.Name != "" {
-		t.Pod = (*PodRef)(&p)
-	}
-	for _, r := range s.Explain() {
-		t.Why = append(t.Why, Reason(r))
+		t.Pod = &p
 	}
 	if s.Goal != lifecycle.Up {
 		t.DesiredStatus = lifecycle.StatusStopped.String()
@@ -373,7 +350,7 @@ func fromContainer(s lifecycle.State, i int) Container {
 		RuntimeID: c.ID, Status: c.Status().String(), Essential: def.Essential,
 		Reason: cmp.Or(c.Fatal(), c.NotRestarted), Errors: errorsOf(c.Failures), StartedAt: c.StartedAt, FinishedAt: c.FinishedAt,
 		WaitingFor: dependencies(s, s.Unsatisfied(i)), DependsOn: dependencies(s, def.DependsOn),
-		EntryPoint: def.EntryPoint, Command: def.Command, Environment: make([]EnvVar, len(def.Environment)),
+		EntryPoint: def.EntryPoint, Command: def.Command, Environment: append([]EnvVar{}, def.Environment...),
 		CPU: def.CPU, Memory: def.Memory, Ports: fromPorts(c.Ports),
 		Paused: c.Paused, RestartCount: c.Restarts, RestartAt: c.RestartAt, Runs: make([]Run, len(c.Runs)),
 	}
@@ -394,9 +371,6 @@ func fromContainer(s lifecycle.State, i int) Container {
 	}
 	if n := c.Retry.Attempts + c.Retry.Persist; n > 0 && !c.Ended {
 		w.Retry = &Retry{Attempts: n, Next: c.Retry.NotUntil, Error: c.Retry.Last}
-	}
-	for k, v := range def.Environment {
-		w.Environment[k] = EnvVar(v)
 	}
 	return w
 }

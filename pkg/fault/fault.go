@@ -54,6 +54,8 @@ const (
 
 // Fault is one fault of a task. Which fields count follows from its kind.
 type Fault struct {
+	// Kind is network-blackhole-port, network-latency or network-packet-loss; requests may leave network-
+	// out.
 	Kind Kind `json:"kind"`
 	// Port, Protocol (tcp or udp) and TrafficType (ingress or egress) say which packets a black hole
 	// swallows. The port is that of the receiver.
@@ -69,9 +71,11 @@ type Fault struct {
 	Sources []string `json:"sources,omitempty"`
 	// SourcesToFilter are spared.
 	SourcesToFilter []string `json:"sourcesToFilter,omitempty"`
-	// FlowsPercent of the connections have the fault, 1 to 100. Latency and packet loss only.
+	// FlowsPercent of the connections have the fault, 1 to 100; 100 if a request has none. Latency and packet
+	// loss only.
 	FlowsPercent int `json:"flowsPercent,omitempty"`
-	// Since is when it began, Until when it ends; zero if that is not set.
+	// Since is the time at which it began, Until that at which it ends by itself; absent if it does not. They are not given in
+	// requests.
 	Since time.Time `json:"since,omitzero"`
 	Until time.Time `json:"until,omitzero"`
 }

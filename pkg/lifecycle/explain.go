@@ -11,12 +11,13 @@ import (
 
 // Reason is one thing that a task waits for, or the way it ended.
 type Reason struct {
-	// Code is one of the Why* codes.
+	// Code is a word for scripts: ended, queued, operation, retry, restart, dependency, digests,
+	// pod, volumes, inspect, health, unhealthy, paused, stop-order, running, protected, fault,
+	// logs-stalled, disk-full, update-waits or no-owner.
 	Code string `json:"code"`
-	// Container is empty for the task as a whole.
+	// Container is absent for the task as a whole.
 	Container string `json:"container,omitempty"`
-	// Text is a sentence with its evidence, without the full stop and without times
-	// that pass.
+	// Text is a sentence with its evidence, without the full stop and without times that pass.
 	Text string `json:"text"`
 	// Since is the time at which it began, if that is known.
 	Since time.Time `json:"since,omitzero"`

@@ -217,7 +217,7 @@ func (o faultOptions) stop(ctx context.Context, call faultCall) error {
 	}
 	return o.owners.Ask(ctx, st.ID, func(r *connect.Task) error { return r.StopFaults(ctx, like) }, func(t api.Task) (bool, error) {
 		for _, f := range t.Faults {
-			if like.Matches(fault.Fault(f)) {
+			if like.Matches(f) {
 				return false, nil
 			}
 		}
@@ -231,7 +231,7 @@ type FaultRow struct {
 }
 
 // Text describes the fault.
-func (r FaultRow) Text() string { return fault.Fault(r.Fault).String() }
+func (r FaultRow) Text() string { return r.String() }
 
 func (o faultOptions) status(ctx context.Context, call faultCall) error {
 	if err := command.CheckFormat(call.c); err != nil {

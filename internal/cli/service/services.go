@@ -279,9 +279,7 @@ func (k serviceCall) taskSettings() (s api.TaskSettings, err error) {
 	if err != nil {
 		return s, err
 	}
-	for _, v := range env {
-		s.Environment = append(s.Environment, api.EnvVar(v))
-	}
+	s.Environment = env
 	if s.Vars, err = command.ParseVars(k.environ, verb, k.c.StringSlice("var")); err != nil {
 		return s, err
 	}
