@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/testing/sim"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -54,7 +55,7 @@ func randomTask(r *rand.Rand, family string, pinned []string) taskdef.Task {
 		}
 		for d := range i {
 			if r.IntN(3) > 0 {
-				c.DependsOn = append(c.DependsOn, taskdef.Dependency{Container: d, Condition: randomCondition(r, t.Containers[d])})
+				c.DependsOn = append(c.DependsOn, taskdef.Dependency{Container: d, Condition: sim.RandomCondition(r, t.Containers[d])})
 			}
 		}
 		t.Containers = append(t.Containers, c)
@@ -168,18 +169,6 @@ func randomProgram(r *rand.Rand, c taskdef.Container) []string {
 		steps = append(steps, fmt.Sprintf("sleep %ds", r.IntN(60)), "exit 0")
 	}
 	return strings.Fields(strings.Join(steps, " -- "))
-}
-
-// randomCondition is one that the ECS model allows on a container.
-func randomCondition(r *rand.Rand, on taskdef.Container) taskdef.Condition {
-	all := []taskdef.Condition{taskdef.Start}
-	if !on.Essential {
-		all = append(all, taskdef.Complete, taskdef.Success)
-	}
-	if on.HealthCheck != nil {
-		all = append(all, taskdef.Healthy)
-	}
-	return all[r.IntN(len(all))]
 }
 
 func randomOptions(r *rand.Rand) lifecycle.Options {

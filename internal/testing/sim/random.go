@@ -119,7 +119,7 @@ func randomTask(r *rand.Rand) taskdef.Task {
 		}
 		for d := range i {
 			if r.IntN(3) > 0 {
-				c.DependsOn = append(c.DependsOn, taskdef.Dependency{Container: d, Condition: randomCondition(r, t.Containers[d])})
+				c.DependsOn = append(c.DependsOn, taskdef.Dependency{Container: d, Condition: RandomCondition(r, t.Containers[d])})
 			}
 		}
 		t.Containers = append(t.Containers, c)
@@ -202,8 +202,8 @@ func randomProbe(r *rand.Rand) *taskdef.Probe {
 	return p
 }
 
-// randomCondition is one that the ECS model allows on a container.
-func randomCondition(r *rand.Rand, on taskdef.Container) taskdef.Condition {
+// RandomCondition draws a condition that the ECS model allows on a container.
+func RandomCondition(r *rand.Rand, on taskdef.Container) taskdef.Condition {
 	all := []taskdef.Condition{taskdef.Start}
 	if !on.Essential {
 		all = append(all, taskdef.Complete, taskdef.Success)
