@@ -132,12 +132,7 @@ type resolveOptions struct {
 }
 
 func newResolve(m *command.Machine) resolveOptions {
-	return resolveOptions{
-		out:    m.Program.Stdout,
-		errOut: m.Program.Stderr,
-		warn:   m.Program.Warn,
-		images: m.Engine.Images,
-	}
+	return resolveOptions{out: m.Program.Stdout, errOut: m.Program.Stderr, warn: m.Program.Warn, images: m.Engine.Images}
 }
 
 // Run implements command.Runner.
@@ -226,11 +221,7 @@ type listOptions struct {
 }
 
 func newList(m *command.Machine) listOptions {
-	return listOptions{
-		out:    m.Program.Stdout,
-		errOut: m.Program.Stderr,
-		pruner: m.Engine.Pruner,
-	}
+	return listOptions{out: m.Program.Stdout, errOut: m.Program.Stderr, pruner: m.Engine.Pruner}
 }
 
 // Run implements command.Runner.
@@ -251,19 +242,9 @@ func (o listOptions) Run(ctx context.Context, c *cli.Context) error {
 	return printImages(o.out, o.errOut, c, list, kept)
 }
 
-type pruneOptions struct {
-	out    io.Writer
-	errOut io.Writer
-	pruner *imagestore.Pruner
-}
+type pruneOptions listOptions
 
-func newPrune(m *command.Machine) pruneOptions {
-	return pruneOptions{
-		out:    m.Program.Stdout,
-		errOut: m.Program.Stderr,
-		pruner: m.Engine.Pruner,
-	}
-}
+func newPrune(m *command.Machine) pruneOptions { return pruneOptions(newList(m)) }
 
 // Run implements command.Runner.
 func (o pruneOptions) Run(ctx context.Context, c *cli.Context) error {

@@ -31,7 +31,7 @@ func Part() part.Part {
 		Routes: func() map[string]part.Route {
 			routes := map[string]part.Route{}
 			for _, v := range verbs() {
-				routes["service scaling "+v.name] = part.Route{}
+				routes["service scaling "+v.Name] = part.Route{}
 			}
 			return routes
 		},

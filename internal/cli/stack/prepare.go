@@ -125,7 +125,7 @@ func (k call) imageNow(ctx context.Context, name string, t taskdef.Task, image, 
 		t.Extensions.MinimumAge = age
 	}
 	_, before, _ := strings.Cut(had, "@")
-	f := k.engine.Images.Adopt(ctx, imagestore.Asker{Name: imagestore.StackTaker + name, Has: before, Take: k.verb.agent && !k.c.Bool("dry-run")}, lifecycle.State{Task: t}, image, digest)
+	f := k.engine.Images.Adopt(ctx, imagestore.Asker{Name: imagestore.StackTaker + name, Has: before, Take: k.applies}, lifecycle.State{Task: t}, image, digest)
 	if f.Why != "" {
 		k.warn("%s: the stack keeps the image that it has: %s", image, f.Why)
 	}

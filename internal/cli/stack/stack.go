@@ -30,9 +30,9 @@ func Part() part.Part {
 		Routes: func() map[string]part.Route {
 			routes := map[string]part.Route{}
 			for _, v := range verbs() {
-				routes["stack "+v.name] = part.Route{}
-				if v.reads {
-					routes["stack "+v.name] = part.Route{Place: part.Refused, Why: "its files and the images that they name are of this machine: run it on the host itself"}
+				routes["stack "+v.Name] = part.Route{}
+				if v.Name == "up" || v.Name == "plan" {
+					routes["stack "+v.Name] = part.Route{Place: part.Refused, Why: "its files and the images that they name are of this machine: run it on the host itself"}
 				}
 			}
 			return routes
@@ -42,18 +42,6 @@ func Part() part.Part {
 		Agent:     agent,
 	}
 }
-
-// verb is a command of `podtask stack`.
-type verb struct {
-	name, args, usage, description string
-	most                           int
-	flags                          []cli.Flag
-	// reads: it reads the files of a stack; agent: it needs the agent.
-	reads, agent bool
-	do           func(call, context.Context, []string) error
-}
-
-const many = 1 << 20
 
 // Command is `podtask stack`.
 func Command(p *command.Program) *cli.Command {
@@ -75,16 +63,11 @@ Examples:
   podtask stack rollback shop
   podtask stack rm shop`,
 	}
-	for _, v := range verbs() {
-		group.Subcommands = append(group.Subcommands, &cli.Command{
-			Name: v.name, Usage: v.usage, ArgsUsage: v.args, Flags: v.flags, Description: v.description,
-			Action: command.WithMachine(p, newCall(v)),
-		})
-	}
+	group.Subcommands = command.Verbs(p, newCall, verbs())
 	return group
 }
 
-func verbs() []verb { return append(readingVerbs(), otherVerbs()...) }
+func verbs() []command.Verb[call] { return append(readingVerbs(), otherVerbs()...) }
 
 // limitFlag is --timeout.
 func limitFlag() cli.Flag {
@@ -92,17 +75,17 @@ func limitFlag() cli.Flag {
 }
 
 // readingVerbs are the commands that read the files of a stack.
-func readingVerbs() []verb {
+func readingVerbs() []command.Verb[call] {
 	reading := append([]cli.Flag{
 		&cli.StringFlag{Name: "name", Usage: "call the stack `NAME`", DefaultText: "the project's name"},
 		&cli.StringSliceFlag{Name: "profile", Usage: "include the services of `PROFILE` of a Compose file"},
 		&cli.StringFlag{Name: "minimum-age", Usage: "take another image of a tag only when this host has known that for `TIME`, such as 3d; 0 for no time", DefaultText: "as configured"},
 		command.ParamFlag(),
 	}, slices.Concat(lockFlags(), previewFlags(), command.ReferenceFlags())...)
-	return []verb{
+	return []command.Verb[call]{
 		{
-			name: "up", args: "[FILE|DIR ...]", usage: "make a stack what its files say, or leave it as it was", most: many, reads: true, agent: true, do: call.up,
-			description: `Shows the plan, pulls all images, and then applies what differs only, each service after those that
+			Name: "up", Args: "[FILE|DIR ...]", Usage: "make a stack what its files say, or leave it as it was", Most: command.Many, Do: withAgent(call.up),
+			Description: `Shows the plan, pulls all images, and then applies what differs only, each service after those that
 it waits for. If a service fails, everything that the change did is put back, except what jobs did.
 A change that another process did not end is continued. Volumes are never removed.
 
@@ -110,85 +93,83 @@ Examples:
   podtask stack up
   podtask stack up --name shop compose.yaml
   podtask stack up --dry-run compose.yaml`,
-			flags: append([]cli.Flag{
+			Flags: append([]cli.Flag{
 				&cli.BoolFlag{Name: "dry-run", Usage: "show the plan and change nothing, as plan does"},
 				&cli.BoolFlag{Name: "no-rollback", Usage: "leave a change that fails as it is then"},
 				limitFlag(), command.FormatFlag(command.ItemFormats),
 			}, reading...),
 		},
 		{
-			name: "plan", args: "[FILE|DIR ...]", usage: "show what up would make, change, leave and remove", most: many, reads: true, do: call.plan,
-			description: "Examples:\n  podtask stack plan compose.yaml",
-			flags:       append([]cli.Flag{command.FormatFlag(command.ItemFormats)}, reading...),
+			Name: "plan", Args: "[FILE|DIR ...]", Usage: "show what up would make, change, leave and remove", Most: command.Many, Do: anyhow(call.plan),
+			Description: "Examples:\n  podtask stack plan compose.yaml",
+			Flags:       append([]cli.Flag{command.FormatFlag(command.ItemFormats)}, reading...),
 		},
 	}
 }
 
 // otherVerbs are the commands that work with the record of a stack.
-func otherVerbs() []verb {
+func otherVerbs() []command.Verb[call] {
 	output := command.FormatFlag(command.ListFormats)
-	return []verb{
+	return []command.Verb[call]{
 		{
-			name: "ls", args: " ", usage: "list stacks", do: call.list, description: "Examples:\n  podtask stack ls",
-			flags: []cli.Flag{command.QuietFlag("names"), output, command.SortFlag()},
+			Name: "ls", Args: " ", Usage: "list stacks", Do: anyhow(call.list), Description: "Examples:\n  podtask stack ls",
+			Flags: []cli.Flag{command.QuietFlag("names"), output, command.SortFlag()},
 		},
 		{
-			name: "ps", args: "[NAME|FILE]", usage: "list the services and jobs of a stack", most: 1, agent: true, do: call.ps,
-			description: "Examples:\n  podtask stack ps shop", flags: []cli.Flag{command.QuietFlag("names"), output, command.SortFlag()},
+			Name: "ps", Args: "[NAME|FILE]", Usage: "list the services and jobs of a stack", Most: 1, Do: withAgent(call.ps),
+			Description: "Examples:\n  podtask stack ps shop", Flags: []cli.Flag{command.QuietFlag("names"), output, command.SortFlag()},
 		},
 		{
-			name: "why", args: "[NAME|FILE]", usage: "say what a stack and each of its services waits for", most: 1, agent: true, do: call.why,
-			description: "Examples:\n  podtask stack why shop", flags: []cli.Flag{command.FormatFlag(command.ItemFormats)},
+			Name: "why", Args: "[NAME|FILE]", Usage: "say what a stack and each of its services waits for", Most: 1, Do: withAgent(call.why),
+			Description: "Examples:\n  podtask stack why shop", Flags: []cli.Flag{command.FormatFlag(command.ItemFormats)},
 		},
 		{
-			name: "logs", args: "[NAME|FILE [SERVICE ...]]", usage: "show the logs of all tasks of a stack", most: many, do: call.logs,
-			description: "Examples:\n  podtask stack logs -f shop\n  podtask stack logs --tail 20 shop web worker",
-			flags: []cli.Flag{
+			Name: "logs", Args: "[NAME|FILE [SERVICE ...]]", Usage: "show the logs of all tasks of a stack", Most: command.Many, Do: anyhow(call.logs),
+			Description: "Examples:\n  podtask stack logs -f shop\n  podtask stack logs --tail 20 shop web worker",
+			Flags: []cli.Flag{
 				&cli.BoolFlag{Name: "follow", Aliases: []string{"f"}, Usage: "continue until the containers have ended"},
 				&cli.StringFlag{Name: "tail", Aliases: []string{"n"}, Usage: "begin with the last `N` lines of each container", DefaultText: "all"},
 				&cli.BoolFlag{Name: "timestamps", Aliases: []string{"t"}, Usage: "show when each line was written"},
 			},
 		},
 		{
-			name: "history", args: "[NAME|FILE]", usage: "list the changes of a stack with their results", most: 1, do: call.history,
-			description: "Examples:\n  podtask stack history shop", flags: []cli.Flag{output, command.SortFlag()},
+			Name: "history", Args: "[NAME|FILE]", Usage: "list the changes of a stack with their results", Most: 1, Do: anyhow(call.history),
+			Description: "Examples:\n  podtask stack history shop", Flags: []cli.Flag{output, command.SortFlag()},
 		},
 		{
-			name: "rollback", args: "[NAME|FILE [N]]", usage: "return to what a stack was, or put back a change that has not ended", most: 2, agent: true, do: call.rollback,
-			description: `Without N it puts back a change that has not ended, else it returns to the revision before. N is the
+			Name: "rollback", Args: "[NAME|FILE [N]]", Usage: "return to what a stack was, or put back a change that has not ended", Most: 2, Do: withAgent(call.rollback),
+			Description: `Without N it puts back a change that has not ended, else it returns to the revision before. N is the
 number of a change in the history. No job runs: what jobs did to volumes stays.
 
 Examples:
   podtask stack rollback shop
-  podtask stack rollback shop 3`, flags: []cli.Flag{limitFlag()},
+  podtask stack rollback shop 3`, Flags: []cli.Flag{limitFlag()},
 		},
 		{
-			name: "start", args: "[NAME|FILE]", usage: "start the copies of a stack that was stopped, in order", most: 1, agent: true, do: call.start,
-			description: "Waits until all services are healthy. No job runs, and what runs already stays.\n\nExamples:\n  podtask stack start shop", flags: []cli.Flag{limitFlag()},
+			Name: "start", Args: "[NAME|FILE]", Usage: "start the copies of a stack that was stopped, in order", Most: 1, Do: withAgent(call.start),
+			Description: "Waits until all services are healthy. No job runs, and what runs already stays.\n\nExamples:\n  podtask stack start shop", Flags: []cli.Flag{limitFlag()},
 		},
 		{
-			name: "stop", args: "[NAME|FILE]", usage: "stop the copies of a stack, in the opposite order; up and start bring them back", most: 1, agent: true, do: call.stop,
-			description: "Examples:\n  podtask stack stop shop", flags: []cli.Flag{limitFlag()},
+			Name: "stop", Args: "[NAME|FILE]", Usage: "stop the copies of a stack, in the opposite order; up and start bring them back", Most: 1, Do: withAgent(call.stop),
+			Description: "Examples:\n  podtask stack stop shop", Flags: []cli.Flag{limitFlag()},
 		},
 		{
-			name: "install", args: "[NAME|FILE]", usage: "start a stack at boot, in order, and stop it so at shutdown", most: 1, do: call.install,
-			description: `Writes podtask-stack-NAME.service for systemd's user manager, and starts it. stack rm removes it.
+			Name: "install", Args: "[NAME|FILE]", Usage: "start a stack at boot, in order, and stop it so at shutdown", Most: 1, Do: anyhow(call.install),
+			Description: `Writes podtask-stack-NAME.service for systemd's user manager, and starts it. stack rm removes it.
 
 Examples:
   podtask stack install shop`,
 		},
 		{
-			name: "rm", args: "[NAME|FILE]", usage: "remove a stack with its services and jobs; volumes stay", most: 1, agent: true, do: call.remove,
-			description: "Examples:\n  podtask stack rm shop\n  podtask stack rm --volumes shop",
-			flags:       []cli.Flag{&cli.BoolFlag{Name: "volumes", Aliases: []string{"v"}, Usage: "remove the volumes that were made for the stack, with all data in them"}, limitFlag()},
+			Name: "rm", Args: "[NAME|FILE]", Usage: "remove a stack with its services and jobs; volumes stay", Most: 1, Do: withAgent(call.remove),
+			Description: "Examples:\n  podtask stack rm shop\n  podtask stack rm --volumes shop",
+			Flags:       []cli.Flag{&cli.BoolFlag{Name: "volumes", Aliases: []string{"v"}, Usage: "remove the volumes that were made for the stack, with all data in them"}, limitFlag()},
 		},
 	}
 }
 
 // options names what a command of `podtask stack` uses.
 type options struct {
-	verb        verb
-	failed      error // to open the store
 	store       *stacks.Store
 	in          io.Reader
 	out, errOut io.Writer
@@ -207,50 +188,57 @@ type options struct {
 	serviceSettings func(words []string) (count *int, s api.ServiceSettings, err error)
 }
 
-func newCall(v verb) func(*command.Machine) options {
-	return func(m *command.Machine) options {
-		p := m.Program
-		store, err := stacks.Open(m.Connector.StateDir, state.OS{})
-		return options{
-			verb: v, failed: err, store: store, in: p.Stdin, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, getenv: p.Getenv,
-			compose: composecall.Caller{Find: p.FindProgram, Environ: p.Environ}, owners: m.Connector, engine: m.Engine, definition: p.Definition, catalog: p.OpenCatalog,
-			serviceSettings: p.ServiceSettings, environ: p.Environ, executable: p.Executable, flags: m.Config.FlagArgs(), previews: m.Config.Stacks.Previews,
-		}
+func newCall(m *command.Machine, c *cli.Context) (call, error) {
+	p := m.Program
+	store, err := stacks.Open(m.Connector.StateDir, state.OS{})
+	if err == nil {
+		err = command.CheckFormat(c)
 	}
+	return call{c: c, options: options{
+		store: store, in: p.Stdin, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, getenv: p.Getenv,
+		compose: composecall.Caller{Find: p.FindProgram, Environ: p.Environ}, owners: m.Connector, engine: m.Engine, definition: p.Definition, catalog: p.OpenCatalog,
+		serviceSettings: p.ServiceSettings, environ: p.Environ, executable: p.Executable, flags: m.Config.FlagArgs(), previews: m.Config.Stacks.Previews,
+	}}, err
 }
 
 // call is a command line of `podtask stack`.
 type call struct {
 	options
-	c     *cli.Context
-	agent stacks.Agent
+	c       *cli.Context
+	agent   stacks.Agent
+	applies bool // the command changes the stack, and does not only show what it would do
 }
 
-// Run implements command.Runner.
-func (o options) Run(ctx context.Context, c *cli.Context) error {
-	args, path := c.Args().Slice(), command.Path(c)
-	switch {
-	case o.failed != nil:
-		return o.failed
-	case len(args) > o.verb.most:
-		return command.Usagef(path, "%s does not take %q", path, args[o.verb.most])
+type doFunc = func(call, context.Context, []string) error
+
+// anyhow returns do with a connection to the agent if one runs.
+func anyhow(do doFunc) doFunc {
+	return func(k call, ctx context.Context, args []string) error {
+		return k.with(ctx, k.owners.DialAgent(ctx), do, args)
 	}
-	if err := command.CheckFormat(c); err != nil {
-		return err
-	}
-	k := call{options: o, c: c}
-	if o.verb.agent && !c.Bool("dry-run") {
-		client, err := o.owners.RequireAgent(ctx)
+}
+
+// withAgent returns do with a connection to the agent, without which it is an error but for --dry-run.
+func withAgent(do doFunc) doFunc {
+	return func(k call, ctx context.Context, args []string) error {
+		if k.c.Bool("dry-run") {
+			return anyhow(do)(k, ctx, args)
+		}
+		client, err := k.owners.RequireAgent(ctx)
 		if err != nil {
 			return err
 		}
-		defer client.Close()
-		k.agent = client
-	} else if client := o.owners.DialAgent(ctx); client != nil {
+		k.applies = true
+		return k.with(ctx, client, do, args)
+	}
+}
+
+func (k call) with(ctx context.Context, client *api.Client, do doFunc, args []string) error {
+	if client != nil {
 		defer client.Close()
 		k.agent = client
 	}
-	return o.verb.do(k, ctx, args)
+	return do(k, ctx, args)
 }
 
 // complete returns the names of stacks.
