@@ -21,7 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
-	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/foreign/kubernetes"
 	"github.com/podtask/podtask/internal/define/foreignfile"
 	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/internal/serve"
@@ -270,7 +270,7 @@ func (i importer) onePod(c *cli.Context, f foreignfile.File) bool {
 	if ext := filepath.Ext(f.Base); f.Dir == "" || c.IsSet("service") || ext != ".yaml" && ext != ".yml" {
 		return false
 	}
-	return foreign.OnePod(f.Name, f.Source)
+	return kubernetes.OnePod(f.Name, f.Source)
 }
 
 // write writes the files and prints their names. A Pod that is converted in place stays as it is.

@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/internal/define/foreignfile"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
@@ -35,7 +36,7 @@ func (i importer) importForeign(c *cli.Context, f foreignfile.File) error {
 	if err != nil {
 		return err
 	}
-	q := foreign.Request{File: f.Name, Dir: from, Base: f.Base, Source: f.Source, Open: f.Open(), Params: params, Getenv: i.getenv, Service: c.String("service"), Environment: c.String("environment"), Name: c.String("name"), Now: time.Now()}
+	q := toolfile.Request{File: f.Name, Dir: from, Base: f.Base, Source: f.Source, Open: f.Open(), Params: params, Getenv: i.getenv, Service: c.String("service"), Environment: c.String("environment"), Name: c.String("name"), Now: time.Now()}
 	r, err := foreign.Read(q)
 	if err != nil {
 		return err
@@ -44,7 +45,7 @@ func (i importer) importForeign(c *cli.Context, f foreignfile.File) error {
 }
 
 // writeForeign checks what came of a file, and writes it.
-func (i importer) writeForeign(c *cli.Context, from string, r foreign.Result) error {
+func (i importer) writeForeign(c *cli.Context, from string, r toolfile.Result) error {
 	req, err := i.parse(c, r.Name)
 	if err != nil {
 		return err
@@ -64,7 +65,7 @@ func (i importer) writeForeign(c *cli.Context, from string, r foreign.Result) er
 		return err
 	}
 	if !finding.Valid {
-		return &foreign.Error{Kind: r.Kind, File: from, Problems: locate(r, source, finding.Problems)}
+		return &toolfile.Error{Kind: r.Kind, File: from, Problems: locate(r, source, finding.Problems)}
 	}
 	report := importReport{Kind: r.Kind, Name: r.Name, Lost: append(r.Lost, locate(r, source, r.Lasting(finding.Warnings))...), Needs: locate(r, source, finding.Needs), Files: []outputFile{{path: file, data: source}}}
 	slices.SortStableFunc(report.Lost, func(a, b taskdef.Problem) int {
@@ -76,13 +77,13 @@ func (i importer) writeForeign(c *cli.Context, from string, r foreign.Result) er
 		}
 	}
 	for _, s := range r.Schedules {
-		report.Commands = append(report.Commands, foreign.Shell(append([]string{"podtask", "schedule", "create", s.Name, file}, s.Flags...)...))
+		report.Commands = append(report.Commands, toolfile.Shell(append([]string{"podtask", "schedule", "create", s.Name, file}, s.Flags...)...))
 	}
 	switch {
 	case r.Service != nil:
-		report.Commands = append(report.Commands, foreign.Shell(append(append([]string{"podtask", "service", "create", r.Name, file}, r.Service.Flags...), "--wait")...))
+		report.Commands = append(report.Commands, toolfile.Shell(append(append([]string{"podtask", "service", "create", r.Name, file}, r.Service.Flags...), "--wait")...))
 		for _, scaling := range r.Service.Scaling {
-			report.Commands = append(report.Commands, foreign.Shell(append([]string{"podtask", "service", "scaling", scaling.Verb, r.Name}, scaling.Words...)...))
+			report.Commands = append(report.Commands, toolfile.Shell(append([]string{"podtask", "service", "scaling", scaling.Verb, r.Name}, scaling.Words...)...))
 		}
 	case len(r.Schedules) == 0:
 		unit, err := unitFor(req.name, ext)
@@ -90,7 +91,7 @@ func (i importer) writeForeign(c *cli.Context, from string, r foreign.Result) er
 			return err
 		}
 		report.Files = append(report.Files, outputFile{filepath.Join(req.dir, req.name+taskunit.Extension), []byte(unit)})
-		report.Commands = append(report.Commands, foreign.Shell("podtask", "run", file))
+		report.Commands = append(report.Commands, toolfile.Shell("podtask", "run", file))
 	}
 	return i.finish(c, req, report)
 }
@@ -105,7 +106,7 @@ func unitFor(name, ext string) (string, error) {
 }
 
 // locate places problems of a produced definition in the file that it is from.
-func locate(r foreign.Result, text []byte, problems []taskdef.Problem) []taskdef.Problem {
+func locate(r toolfile.Result, text []byte, problems []taskdef.Problem) []taskdef.Problem {
 	var out []taskdef.Problem
 	for _, p := range problems {
 		out = append(out, r.Locate(p, text))
@@ -114,7 +115,7 @@ func locate(r foreign.Result, text []byte, problems []taskdef.Problem) []taskdef
 }
 
 // definitionText writes a definition as JSON or YAML, and manifests as YAML.
-func definitionText(r foreign.Result, asYAML bool) (text []byte, ext string, err error) {
+func definitionText(r toolfile.Result, asYAML bool) (text []byte, ext string, err error) {
 	if r.Definition != nil && !asYAML {
 		var out bytes.Buffer
 		err := json.Indent(&out, r.Definition.JSON(), "", "    ")

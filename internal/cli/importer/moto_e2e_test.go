@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/internal/testing/mototest"
 )
 
@@ -42,7 +43,7 @@ func TestMotoServicesAreImported(t *testing.T) {
 		}
 		call("register-task-definition", "--cli-input-json", "file://"+file)
 	}
-	read := func() foreign.Result {
+	read := func() toolfile.Result {
 		t.Helper()
 		q, err := aws.read(t.Context(), "web")
 		if err != nil {

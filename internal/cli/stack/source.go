@@ -19,6 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/internal/define/foreignfile"
 	"github.com/podtask/podtask/internal/define/stackfile"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
@@ -186,9 +187,9 @@ func (k call) readForeign(w *wanted, s sourceFile, beside []sourceFile, service 
 	if err != nil {
 		return nil, err
 	}
-	q := foreign.Request{File: s.file.Name, Dir: dir, Base: s.file.Base, Source: s.file.Source, Open: s.file.Open(), Params: params, Getenv: k.getenv, Service: service, Now: time.Now()}
+	q := toolfile.Request{File: s.file.Name, Dir: dir, Base: s.file.Base, Source: s.file.Source, Open: s.file.Open(), Params: params, Getenv: k.getenv, Service: service, Now: time.Now()}
 	for _, b := range beside {
-		q.Beside = append(q.Beside, foreign.File{Name: b.file.Name, Source: b.file.Source})
+		q.Beside = append(q.Beside, toolfile.File{Name: b.file.Name, Source: b.file.Source})
 	}
 	results, err := foreign.ReadAll(q, w.name, convert.StackTag)
 	if err != nil {
@@ -200,7 +201,7 @@ func (k call) readForeign(w *wanted, s sourceFile, beside []sourceFile, service 
 			w.lose(l)
 		}
 		if len(r.Schedules) > 0 {
-			w.lose(taskdef.Problem{Message: fmt.Sprintf("%s: %s is started at its times, which is no service of a stack: `podtask import --service %s %s` makes a schedule of it", placeOf(r), r.Stack.Member, foreign.Shell(r.Stack.Member), foreign.Shell(s.path))})
+			w.lose(taskdef.Problem{Message: fmt.Sprintf("%s: %s is started at its times, which is no service of a stack: `podtask import --service %s %s` makes a schedule of it", placeOf(r), r.Stack.Member, toolfile.Shell(r.Stack.Member), toolfile.Shell(s.path))})
 			continue
 		}
 		m, err := k.fromForeign(w, dir, r)
@@ -212,7 +213,7 @@ func (k call) readForeign(w *wanted, s sourceFile, beside []sourceFile, service 
 	return all, nil
 }
 
-func placeOf(r foreign.Result) string { return fmt.Sprintf("%s:%d", r.Stack.File, r.Stack.Line) }
+func placeOf(r toolfile.Result) string { return fmt.Sprintf("%s:%d", r.Stack.File, r.Stack.Line) }
 
 func (w *wanted) lose(p taskdef.Problem) {
 	if !slices.Contains(w.lost, p) {
@@ -221,7 +222,7 @@ func (w *wanted) lose(p taskdef.Problem) {
 }
 
 // fromForeign makes a member of a workload of another tool's file.
-func (k call) fromForeign(w *wanted, dir string, r foreign.Result) (*member, error) {
+func (k call) fromForeign(w *wanted, dir string, r toolfile.Result) (*member, error) {
 	m := &member{Member: stack.Member{Name: r.Stack.Member, Kind: stack.Service}, place: placeOf(r), dir: dir, copies: 1}
 	m.text, _ = foreignfile.Text(r)
 	m.locate = func(p taskdef.Problem) taskdef.Problem { return r.Locate(p, m.text) }
@@ -346,7 +347,7 @@ func (k call) definitionOf(w *wanted, file string, one stackfile.Member) (*membe
 		if err != nil {
 			return nil, err
 		}
-		r, err := foreign.Inline(foreign.Request{File: file, Dir: abs}, one.Inline, w.name, one.Name, convert.StackTag)
+		r, err := foreign.Inline(toolfile.Request{File: file, Dir: abs}, one.Inline, w.name, one.Name, convert.StackTag)
 		if err != nil {
 			return nil, err
 		}

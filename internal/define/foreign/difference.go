@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -78,7 +79,7 @@ func Differences(live, here *doctree.Node) []Difference {
 func valuesOf(def *doctree.Node) values {
 	v := values{of: map[string]string{}}
 	for _, f := range def.Fields {
-		if f.Key == "family" || slices.Contains(readOnly, f.Key) {
+		if f.Key == "family" || slices.Contains(toolfile.ReadOnly, f.Key) {
 			continue
 		}
 		v.add(f.Key, f.Key, f.Value)
@@ -153,7 +154,7 @@ func (v *values) addList(path, name string, n *doctree.Node) {
 	for i, item := range n.Items {
 		id := ""
 		for _, key := range keys {
-			part := canonical(key, orAt(item.Member(key), &doctree.Node{}))
+			part := canonical(key, toolfile.OrAt(item.Member(key), &doctree.Node{}))
 			if key == "protocol" {
 				if part == "" || part == "tcp" {
 					continue
@@ -167,16 +168,16 @@ func (v *values) addList(path, name string, n *doctree.Node) {
 		}
 		at := path + "[" + id + "]"
 		if name == "environment" { // an empty value is one
-			v.set(at, strconv.Quote(textOf(item.Member("value"))))
+			v.set(at, strconv.Quote(toolfile.TextOf(item.Member("value"))))
 			continue
 		}
 		v.set(at, present)
 		if value := item.Member("value"); value != nil && len(item.Fields) == 2 {
-			v.set(at, textOf(value))
+			v.set(at, toolfile.TextOf(value))
 			continue
 		}
 		if from := item.Member("valueFrom"); from != nil && len(item.Fields) == 2 {
-			v.set(at, textOf(from))
+			v.set(at, toolfile.TextOf(from))
 			continue
 		}
 		for _, f := range item.Fields {
@@ -189,7 +190,7 @@ func (v *values) addList(path, name string, n *doctree.Node) {
 
 // canonical returns a scalar in one of its spellings.
 func canonical(name string, n *doctree.Node) string {
-	text := textOf(n)
+	text := toolfile.TextOf(n)
 	if n.Kind == doctree.Boolean {
 		return strings.ToLower(text)
 	}
@@ -221,8 +222,8 @@ type ServiceSettings struct {
 // here, ECS's defaults make no difference. The error is an *Error.
 func ServiceDifferences(answer []byte, here ServiceSettings) ([]Difference, error) {
 	r := newLive()
-	service := r.liveService(answer)
-	if err := r.err(); err != nil {
+	service := liveService(r, answer)
+	if err := r.Err(); err != nil {
 		return nil, err
 	}
 	a, b := values{of: map[string]string{}}, values{of: map[string]string{}}
@@ -235,7 +236,7 @@ func ServiceDifferences(answer []byte, here ServiceSettings) ([]Difference, erro
 		b.set("service."+path, here)
 	}
 	deployment := service.Member("deploymentConfiguration")
-	if textOf(service.Member("schedulingStrategy")) != "DAEMON" {
+	if toolfile.TextOf(service.Member("schedulingStrategy")) != "DAEMON" {
 		both("desiredCount", service.Member("desiredCount"), "1", fmt.Sprint(here.DesiredCount))
 	}
 	both("healthCheckGracePeriodSeconds", service.Member("healthCheckGracePeriodSeconds"), "0", fmt.Sprint(here.HealthGraceSeconds))
@@ -259,14 +260,14 @@ func ServiceDifferences(answer []byte, here ServiceSettings) ([]Difference, erro
 
 // ReadDefinition reads a task definition to compare. Name is its name in messages. The error is an *Error.
 func ReadDefinition(name string, src []byte) (*doctree.Node, error) {
-	r := &reader{Request: Request{File: name}, files: map[*doctree.Node]string{}, needs: map[string]*need{}}
-	docs, ok := r.parse(name, src)
+	r := toolfile.NewReader(toolfile.Request{File: name})
+	docs, ok := r.Parse(name, src)
 	if !ok {
-		return nil, r.err()
+		return nil, r.Err()
 	}
-	def := r.unwrapDefinition(docs[0])
+	def := r.UnwrapDefinition(docs[0])
 	if def.Member("containerDefinitions") == nil {
-		r.wrong(def, "this is not an ECS task definition", "")
+		r.Wrong(def, "this is not an ECS task definition", "")
 	}
-	return def, r.err()
+	return def, r.Err()
 }

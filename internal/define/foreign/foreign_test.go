@@ -13,6 +13,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
@@ -21,14 +22,14 @@ import (
 const files = "../../testing/teamfiles/files"
 
 // request reads the file "args" of a case: the file to read, then FLAG VALUE lines.
-func request(t *testing.T, dir string) foreign.Request {
+func request(t *testing.T, dir string) toolfile.Request {
 	t.Helper()
 	args, err := os.ReadFile(filepath.Join(dir, "args"))
 	if err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(args)), "\n")
-	q := foreign.Request{File: lines[0], Base: lines[0], Params: map[string]string{}}
+	q := toolfile.Request{File: lines[0], Base: lines[0], Params: map[string]string{}}
 	env := map[string]string{}
 	q.Getenv = func(name string) string { return env[name] }
 	for _, line := range lines[1:] {
@@ -63,7 +64,7 @@ func request(t *testing.T, dir string) foreign.Request {
 }
 
 // text writes what came of a file.
-func text(t *testing.T, r foreign.Result, err error) string {
+func text(t *testing.T, r toolfile.Result, err error) string {
 	t.Helper()
 	var b strings.Builder
 	if err != nil {
@@ -98,13 +99,13 @@ func text(t *testing.T, r foreign.Result, err error) string {
 		fmt.Fprintf(&b, "PROBLEM %s\n", r.Locate(p, source))
 	}
 	if r.Service != nil {
-		fmt.Fprintf(&b, "podtask service create %s FILE %s\n", r.Name, foreign.Shell(r.Service.Flags...))
+		fmt.Fprintf(&b, "podtask service create %s FILE %s\n", r.Name, toolfile.Shell(r.Service.Flags...))
 		for _, scaling := range r.Service.Scaling {
-			fmt.Fprintf(&b, "podtask service scaling %s %s %s\n", scaling.Verb, r.Name, foreign.Shell(scaling.Words...))
+			fmt.Fprintf(&b, "podtask service scaling %s %s %s\n", scaling.Verb, r.Name, toolfile.Shell(scaling.Words...))
 		}
 	}
 	for _, s := range r.Schedules {
-		fmt.Fprintf(&b, "podtask schedule create %s FILE %s\n", s.Name, foreign.Shell(s.Flags...))
+		fmt.Fprintf(&b, "podtask schedule create %s FILE %s\n", s.Name, toolfile.Shell(s.Flags...))
 	}
 	list := func(what string, problems []taskdef.Problem) {
 		for _, p := range problems {
@@ -159,7 +160,7 @@ func TestShellWords(t *testing.T) {
 	for word, want := range map[string]string{
 		"8080=web:80": "8080=web:80", "rate(1 hour)": "'rate(1 hour)'", "it's": `'it'\''s'`, "": "''", "a\nb": `$'a\nb'`, "\x1b[31m'": "$'\ufffd[31m\\''", "$(x)": "'$(x)'", "ä": "'ä'",
 	} {
-		if got := foreign.Shell(word); got != want {
+		if got := toolfile.Shell(word); got != want {
 			t.Errorf("%q is written as %s, want %s", word, got, want)
 		}
 	}
@@ -168,7 +169,7 @@ func TestShellWords(t *testing.T) {
 func TestProblemsAreThoseOfTheFile(t *testing.T) {
 	t.Parallel()
 	src := "Resources:\n  T:\n    Type: AWS::ECS::TaskDefinition\n    Properties:\n      ContainerDefinitions:\n        - Name: a\n          Image: !Sub 'a:1'\n          HealthCheck: {Command: [CMD, x], Interval: 1}\n"
-	r, err := foreign.Read(foreign.Request{File: "t.yaml", Source: []byte(src)})
+	r, err := foreign.Read(toolfile.Request{File: "t.yaml", Source: []byte(src)})
 	if err != nil {
 		t.Fatal(err)
 	}

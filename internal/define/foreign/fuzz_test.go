@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/internal/testing/nonsense"
 )
 
@@ -32,11 +33,11 @@ func seeds(f *testing.F, kind string) {
 // definition.
 func check(t *testing.T, name, text, service string) {
 	t.Helper()
-	r, err := foreign.Read(foreign.Request{
+	r, err := foreign.Read(toolfile.Request{
 		File: name, Base: name, Source: []byte(text), Service: service, Params: map[string]string{"Tag": "1"},
 		Open: func(string) ([]byte, error) { return []byte(text), nil },
 	})
-	var invalid *foreign.Error
+	var invalid *toolfile.Error
 	switch {
 	case err != nil && (!errors.As(err, &invalid) || len(invalid.Problems) == 0):
 		t.Errorf("the error has no problems: %v", err)
@@ -81,7 +82,7 @@ func FuzzDifferences(f *testing.F) {
 
 func TestNonsenseCostsLittle(t *testing.T) {
 	for _, head := range []string{"", "task_definition: x\nregion: {{ "} {
-		nonsense.Check(t, head, func(text string) { _, _ = foreign.Read(foreign.Request{File: "x.yaml", Source: []byte(text)}) })
+		nonsense.Check(t, head, func(text string) { _, _ = foreign.Read(toolfile.Request{File: "x.yaml", Source: []byte(text)}) })
 	}
 }
 
@@ -99,7 +100,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 		templates[string(rune('a'+i))+".yaml"] = text
 	}
 	templates["n.yaml"] = templates["a.yaml"]
-	_, err := foreign.Read(foreign.Request{File: "t.yaml", Base: "t.yaml", Source: []byte(nested.String()), Open: func(name string) ([]byte, error) {
+	_, err := foreign.Read(toolfile.Request{File: "t.yaml", Base: "t.yaml", Source: []byte(nested.String()), Open: func(name string) ([]byte, error) {
 		if text, ok := templates[name]; ok {
 			return []byte(text), nil
 		}
@@ -113,7 +114,7 @@ func TestTemplatesAreBounded(t *testing.T) {
 	for i := 'b'; i < 'k'; i++ {
 		bomb += string(i) + ": &" + string(i) + " [" + strings.Repeat("*"+string(i-1)+", ", 10) + "]\n"
 	}
-	if _, err := foreign.Read(foreign.Request{File: "t.yaml", Source: []byte(bomb + "Resources: *j\n")}); err == nil {
+	if _, err := foreign.Read(toolfile.Request{File: "t.yaml", Source: []byte(bomb + "Resources: *j\n")}); err == nil {
 		t.Error("a bomb of aliases is read")
 	}
 }

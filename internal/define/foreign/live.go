@@ -3,6 +3,7 @@ package foreign
 import (
 	"cmp"
 
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -24,66 +25,68 @@ type LiveRequest struct {
 // *Error.
 func DefinitionOf(answer []byte) (string, error) {
 	r := newLive()
-	service := r.liveService(answer)
-	if err := r.err(); err != nil {
+	service := liveService(r, answer)
+	if err := r.Err(); err != nil {
 		return "", err
 	}
-	arn := textOf(service.Member("taskDefinition"))
-	for _, d := range append(items(service.Member("deployments")), items(service.Member("taskSets"))...) {
-		if textOf(d.Member("status")) == "PRIMARY" {
-			arn = cmp.Or(arn, textOf(d.Member("taskDefinition")))
+	arn := toolfile.TextOf(service.Member("taskDefinition"))
+	for _, d := range append(toolfile.Items(service.Member("deployments")), toolfile.Items(service.Member("taskSets"))...) {
+		if toolfile.TextOf(d.Member("status")) == "PRIMARY" {
+			arn = cmp.Or(arn, toolfile.TextOf(d.Member("taskDefinition")))
 		}
 	}
 	if arn == "" {
-		r.wrong(service, "the service has no task definition", "")
+		r.Wrong(service, "the service has no task definition", "")
 	}
-	return arn, r.err()
+	return arn, r.Err()
 }
 
-func newLive() *reader {
-	return &reader{Request: Request{File: LiveService}, kind: "the answer of ECS", files: map[*doctree.Node]string{}, needs: map[string]*need{}}
+func newLive() *toolfile.Reader {
+	r := toolfile.NewReader(toolfile.Request{File: LiveService})
+	r.Kind = "the answer of ECS"
+	return r
 }
 
 // liveService returns the only service of an answer.
-func (r *reader) liveService(answer []byte) *doctree.Node {
-	docs, ok := r.parse(LiveService, answer)
+func liveService(r *toolfile.Reader, answer []byte) *doctree.Node {
+	docs, ok := r.Parse(LiveService, answer)
 	if !ok {
 		return &doctree.Node{Kind: doctree.Object}
 	}
-	for _, f := range items(docs[0].Member("failures")) {
-		r.wrong(f, "there is no such service: ECS answers "+doctree.Quote(textOf(f.Member("reason")))+" for "+doctree.Quote(textOf(f.Member("arn"))), "check its name, --cluster, --region and --profile")
+	for _, f := range toolfile.Items(docs[0].Member("failures")) {
+		r.Wrong(f, "there is no such service: ECS answers "+doctree.Quote(toolfile.TextOf(f.Member("reason")))+" for "+doctree.Quote(toolfile.TextOf(f.Member("arn"))), "check its name, --cluster, --region and --profile")
 	}
-	all := items(docs[0].Member("services"))
-	if len(all) != 1 && len(r.problems) == 0 {
-		r.wrong(docs[0], "the answer has no service", "check its name, --cluster, --region and --profile")
+	all := toolfile.Items(docs[0].Member("services"))
+	if len(all) != 1 && len(r.Problems) == 0 {
+		r.Wrong(docs[0], "the answer has no service", "check its name, --cluster, --region and --profile")
 	}
 	if len(all) != 1 {
 		return &doctree.Node{Kind: doctree.Object}
 	}
-	if status := textOf(all[0].Member("status")); status == "INACTIVE" {
-		r.wrong(all[0], "the service is INACTIVE: it was deleted", "")
+	if status := toolfile.TextOf(all[0].Member("status")); status == "INACTIVE" {
+		r.Wrong(all[0], "the service is INACTIVE: it was deleted", "")
 	}
 	return all[0]
 }
 
 // Live makes a definition and a command line of a service as ECS describes it. The error is an *Error.
-func Live(q LiveRequest) (Result, error) {
+func Live(q LiveRequest) (toolfile.Result, error) {
 	r := newLive()
 	r.Name = q.Name
-	res := Result{Kind: "a service of ECS", Live: true, file: LiveService, files: r.files}
-	service := r.liveService(q.Service)
-	docs, ok := r.parse(LiveDefinition, q.Definition)
-	if !ok || r.err() != nil {
-		return res, r.err()
+	res := toolfile.Result{Kind: "a service of ECS", Live: true, File: LiveService, Files: r.Files}
+	service := liveService(r, q.Service)
+	docs, ok := r.Parse(LiveDefinition, q.Definition)
+	if !ok || r.Err() != nil {
+		return res, r.Err()
 	}
-	def := r.unwrapDefinition(docs[0])
+	def := r.UnwrapDefinition(docs[0])
 	if def.Member("containerDefinitions") == nil {
-		r.wrong(def, "the answer has no task definition", "")
-		return res, r.err()
+		r.Wrong(def, "the answer has no task definition", "")
+		return res, r.Err()
 	}
-	res.Name, res.Definition = cmp.Or(q.Name, plain(textOf(service.Member("serviceName")))), def
-	r.service(&res, ofNode(service), def)
-	r.finish(&res)
-	res.Lost = inOrder(r.lost)
-	return res, r.err()
+	res.Name, res.Definition = cmp.Or(q.Name, toolfile.Plain(toolfile.TextOf(service.Member("serviceName")))), def
+	r.AddService(&res, toolfile.OfNode(service), def)
+	finish(r, &res)
+	res.Lost = toolfile.InOrder(r.Losses)
+	return res, r.Err()
 }

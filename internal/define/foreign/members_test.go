@@ -11,7 +11,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/internal/define/foreign/terraform"
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 )
 
 // schemaMember is a member of a public schema: its resource, its path in the schema's spelling, and the kind of its value.
@@ -47,7 +48,7 @@ func spelled(path string, key func(string) string) string {
 
 func TestEveryMemberOfCloudFormationHasADecision(t *testing.T) {
 	t.Parallel()
-	counts := map[Decision]int{}
+	counts := map[toolfile.Decision]int{}
 	for _, m := range schemaOf(t, "cloudformation.txt") {
 		if whole, ok := wholeResources[m.resource]; ok {
 			counts[whole.Decision]++
@@ -56,7 +57,7 @@ func TestEveryMemberOfCloudFormationHasADecision(t *testing.T) {
 		decided := false
 		for _, r := range resourceTables {
 			if slices.Contains(r.kinds, m.resource) {
-				row := r.table.find(spelled(m.path, lowerKey))
+				row := r.table.Find(spelled(m.path, toolfile.LowerKey))
 				if decided = row != nil; decided {
 					counts[row.Decision]++
 				}
@@ -75,7 +76,7 @@ func spelledByECS(m schemaMember) string {
 	switch m.resource {
 	case "aws_ecs_service":
 		first, rest, nested := strings.Cut(m.path, ".")
-		key, renamed := spelledByTerraform[first]
+		key, renamed := terraform.ServiceSpelling[first]
 		switch {
 		case first == "deployment_minimum_healthy_percent":
 			return "deploymentConfiguration.minimumHealthyPercent"
@@ -84,12 +85,12 @@ func spelledByECS(m schemaMember) string {
 		case first == "deployment_configuration":
 			key = "deploymentConfiguration"
 		case renamed && key == "":
-			key = "deploymentConfiguration." + camel(first)
+			key = "deploymentConfiguration." + terraform.Camel(first)
 		case !renamed:
-			key = camel(first)
+			key = terraform.Camel(first)
 		}
 		if nested {
-			key += "." + spelled(rest, camel)
+			key += "." + spelled(rest, terraform.Camel)
 		}
 		return strings.Replace(key, "lifecycleHook", "lifecycleHooks", 1)
 	case "aws_cloudwatch_event_target":
@@ -97,20 +98,20 @@ func spelledByECS(m schemaMember) string {
 			if k == "enable_ecs_managed_tags" {
 				return "enableECSManagedTags"
 			}
-			return camel(k)
+			return terraform.Camel(k)
 		})
 	}
 	return spelled(m.path, func(k string) string {
 		if k == "enable_ecs_managed_tags" {
 			return "enableECSManagedTags"
 		}
-		return camel(k)
+		return terraform.Camel(k)
 	})
 }
 
 func TestEveryMemberOfTerraformHasADecision(t *testing.T) {
 	t.Parallel()
-	counts := map[Decision]int{}
+	counts := map[toolfile.Decision]int{}
 	for _, m := range schemaOf(t, "terraform.txt") {
 		if whole, ok := wholeResources[m.resource]; ok {
 			counts[whole.Decision]++
@@ -119,7 +120,7 @@ func TestEveryMemberOfTerraformHasADecision(t *testing.T) {
 		decided := false
 		for _, r := range resourceTables {
 			if slices.Contains(r.kinds, strings.Replace(m.resource, "event_target", "event_rule", 1)) {
-				row := r.table.find(spelledByECS(m))
+				row := r.table.Find(spelledByECS(m))
 				if decided = row != nil; decided {
 					counts[row.Decision]++
 				}
@@ -147,7 +148,7 @@ func TestMembersOfATaskDefinitionAreThoseOfECS(t *testing.T) {
 		}
 	}
 	for _, m := range schemaOf(t, "cloudformation.txt") {
-		path := spelled(m.path, lowerKey)
+		path := spelled(m.path, toolfile.LowerKey)
 		has := func(p string) bool { return rows[p] || rows[strings.TrimPrefix(p, "containerDefinitions.")] }
 		found := has(path)
 		for parent := path; !found && strings.Contains(parent, "."); { // what is refused or lost as a whole has one row
@@ -214,7 +215,7 @@ func outcome(t *testing.T, kind string, properties map[string]any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Read(Request{File: "t.json", Source: src, Service: "R", Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
+	r, err := Read(toolfile.Request{File: "t.json", Source: src, Service: "R", Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
 	if err != nil {
 		return "refused: " + err.Error()
 	}
@@ -279,14 +280,14 @@ func TestNoMemberOfCloudFormationIsIgnoredInSilence(t *testing.T) {
 		if !ok {
 			continue
 		}
-		row := Member{}
+		row := toolfile.Member{}
 		for _, r := range resourceTables {
 			if slices.Contains(r.kinds, m.resource) {
-				row = *r.table.find(spelled(m.path, lowerKey))
+				row = *r.table.Find(spelled(m.path, toolfile.LowerKey))
 			}
 		}
 		last := m.path[strings.LastIndexByte(m.path, '.')+1:]
-		if row.Decision == NoMeaning || row.Decision == Honored && m.kind == "b" || slices.Contains([]string{"TaskDefinition", "TaskDefinitionArn", "Id"}, last) {
+		if row.Decision == toolfile.NoMeaning || row.Decision == toolfile.Honored && m.kind == "b" || slices.Contains([]string{"TaskDefinition", "TaskDefinitionArn", "Id"}, last) {
 			continue
 		}
 		tried++
@@ -308,12 +309,12 @@ func TestNoMemberOfCloudFormationIsIgnoredInSilence(t *testing.T) {
 				put(without, m.path, c[last])
 			}
 		}
-		if row.Decision == Dropped && row.Path != spelled(m.path, lowerKey) {
+		if row.Decision == toolfile.Dropped && row.Path != spelled(m.path, toolfile.LowerKey) {
 			without = make() // what is lost is the member above it
 		}
 		if got := outcome(t, m.resource, with); got == outcome(t, m.resource, without) {
 			t.Errorf("%s.%s is %s, and nothing is said or done about it:\n%s", m.resource, m.path, row.Decision, got)
-		} else if strings.HasPrefix(got, "refused: ") && row.Decision != Refused && !strings.HasSuffix(m.path, "ContainerName") && m.path != "ScheduleExpression" {
+		} else if strings.HasPrefix(got, "refused: ") && row.Decision != toolfile.Refused && !strings.HasSuffix(m.path, "ContainerName") && m.path != "ScheduleExpression" {
 			t.Errorf("%s.%s is %s, but refused: %s", m.resource, m.path, row.Decision, got)
 		}
 	}
@@ -337,31 +338,19 @@ func TestEveryRowHasAReason(t *testing.T) {
 	}
 }
 
-// The members of a task definition of Terraform have a case in plan.definition: each that is set is in the result or is one
-// of Terraform's own.
+// Each member of a task definition of Terraform that is set changes what comes out, or is one of Terraform's own.
 func TestEveryMemberOfATaskDefinitionOfTerraformIsRead(t *testing.T) {
 	t.Parallel()
-	own := []string{"id", "region", "skip_destroy", "tags_all", "track_latest", "arn", "revision"}
+	const kind = "aws_ecs_task_definition"
+	own := []string{"id", "region", "skip_destroy", "tags_all", "track_latest", "arn", "revision", "container_definitions"}
+	without := terraformOutcome(t, kind, func(map[string]any) {})
 	for _, m := range schemaOf(t, "terraform.txt") {
-		if m.resource != "aws_ecs_task_definition" || strings.Contains(m.path, ".") || slices.Contains(own, m.path) {
+		if m.resource != kind || strings.Contains(m.path, ".") || slices.Contains(own, m.path) {
 			continue
 		}
 		value := map[string]any{"s": "x", "n": 7, "t": true, "l": []any{"x"}, "m": map[string]any{"x": "y"}, "b": []any{map[string]any{"name": "x", "size_in_gib": 21, "type": "x"}}}[m.kind]
-		if m.path == "container_definitions" {
-			continue
-		}
-		values := map[string]any{"family": "f", "container_definitions": "[]", m.path: value}
-		src, err := json.Marshal(values)
-		if err != nil {
-			t.Fatal(err)
-		}
-		docs, err := doctree.JSON(src, limits(src))
-		if err != nil {
-			t.Fatal(err)
-		}
-		p := &plan{reader: &reader{files: map[*doctree.Node]string{}, needs: map[string]*need{}}}
-		if out := p.definition(&resource{address: "a", values: docs[0]}); m.path != "family" && len(out.Fields) < 3 {
-			t.Errorf("%s: %s", m.path, out.JSON())
+		if got := terraformOutcome(t, kind, func(v map[string]any) { v[m.path] = value }); got == without {
+			t.Errorf("%s: nothing is said or done about it:\n%s", m.path, got)
 		}
 	}
 }

@@ -5,13 +5,14 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/internal/define/stackfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-func readAll(t *testing.T, file, src string, beside ...File) []Result {
+func readAll(t *testing.T, file, src string, beside ...toolfile.File) []toolfile.Result {
 	t.Helper()
-	all, err := ReadAll(Request{File: file, Source: []byte(src), Beside: beside}, "shop", "stack")
+	all, err := ReadAll(toolfile.Request{File: file, Source: []byte(src), Beside: beside}, "shop", "stack")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -47,7 +48,7 @@ spec: {rules: [{host: a.example.org, http: {paths: [{path: /, pathType: Prefix, 
 // Manifests of several files are a stack: Services of one select Pods of another, hooks have their order, and what leads nowhere is told once.
 func TestReadAllOfManifests(t *testing.T) {
 	t.Parallel()
-	all := readAll(t, "web.yaml", workloads, File{"svc.yaml", []byte(`apiVersion: v1
+	all := readAll(t, "web.yaml", workloads, toolfile.File{Name: "svc.yaml", Source: []byte(`apiVersion: v1
 kind: Service
 metadata: {name: www}
 spec: {type: LoadBalancer, selector: {app: web}, ports: [{port: 80, targetPort: http}, {port: 53, protocol: UDP}, {port: 9, targetPort: nothing}]}
@@ -57,7 +58,7 @@ kind: Pod
 metadata: {name: db, labels: {app: db}}
 spec: {containers: [{name: db, image: db}]}
 `)})
-	by := map[string]Result{}
+	by := map[string]toolfile.Result{}
 	for _, r := range all {
 		by[r.Stack.Member] = r
 	}
@@ -106,7 +107,7 @@ Parameters: {Image: {Type: String}}
 // The services of a template are members: DependsOn is their order, a parameter of one of them is none that the others lack.
 func TestReadAllOfATemplate(t *testing.T) {
 	t.Parallel()
-	req := Request{File: "t.yaml", Source: []byte(template), Params: map[string]string{"Image": "web:2"}}
+	req := toolfile.Request{File: "t.yaml", Source: []byte(template), Params: map[string]string{"Image": "web:2"}}
 	all, err := ReadAll(req, "shop", "stack")
 	if err != nil {
 		t.Fatal(err)
@@ -139,7 +140,7 @@ func FuzzReadAll(f *testing.F) {
 	f.Add([]byte(workloads))
 	f.Add([]byte(template))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		all, err := ReadAll(Request{File: "f.yaml", Source: src}, "shop", "stack")
+		all, err := ReadAll(toolfile.Request{File: "f.yaml", Source: src}, "shop", "stack")
 		if err == nil && len(all) == 0 {
 			t.Error("nothing is read, and nothing is wrong")
 		}
@@ -204,7 +205,7 @@ func TestInline(t *testing.T) {
 	if len(problems) > 0 {
 		t.Fatal(problems)
 	}
-	r, err := Inline(Request{File: "stack.yaml", Dir: "/app"}, f.Members[0].Inline, "shop", "db", "stack")
+	r, err := Inline(toolfile.Request{File: "stack.yaml", Dir: "/app"}, f.Members[0].Inline, "shop", "db", "stack")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +218,7 @@ func TestInline(t *testing.T) {
 	if p := r.Locate(taskdef.Problem{Pointer: "/containerDefinitions/0/mountPoints/1"}, nil); p.Line != 4 || p.File != "stack.yaml" {
 		t.Errorf("%+v", p)
 	}
-	if r, err := Read(Request{File: "web.yaml", Dir: "/app", Source: []byte("containers: {web: {image: i, volumes: ['./a:/a']}}")}); err != nil || r.Name != "web" || !strings.Contains(string(r.Definition.JSON()), `"/app/a"`) {
+	if r, err := Read(toolfile.Request{File: "web.yaml", Dir: "/app", Source: []byte("containers: {web: {image: i, volumes: ['./a:/a']}}")}); err != nil || r.Name != "web" || !strings.Contains(string(r.Definition.JSON()), `"/app/a"`) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

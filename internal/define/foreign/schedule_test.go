@@ -9,14 +9,15 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 )
 
 // now is the time of these tests.
 var now = time.Date(2026, 11, 28, 12, 0, 0, 0, time.UTC)
 
-func read(t *testing.T, file, src, service string, params ...string) (foreign.Result, error) {
+func read(t *testing.T, file, src, service string, params ...string) (toolfile.Result, error) {
 	t.Helper()
-	q := foreign.Request{File: file, Source: []byte(src), Service: service, Params: map[string]string{}, Now: now}
+	q := toolfile.Request{File: file, Source: []byte(src), Service: service, Params: map[string]string{}, Now: now}
 	for _, p := range params {
 		name, value, _ := strings.Cut(p, "=")
 		q.Params[name] = value
@@ -25,7 +26,7 @@ func read(t *testing.T, file, src, service string, params ...string) (foreign.Re
 }
 
 // summary is the flags of the only schedule, "none" without one, and the messages of what is lost, without the places.
-func summary(t *testing.T, r foreign.Result, err error) (flags string, lost []string) {
+func summary(t *testing.T, r toolfile.Result, err error) (flags string, lost []string) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -36,7 +37,7 @@ func summary(t *testing.T, r foreign.Result, err error) (flags string, lost []st
 	if len(r.Schedules) == 0 {
 		return "none", lost
 	}
-	return foreign.Shell(r.Schedules[0].Flags...), lost
+	return toolfile.Shell(r.Schedules[0].Flags...), lost
 }
 
 // scheduled is a template with a schedule of each kind, with more members of the rule or schedule, its target, and the
@@ -162,7 +163,7 @@ func TestARuleOfEventsIsNoSchedule(t *testing.T) {
 	}
 }
 
-func textOf(t *testing.T, r foreign.Result) string {
+func textOf(t *testing.T, r toolfile.Result) string {
 	t.Helper()
 	return r.Definition.Member("family").Text
 }

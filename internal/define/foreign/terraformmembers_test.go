@@ -9,6 +9,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 )
 
 // terraformExamples are values that are legal where that of the type is not, by resource and path.
@@ -40,8 +42,8 @@ var terraformBeside = map[string]map[string]any{
 
 // terraformPlan returns a plan with the resources of one kind, to which edit is applied, and a task definition.
 func terraformPlan(kind string, edit func(map[string]any)) map[string]any {
-	def := map[string]any{"family": "f", "container_definitions": `[{"name":"a","image":"localhost/bb:1"}]`}
 	values := map[string]map[string]any{
+		"aws_ecs_task_definition":     {"family": "f", "container_definitions": `[{"name":"a","image":"localhost/bb:1"}]`},
 		"aws_ecs_service":             {"name": "s", "task_definition": "f", "desired_count": 1},
 		"aws_cloudwatch_event_rule":   {"name": "s", "schedule_expression": "rate(1 hour)"},
 		"aws_cloudwatch_event_target": {"rule": "s", "arn": "c", "target_id": "t", "ecs_target": []any{map[string]any{"task_definition_arn": "f"}}},
@@ -51,10 +53,12 @@ func terraformPlan(kind string, edit func(map[string]any)) map[string]any {
 	resource := func(kind string, values map[string]any) any {
 		return map[string]any{"address": kind + ".x", "mode": "managed", "type": kind, "name": "x", "values": values}
 	}
-	all := []any{resource("aws_ecs_task_definition", def)}
-	if strings.HasPrefix(kind, "aws_cloudwatch_event") {
+	all := []any{resource("aws_ecs_task_definition", values["aws_ecs_task_definition"])}
+	switch {
+	case kind == "aws_ecs_task_definition":
+	case strings.HasPrefix(kind, "aws_cloudwatch_event"):
 		all = append(all, resource("aws_cloudwatch_event_rule", values["aws_cloudwatch_event_rule"]), resource("aws_cloudwatch_event_target", values["aws_cloudwatch_event_target"]))
-	} else {
+	default:
 		all = append(all, resource(kind, values[kind]))
 	}
 	edit(values[kind])
@@ -68,7 +72,7 @@ func terraformOutcome(t *testing.T, kind string, edit func(map[string]any)) stri
 		t.Fatal(err)
 	}
 	address := strings.Replace(kind, "event_target", "event_rule", 1) + ".x"
-	r, err := Read(Request{File: "p.json", Source: src, Service: address, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
+	r, err := Read(toolfile.Request{File: "p.json", Source: src, Service: address, Now: time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)})
 	if err != nil {
 		return "refused: " + err.Error()
 	}
@@ -117,14 +121,14 @@ func TestNoMemberOfTerraformIsIgnoredInSilence(t *testing.T) {
 		if !slices.Contains(kinds, m.resource) || slices.Contains([]string{"task_definition", "rule", "target_id", "ecs_target.task_definition_arn", "target.ecs_parameters.task_definition_arn"}, m.path) {
 			continue
 		}
-		var row *Member
+		var row *toolfile.Member
 		for _, r := range resourceTables {
 			if slices.Contains(r.kinds, strings.Replace(m.resource, "event_target", "event_rule", 1)) {
-				row = r.table.find(spelledByECS(m))
+				row = r.table.Find(spelledByECS(m))
 			}
 		}
 		name := m.resource + "." + m.path
-		if row == nil || row.Decision == NoMeaning || m.kind == "b" && row.Decision == Honored {
+		if row == nil || row.Decision == toolfile.NoMeaning || m.kind == "b" && row.Decision == toolfile.Honored {
 			continue
 		}
 		value, special := terraformExamples[name]
@@ -151,13 +155,13 @@ func TestNoMemberOfTerraformIsIgnoredInSilence(t *testing.T) {
 		got := terraformOutcome(t, m.resource, func(v map[string]any) { strategy(v); setBlock(m.resource, v, m.path, value) })
 		without := terraformOutcome(t, m.resource, func(v map[string]any) {
 			strategy(v)
-			if row.Decision != Dropped || row.Path == spelledByECS(m) {
+			if row.Decision != toolfile.Dropped || row.Path == spelledByECS(m) {
 				setBlock(m.resource, v, m.path, nil)
 			}
 		})
 		if got == without {
 			t.Errorf("%s is %s, and nothing is said or done about it:\n%s", name, row.Decision, got)
-		} else if strings.HasPrefix(got, "refused: ") && row.Decision != Refused && !strings.HasSuffix(name, "container_name") {
+		} else if strings.HasPrefix(got, "refused: ") && row.Decision != toolfile.Refused && !strings.HasSuffix(name, "container_name") {
 			t.Errorf("%s is %s, but refused: %s", name, row.Decision, got)
 		}
 	}

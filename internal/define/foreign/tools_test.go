@@ -8,33 +8,38 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/podtask/podtask/internal/define/foreign/copilot"
+	"github.com/podtask/podtask/internal/define/foreign/ecspresso"
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 )
 
 // decidedBy returns the row about a member: its own, that of a member above it that is not honored, or that of the closest
 // member above it whose parts are read as one. It is nil where none is.
-func (t table) decidedBy(path string) *Member {
-	if m := t.find(path); m != nil {
+func decidedBy(t toolfile.Table, path string) *toolfile.Member {
+	if m := t.Find(path); m != nil {
 		return m
 	}
+	all := t.Rows()
 	for i := len(path) - 1; i > 0; i-- {
-		if path[i] == '.' {
-			if m := t.rows[path[:i]]; m != nil {
-				if t.parent[path[:i]] {
-					return nil
-				}
-				return m
-			}
+		k := slices.IndexFunc(all, func(m toolfile.Member) bool { return m.Path == path[:i] })
+		if path[i] != '.' || k < 0 {
+			continue
 		}
+		if slices.ContainsFunc(all, func(m toolfile.Member) bool { return strings.HasPrefix(m.Path, path[:i+1]) }) {
+			return nil
+		}
+		return &all[k]
 	}
 	return nil
 }
 
 func TestEveryMemberOfOtherToolsHasADecision(t *testing.T) {
 	t.Parallel()
-	for file, rows := range map[string]table{"copilot.txt": membersOfCopilot, "ecspresso.txt": membersOfEcspresso} {
-		counts := map[Decision]int{}
+	for file, rows := range map[string]toolfile.Table{"copilot.txt": copilot.Members, "ecspresso.txt": ecspresso.Members} {
+		counts := map[toolfile.Decision]int{}
 		for _, m := range schemaOf(t, file) {
-			row := rows.decidedBy(m.path)
+			row := decidedBy(rows, m.path)
 			if row == nil {
 				t.Errorf("%s: %s has no row", file, m.path)
 				continue
@@ -135,7 +140,7 @@ func copilotOutcome(t *testing.T, doc map[string]any) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Read(Request{File: "manifest.yml", Source: src})
+	r, err := Read(toolfile.Request{File: "manifest.yml", Source: src})
 	if err != nil {
 		return "refused: " + err.Error()
 	}
@@ -160,11 +165,11 @@ func TestNoMemberOfCopilotIsIgnoredInSilence(t *testing.T) {
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	tried := 0
 	for _, m := range all {
-		row := membersOfCopilot.decidedBy(m.path)
-		if row == nil || row.Decision == NoMeaning || (m.kind == "b" || m.kind == "m") && copilotExamples[m.path] == nil {
+		row := decidedBy(copilot.Members, m.path)
+		if row == nil || row.Decision == toolfile.NoMeaning || (m.kind == "b" || m.kind == "m") && copilotExamples[m.path] == nil {
 			continue
 		}
-		if row.Decision == Dropped && row.Path != m.path {
+		if row.Decision == toolfile.Dropped && row.Path != m.path {
 			continue // what is lost is the member above it
 		}
 		if strings.HasSuffix(m.path, ".from_cfn") || strings.Contains(m.path, "image.build") || strings.HasPrefix(m.path, "taskdef_overrides.") {

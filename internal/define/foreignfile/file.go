@@ -15,6 +15,7 @@ import (
 	"syscall"
 
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/internal/userfile"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
@@ -42,7 +43,7 @@ func Find(from string, stdin io.Reader) (*File, error) {
 			return nil, fmt.Errorf("read standard input: %w", err)
 		}
 		if foreign.Kind("stdin", src) == "" {
-			_, err := foreign.Read(foreign.Request{File: "stdin", Source: src})
+			_, err := foreign.Read(toolfile.Request{File: "stdin", Source: src})
 			return nil, err
 		}
 		return &File{Name: "stdin", Base: "stdin", Source: src}, nil
@@ -82,11 +83,11 @@ func Find(from string, stdin io.Reader) (*File, error) {
 	}
 	kind := foreign.Kind(f.Name, f.Source)
 	if kind == "" && stream { // it cannot be read again
-		_, err := foreign.Read(foreign.Request{File: f.Name, Source: f.Source})
+		_, err := foreign.Read(toolfile.Request{File: f.Name, Source: f.Source})
 		return nil, err
 	}
 	if kind == "" && filepath.Ext(f.Base) != ".yaml" && filepath.Ext(f.Base) != ".yml" && filepath.Ext(from) != "" {
-		_, err := foreign.Read(foreign.Request{File: f.Name, Source: f.Source})
+		_, err := foreign.Read(toolfile.Request{File: f.Name, Source: f.Source})
 		return nil, err
 	}
 	if kind == "" {
@@ -147,7 +148,7 @@ func JSON(text []byte) ([]byte, error) {
 }
 
 // Text returns the text of the definition or the manifests of a workload, and the extension of its file.
-func Text(r foreign.Result) (text []byte, ext string) {
+func Text(r toolfile.Result) (text []byte, ext string) {
 	if r.Definition != nil {
 		return append(r.Definition.JSON(), '\n'), ".json"
 	}

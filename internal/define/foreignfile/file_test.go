@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/define/foreign"
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -40,7 +41,7 @@ func TestFilesStayInTheirDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, name := range []string{"task.json", "sub/task.json"} {
-		_, err := foreign.Read(foreign.Request{
+		_, err := foreign.Read(toolfile.Request{
 			File: "ecspresso.yml", Base: "ecspresso.yml", Source: []byte("region: r\ncluster: c\nservice: s\ntask_definition: " + name + "\n"),
 			Open: func(name string) ([]byte, error) { return ReadBelow(dir, name) },
 		})
@@ -57,7 +58,7 @@ func TestFilesStayInTheirDirectory(t *testing.T) {
 func TestProblemsOfDocumentsAreThoseOfTheFile(t *testing.T) {
 	t.Parallel()
 	src := "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: other}\n---\napiVersion: v1\nkind: Pod\nmetadata: {name: a}\nspec:\n  nodeName: x\n  containers:\n    - {name: a, image: a, envFrom: [{configMapRef: {name: c}}]}\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c}\nbinaryData: {k: '?'}\n"
-	all, err := foreign.ReadAll(foreign.Request{File: "all.yaml", Source: []byte(src)}, "s", "tag")
+	all, err := foreign.ReadAll(toolfile.Request{File: "all.yaml", Source: []byte(src)}, "s", "tag")
 	if err != nil || len(all) != 1 || len(all[0].Documents) != 2 {
 		t.Fatal(all, err)
 	}

@@ -15,7 +15,7 @@ var partOnly = []string{
 	"internal/aws/adapter", "internal/aws/awsapi", "internal/aws/awsapi/autoscaling", "internal/aws/awsapi/logstreams",
 	"internal/aws/awsapi/protocol", "internal/aws/awsapi/resource", "internal/aws/awskey", "internal/aws/datachannel", "internal/aws/ecsexec", "internal/aws/portforward", "internal/aws/sigv4",
 	"internal/cli/hostview", "internal/cli/timeline", "internal/cli/top", "internal/cli/webui",
-	"internal/define/composecall", "internal/define/foreign", "internal/define/foreignfile", "internal/define/stackfile", "internal/define/testfile", "internal/ecsstatus", "pkg/scaling", "internal/engine/decide/stack", "internal/engine/run/scaling", "internal/engine/run/schedule", "internal/engine/run/stacks",
+	"internal/define/composecall", "internal/define/foreign", "internal/define/foreign/toolfile", "internal/define/foreign/cloudformation", "internal/define/foreign/copilot", "internal/define/foreign/ecspresso", "internal/define/foreign/kubernetes", "internal/define/foreign/terraform", "internal/define/foreignfile", "internal/define/stackfile", "internal/define/testfile", "internal/ecsstatus", "pkg/scaling", "internal/engine/decide/stack", "internal/engine/run/scaling", "internal/engine/run/schedule", "internal/engine/run/stacks",
 	"internal/notice", "internal/notice/deliver", "internal/notice/settings", "internal/notice/watch", "internal/serve/metrics/noticemetrics", "internal/serve/metrics/scalingmetrics", "internal/serve/metrics/imagemetrics", "internal/serve/metrics/stackmetrics",
 }
 

@@ -1,4 +1,4 @@
-package foreign
+package cloudformation
 
 import (
 	"encoding/base64"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -24,11 +25,11 @@ var namesOnly = []string{
 // noted, and stands for an empty text.
 func (s *stack) eval(n *doctree.Node, name bool) *doctree.Node {
 	if !s.spend(n, 0) {
-		return s.textAt(n, "")
+		return s.TextAt(n, "")
 	}
 	switch n.Kind {
 	case doctree.List:
-		out := s.list(n)
+		out := s.List(n)
 		for _, item := range n.Items {
 			if v := s.eval(item, name); v != noValue {
 				out.Items = append(out.Items, v)
@@ -39,7 +40,7 @@ func (s *stack) eval(n *doctree.Node, name bool) *doctree.Node {
 		if len(n.Fields) == 1 && isFunction(n.Fields[0].Key) {
 			return s.call(n, n.Fields[0], name)
 		}
-		out := s.object(n)
+		out := s.Object(n)
 		for _, f := range n.Fields {
 			if v := s.eval(f.Value, name || slices.Contains(namesOnly, f.Key)); v != noValue {
 				out.Fields = append(out.Fields, doctree.Field{Key: f.Key, Line: f.Line, Col: f.Col, Value: v})
@@ -56,14 +57,14 @@ func isFunction(key string) bool {
 
 // spend counts what functions make. It returns false above the bounds.
 func (s *stack) spend(at *doctree.Node, bytes int) bool {
-	s.steps++
-	s.text += bytes
-	if s.steps <= maxSteps && s.text <= maxText {
+	s.Steps++
+	s.TextBytes += bytes
+	if s.Steps <= toolfile.MaxSteps && s.TextBytes <= toolfile.MaxText {
 		return true
 	}
-	if s.steps < 2*maxSteps { // once
-		s.wrong(at, "the functions of the template make too many values", "")
-		s.steps = 2 * maxSteps
+	if s.Steps < 2*toolfile.MaxSteps { // once
+		s.Wrong(at, "the functions of the template make too many values", "")
+		s.Steps = 2 * toolfile.MaxSteps
 	}
 	return false
 }
@@ -71,7 +72,7 @@ func (s *stack) spend(at *doctree.Node, bytes int) bool {
 // enter notes that something is being evaluated, until leave is called. It returns false if it is already.
 func (s *stack) enter(at *doctree.Node, what string) (leave func(), ok bool) {
 	if s.busy[what] {
-		s.wrong(at, what+" refers to itself", "")
+		s.Wrong(at, what+" refers to itself", "")
 		return func() {}, false
 	}
 	s.busy[what] = true
@@ -105,21 +106,21 @@ func (s *stack) call(n *doctree.Node, f doctree.Field, name bool) *doctree.Node 
 		return s.importValue(n, f.Value, name)
 	case "Fn::Base64":
 		v := s.eval(f.Value, name)
-		if !scalar(v) {
+		if !toolfile.Scalar(v) {
 			return k.bad("its value is no text")
 		}
 		return k.text(base64.StdEncoding.EncodeToString([]byte(v.Text)))
 	case "Fn::Length":
-		return s.number(n, len(s.eval(f.Value, name).Items))
+		return s.Number(n, len(s.eval(f.Value, name).Items))
 	case "Fn::ToJsonString":
 		return k.text(string(s.eval(f.Value, name).JSON()))
 	case "Fn::And", "Fn::Or", "Fn::Not", "Fn::Equals", "Condition":
-		return s.boolean(n, s.test(n))
+		return s.Boolean(n, s.test(n))
 	case "Fn::GetAZs":
 		return k.zones()
 	}
-	s.wrong(n, f.Key+" cannot be evaluated here", "write its value")
-	return s.textAt(n, "")
+	s.Wrong(n, f.Key+" cannot be evaluated here", "write its value")
+	return s.TextAt(n, "")
 }
 
 // call is a function of a template with its arguments.
@@ -132,8 +133,8 @@ type call struct {
 
 // bad reports wrong arguments.
 func (k call) bad(what string) *doctree.Node {
-	k.wrong(k.at, k.f.Key+": "+what, "")
-	return k.textAt(k.at, "")
+	k.Wrong(k.at, k.f.Key+": "+what, "")
+	return k.TextAt(k.at, "")
 }
 
 // text returns a text that the function makes.
@@ -141,26 +142,26 @@ func (k call) text(v string) *doctree.Node {
 	if !k.spend(k.at, len(v)) {
 		v = ""
 	}
-	return k.textAt(k.at, v)
+	return k.TextAt(k.at, v)
 }
 
 // listOf evaluates a list, which may be a text with commas.
 func (k call) listOf(n *doctree.Node) *doctree.Node {
 	list := k.eval(n, k.name)
 	if list.Kind != doctree.List {
-		list = k.list(list, k.commaList(list)...)
+		list = k.List(list, k.commaList(list)...)
 	}
 	return list
 }
 
 func (k call) join() *doctree.Node {
-	args := items(k.f.Value)
+	args := toolfile.Items(k.f.Value)
 	if len(args) != 2 || args[0].Kind != doctree.Text {
 		return k.bad("it takes a delimiter and a list")
 	}
 	var parts []string
 	for _, item := range k.listOf(args[1]).Items {
-		if !scalar(item) {
+		if !toolfile.Scalar(item) {
 			return k.bad("an item of the list is no text")
 		}
 		parts = append(parts, item.Text)
@@ -169,15 +170,15 @@ func (k call) join() *doctree.Node {
 }
 
 func (k call) split() *doctree.Node {
-	args := items(k.f.Value)
+	args := toolfile.Items(k.f.Value)
 	if len(args) != 2 || args[0].Kind != doctree.Text || args[0].Text == "" {
 		return k.bad("it takes a delimiter and a text")
 	}
 	v := k.eval(args[1], k.name)
-	if !scalar(v) {
+	if !toolfile.Scalar(v) {
 		return k.bad("its second value is no text")
 	}
-	out := k.list(k.at)
+	out := k.List(k.at)
 	for part := range strings.SplitSeq(v.Text, args[0].Text) {
 		out.Items = append(out.Items, k.text(part))
 	}
@@ -186,28 +187,28 @@ func (k call) split() *doctree.Node {
 
 // choose evaluates Select.
 func (k call) choose() *doctree.Node {
-	args := items(k.f.Value)
+	args := toolfile.Items(k.f.Value)
 	if len(args) != 2 {
 		return k.bad("it takes an index and a list")
 	}
-	before := len(k.needs)
-	index, ok := intOf(k.eval(args[0], k.name))
+	before := len(k.Needs)
+	index, ok := toolfile.IntOf(k.eval(args[0], k.name))
 	list := k.listOf(args[1])
 	switch {
 	case ok && index >= 0 && index < len(list.Items):
 		return list.Items[index]
-	case len(k.needs) > before: // the list is not known
-		return k.textAt(k.at, "")
+	case len(k.Needs) > before: // the list is not known
+		return k.TextAt(k.at, "")
 	}
-	return k.bad("there is no item " + textOf(args[0]) + " in the list")
+	return k.bad("there is no item " + toolfile.TextOf(args[0]) + " in the list")
 }
 
 func (k call) ifElse() *doctree.Node {
-	args := items(k.f.Value)
+	args := toolfile.Items(k.f.Value)
 	if len(args) != 3 {
 		return k.bad("it takes a condition and two values")
 	}
-	if k.condition(args[0], textOf(args[0])) {
+	if k.condition(args[0], toolfile.TextOf(args[0])) {
 		return k.eval(args[1], k.name)
 	}
 	return k.eval(args[2], k.name)
@@ -216,7 +217,7 @@ func (k call) ifElse() *doctree.Node {
 // zones evaluates GetAZs as far as it can be told: three zones of the region.
 func (k call) zones() *doctree.Node {
 	region, ok := k.fact(k.at, "AWS::Region", k.name)
-	out := k.list(k.at)
+	out := k.List(k.at)
 	for _, zone := range []string{"a", "b", "c"} {
 		if ok {
 			out.Items = append(out.Items, k.text(region+zone))
@@ -227,8 +228,8 @@ func (k call) zones() *doctree.Node {
 
 // commaList returns the items of a CommaDelimitedList.
 func (s *stack) commaList(n *doctree.Node) (all []*doctree.Node) {
-	for part := range strings.SplitSeq(textOf(n), ",") {
-		all = append(all, s.textAt(n, strings.TrimSpace(part)))
+	for part := range strings.SplitSeq(toolfile.TextOf(n), ",") {
+		all = append(all, s.TextAt(n, strings.TrimSpace(part)))
 	}
 	return all
 }
@@ -240,79 +241,79 @@ func (s *stack) ref(at *doctree.Node, id string, name bool) *doctree.Node {
 			return noValue
 		}
 		v, _ := s.fact(at, id, name)
-		return s.textAt(at, v)
+		return s.TextAt(at, v)
 	}
 	if p := s.root.Member("Parameters").Member(id); p != nil {
 		return s.parameter(at, id, p, name)
 	}
-	if v, ok := s.param(s.prefix+id, id); ok {
-		return s.textAt(at, v)
+	if v, ok := s.Param(s.prefix+id, id); ok {
+		return s.TextAt(at, v)
 	}
 	if r := s.root.Member("Resources").Member(id); r != nil {
-		return s.textAt(at, s.physical(at, id, r, "", name))
+		return s.TextAt(at, s.physical(at, id, r, "", name))
 	}
 	s.unknownName(at, id)
-	return s.textAt(at, "")
+	return s.TextAt(at, "")
 }
 
 // parameter returns the value of a parameter: that of the parent stack or of the command line, or its default.
 func (s *stack) parameter(at *doctree.Node, id string, p *doctree.Node, name bool) *doctree.Node {
-	kind := textOf(p.Member("Type"))
+	kind := toolfile.TextOf(p.Member("Type"))
 	given := s.given.Member(id)
 	value := p.Member("Default")
-	if v, ok := s.param(s.prefix+id, id); ok {
-		value = s.textAt(at, v)
+	if v, ok := s.Param(s.prefix+id, id); ok {
+		value = s.TextAt(at, v)
 		s.allowed(id, p, v)
 	} else if given != nil {
 		leave, ok := s.enter(at, "the parameter "+id)
 		defer leave()
 		if !ok {
-			return s.textAt(at, "")
+			return s.TextAt(at, "")
 		}
 		value = s.parent.eval(given, name)
 	} else if strings.HasPrefix(kind, "AWS::SSM::Parameter::Value<") {
 		if name {
-			s.standIn(at, "the parameter "+id+" is read from SSM", textOf(value), "give --param "+shellWord(s.prefix+id+"=")+"VALUE where it matters")
-			return s.textAt(at, textOf(value))
+			s.standIn(at, "the parameter "+id+" is read from SSM", toolfile.TextOf(value), "give --param "+toolfile.ShellWord(s.prefix+id+"=")+"VALUE where it matters")
+			return s.TextAt(at, toolfile.TextOf(value))
 		}
-		s.ask(at, s.prefix+id, "the value of parameter "+id+" is in SSM")
-		return s.textAt(at, "")
+		s.Ask(at, s.prefix+id, "the value of parameter "+id+" is in SSM")
+		return s.TextAt(at, "")
 	}
 	if value == nil {
-		s.ask(at, s.prefix+id, "parameter "+id+" has no default")
-		return s.textAt(at, "")
+		s.Ask(at, s.prefix+id, "parameter "+id+" has no default")
+		return s.TextAt(at, "")
 	}
-	if isTrue(p.Member("NoEcho")) && !name && textOf(value) != "" && !s.loose["NoEcho "+id] {
+	if toolfile.IsTrue(p.Member("NoEcho")) && !name && toolfile.TextOf(value) != "" && !s.loose["NoEcho "+id] {
 		s.loose["NoEcho "+id] = true
-		s.lose(at, "the value of parameter "+id+" is not to be shown (NoEcho), and stands in the definition", "give it to the container as a secret")
+		s.Lose(at, "the value of parameter "+id+" is not to be shown (NoEcho), and stands in the definition", "give it to the container as a secret")
 	}
 	if kind == "CommaDelimitedList" || strings.HasPrefix(kind, "List<") {
 		if value.Kind == doctree.List {
 			return value
 		}
-		return s.list(at, s.commaList(s.textAt(at, textOf(value)))...)
+		return s.List(at, s.commaList(s.TextAt(at, toolfile.TextOf(value)))...)
 	}
-	if !scalar(value) {
+	if !toolfile.Scalar(value) {
 		return value
 	}
-	return s.textAt(at, value.Text)
+	return s.TextAt(at, value.Text)
 }
 
 // allowed reports a value that AllowedValues do not have.
 func (s *stack) allowed(id string, p *doctree.Node, v string) {
 	var all []string
-	for _, n := range items(p.Member("AllowedValues")) {
-		all = append(all, textOf(n))
+	for _, n := range toolfile.Items(p.Member("AllowedValues")) {
+		all = append(all, toolfile.TextOf(n))
 	}
 	if len(all) > 0 && !slices.Contains(all, v) && !s.loose["AllowedValues "+id] {
 		s.loose["AllowedValues "+id] = true
-		s.wrong(p, "--param "+s.prefix+id+": the template allows "+strings.Join(all[:min(len(all), 20)], ", "), "")
+		s.Wrong(p, "--param "+s.prefix+id+": the template allows "+strings.Join(all[:min(len(all), 20)], ", "), "")
 	}
 }
 
 // fact returns a pseudo parameter.
 func (s *stack) fact(at *doctree.Node, id string, name bool) (string, bool) {
-	if v, ok := s.param(id); ok {
+	if v, ok := s.Param(id); ok {
 		return v, true
 	}
 	if v := s.facts[id]; v != "" {
@@ -339,12 +340,12 @@ func (s *stack) fact(at *doctree.Node, id string, name bool) (string, bool) {
 	stand, known := map[string]string{"AWS::Region": "local", "AWS::AccountId": "000000000000"}[id]
 	switch {
 	case !known:
-		s.wrong(at, "there is no pseudo parameter "+doctree.Quote(id), "")
+		s.Wrong(at, "there is no pseudo parameter "+doctree.Quote(id), "")
 	case name:
 		s.standIn(at, id+" is not known", stand, "give --param "+id+"=VALUE where it matters")
 		return stand, true
 	default:
-		s.ask(at, id, id+" is not known")
+		s.Ask(at, id, id+" is not known")
 	}
 	return "", false
 }
@@ -355,7 +356,7 @@ func (s *stack) standIn(at *doctree.Node, what, placeholder, fix string) {
 		return
 	}
 	s.loose[what] = true
-	s.lose(at, what+"; placeholder "+doctree.Quote(placeholder), fix)
+	s.Lose(at, what+"; placeholder "+doctree.Quote(placeholder), fix)
 }
 
 // mapFix is how this host answers a name of AWS, by the kind of the resource.
@@ -425,17 +426,17 @@ func (s *stack) physical(at *doctree.Node, id string, r *doctree.Node, attr stri
 	if attr != "" {
 		key, what = id+"."+attr, attr+" of "+id
 	}
-	if v, ok := s.param(s.prefix+key, key); ok {
+	if v, ok := s.Param(s.prefix+key, key); ok {
 		return v
 	}
-	kind := textOf(r.Member("Type"))
+	kind := toolfile.TextOf(r.Member("Type"))
 	if kind == "AWS::ECS::TaskDefinition" {
 		return s.arnOf(id)
 	}
 	known, form := formOf(kind, attr)
 	own := r.Member("Properties").Member(known.name)
 	ask := func() string {
-		s.ask(at, s.prefix+key, what+" ("+kind+") is known on AWS only")
+		s.Ask(at, s.prefix+key, what+" ("+kind+") is known on AWS only")
 		return ""
 	}
 	if form == "" || known.name == "" {
@@ -451,7 +452,7 @@ func (s *stack) physical(at *doctree.Node, id string, r *doctree.Node, attr stri
 		if !ok {
 			return ""
 		}
-		physical = textOf(s.eval(own, name))
+		physical = toolfile.TextOf(s.eval(own, name))
 		leave()
 	}
 	if !name && (own == nil || kind == "AWS::SecretsManager::Secret") {
@@ -480,12 +481,12 @@ func (s *stack) getAtt(at, arg *doctree.Node, name bool) *doctree.Node {
 	switch {
 	case arg.Kind == doctree.Text:
 		id, attr, _ = strings.Cut(arg.Text, ".")
-	case len(items(arg)) == 2:
-		id, attr = textOf(arg.Items[0]), textOf(s.eval(arg.Items[1], name))
+	case len(toolfile.Items(arg)) == 2:
+		id, attr = toolfile.TextOf(arg.Items[0]), toolfile.TextOf(s.eval(arg.Items[1], name))
 	}
 	if id == "" || attr == "" {
-		s.wrong(at, "Fn::GetAtt: it takes a resource and an attribute", "")
-		return s.textAt(at, "")
+		s.Wrong(at, "Fn::GetAtt: it takes a resource and an attribute", "")
+		return s.TextAt(at, "")
 	}
 	return s.attribute(at, id, attr, name)
 }
@@ -495,22 +496,22 @@ func (s *stack) attribute(at *doctree.Node, id, attr string, name bool) *doctree
 	r := s.root.Member("Resources").Member(id)
 	if r == nil {
 		s.unknownName(at, id)
-		return s.textAt(at, "")
+		return s.TextAt(at, "")
 	}
 	output, isOutput := strings.CutPrefix(attr, "Outputs.")
 	child := s.nested[id]
 	if !isOutput || child == nil {
-		return s.textAt(at, s.physical(at, id, r, attr, name))
+		return s.TextAt(at, s.physical(at, id, r, attr, name))
 	}
 	value := child.root.Member("Outputs").Member(output).Member("Value")
 	if value == nil {
-		s.wrong(at, "the nested stack "+id+" has no output "+doctree.Quote(output), "")
-		return s.textAt(at, "")
+		s.Wrong(at, "the nested stack "+id+" has no output "+doctree.Quote(output), "")
+		return s.TextAt(at, "")
 	}
 	leave, ok := child.enter(at, "the output "+output)
 	defer leave()
 	if !ok {
-		return s.textAt(at, "")
+		return s.TextAt(at, "")
 	}
 	return child.eval(value, name)
 }
@@ -519,12 +520,12 @@ func (s *stack) attribute(at *doctree.Node, id, attr string, name bool) *doctree
 func (s *stack) sub(at, arg *doctree.Node, name bool) *doctree.Node {
 	var own *doctree.Node
 	form := arg
-	if list := items(arg); len(list) == 2 {
+	if list := toolfile.Items(arg); len(list) == 2 {
 		form, own = list[0], list[1]
 	}
 	if form.Kind != doctree.Text {
-		s.wrong(at, "Fn::Sub: it takes a text, or a text and variables", "")
-		return s.textAt(at, "")
+		s.Wrong(at, "Fn::Sub: it takes a text, or a text and variables", "")
+		return s.TextAt(at, "")
 	}
 	var b strings.Builder
 	rest := form.Text
@@ -553,25 +554,25 @@ func (s *stack) sub(at, arg *doctree.Node, name bool) *doctree.Node {
 		} else {
 			v = s.ref(at, word, name)
 		}
-		b.WriteString(textOf(v))
-		if !s.spend(at, len(textOf(v))) {
+		b.WriteString(toolfile.TextOf(v))
+		if !s.spend(at, len(toolfile.TextOf(v))) {
 			break
 		}
 	}
-	return s.textAt(at, b.String())
+	return s.TextAt(at, b.String())
 }
 
 // findInMap evaluates FindInMap, with a default if there is one.
 func (s *stack) findInMap(at, arg *doctree.Node, name bool) *doctree.Node {
-	args := items(arg)
+	args := toolfile.Items(arg)
 	if len(args) != 3 && len(args) != 4 {
-		s.wrong(at, "Fn::FindInMap: it takes a map and two keys", "")
-		return s.textAt(at, "")
+		s.Wrong(at, "Fn::FindInMap: it takes a map and two keys", "")
+		return s.TextAt(at, "")
 	}
-	before := len(s.needs)
+	before := len(s.Needs)
 	var keys [3]string
 	for i := range keys {
-		keys[i] = textOf(s.eval(args[i], false))
+		keys[i] = toolfile.TextOf(s.eval(args[i], false))
 	}
 	table := s.root.Member("Mappings").Member(keys[0])
 	if v := table.Member(keys[1]).Member(keys[2]); v != nil {
@@ -580,26 +581,26 @@ func (s *stack) findInMap(at, arg *doctree.Node, name bool) *doctree.Node {
 	if len(args) == 4 && args[3].Member("DefaultValue") != nil {
 		return s.eval(args[3].Member("DefaultValue"), name)
 	}
-	if len(s.needs) == before {
-		s.wrong(at, fmt.Sprintf("Fn::FindInMap: the map %s has no %s.%s", doctree.Quote(keys[0]), doctree.Quote(keys[1]), doctree.Quote(keys[2])), "")
+	if len(s.Needs) == before {
+		s.Wrong(at, fmt.Sprintf("Fn::FindInMap: the map %s has no %s.%s", doctree.Quote(keys[0]), doctree.Quote(keys[1]), doctree.Quote(keys[2])), "")
 	}
-	return s.textAt(at, "")
+	return s.TextAt(at, "")
 }
 
 // importValue evaluates ImportValue: an export of another stack of this import, or what the user gives.
 func (s *stack) importValue(at, arg *doctree.Node, name bool) *doctree.Node {
-	key := textOf(s.eval(arg, false))
-	if v, ok := s.param(key); ok {
-		return s.textAt(at, v)
+	key := toolfile.TextOf(s.eval(arg, false))
+	if v, ok := s.Param(key); ok {
+		return s.TextAt(at, v)
 	}
 	if key == "" {
-		return s.textAt(at, "")
+		return s.TextAt(at, "")
 	}
 	for _, other := range s.stacks {
 		if !s.spend(at, 0) {
 			break
 		}
-		for _, o := range fields(other.root.Member("Outputs")) {
+		for _, o := range toolfile.Fields(other.root.Member("Outputs")) {
 			export := o.Value.Member("Export").Member("Name")
 			if export == nil || other == s || export.Kind == doctree.Text && export.Text != key || other.quiet(export) != key {
 				continue
@@ -610,15 +611,15 @@ func (s *stack) importValue(at, arg *doctree.Node, name bool) *doctree.Node {
 				v := other.eval(value, name)
 				return v
 			}
-			return s.textAt(at, "")
+			return s.TextAt(at, "")
 		}
 	}
 	if name {
-		s.standIn(at, "the export "+key+" of another stack is not known", key, "give --param "+shellWord(key+"=")+"VALUE where it matters")
-		return s.textAt(at, key)
+		s.standIn(at, "the export "+key+" of another stack is not known", key, "give --param "+toolfile.ShellWord(key+"=")+"VALUE where it matters")
+		return s.TextAt(at, key)
 	}
-	s.ask(at, key, "the export "+key+" of another stack is not known")
-	return s.textAt(at, "")
+	s.Ask(at, key, "the export "+key+" of another stack is not known")
+	return s.TextAt(at, "")
 }
 
 // condition evaluates a condition of the template by its name.
@@ -628,7 +629,7 @@ func (s *stack) condition(at *doctree.Node, id string) bool {
 	}
 	c := s.root.Member("Conditions").Member(id)
 	if c == nil {
-		s.wrong(at, "there is no condition "+doctree.Quote(id), "")
+		s.Wrong(at, "there is no condition "+doctree.Quote(id), "")
 		return false
 	}
 	leave, ok := s.enter(at, "the condition "+id)
@@ -650,16 +651,16 @@ func (s *stack) test(n *doctree.Node) bool {
 		return n.Text == "true"
 	}
 	if len(n.Fields) != 1 {
-		s.wrong(n, "a condition is one of Fn::And, Fn::Or, Fn::Not, Fn::Equals and Condition", "")
+		s.Wrong(n, "a condition is one of Fn::And, Fn::Or, Fn::Not, Fn::Equals and Condition", "")
 		return false
 	}
 	f := n.Fields[0]
-	switch args := items(f.Value); {
+	switch args := toolfile.Items(f.Value); {
 	case f.Key == "Condition":
-		return s.condition(n, textOf(f.Value))
+		return s.condition(n, toolfile.TextOf(f.Value))
 	case f.Key == "Fn::Equals" && len(args) == 2:
 		a, b := s.eval(args[0], false), s.eval(args[1], false)
-		return scalar(a) && scalar(b) && a.Text == b.Text || !scalar(a) && string(a.JSON()) == string(b.JSON())
+		return toolfile.Scalar(a) && toolfile.Scalar(b) && a.Text == b.Text || !toolfile.Scalar(a) && string(a.JSON()) == string(b.JSON())
 	case f.Key == "Fn::Not" && len(args) == 1:
 		return !s.test(args[0])
 	case f.Key == "Fn::And" && len(args) > 0:
@@ -667,7 +668,7 @@ func (s *stack) test(n *doctree.Node) bool {
 	case f.Key == "Fn::Or" && len(args) > 0:
 		return slices.ContainsFunc(args, s.test)
 	}
-	s.wrong(n, f.Key+" is no condition, or has the wrong number of values", "")
+	s.Wrong(n, f.Key+" is no condition, or has the wrong number of values", "")
 	return false
 }
 
@@ -675,8 +676,8 @@ func (s *stack) test(n *doctree.Node) bool {
 func (a *assembly) declared() {
 	for _, s := range a.stacks {
 		for _, id := range slices.Sorted(maps.Keys(names(s.root.Member("Parameters")))) {
-			a.known = append(a.known, s.prefix+id, id)
+			a.Known = append(a.Known, s.prefix+id, id)
 		}
-		a.known = append(a.known, "AWS::Region", "AWS::AccountId", "AWS::StackName", "AWS::Partition")
+		a.Known = append(a.Known, "AWS::Region", "AWS::AccountId", "AWS::StackName", "AWS::Partition")
 	}
 }

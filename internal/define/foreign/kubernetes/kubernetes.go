@@ -1,10 +1,11 @@
-package foreign
+package kubernetes
 
 import (
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
@@ -12,15 +13,15 @@ import (
 // OnePod reports whether a file is a Kubernetes manifest with one Pod and no controller, which podtask runs as it is. A Pod
 // to which an Ingress leads becomes a service.
 func OnePod(file string, src []byte) bool {
-	r := &reader{files: map[*doctree.Node]string{}}
-	docs, ok := r.parse(file, src)
+	r := toolfile.NewReader(toolfile.Request{File: file})
+	docs, ok := r.Parse(file, src)
 	if !ok || docs[0].Member("apiVersion") == nil || docs[0].Member("kind") == nil {
 		return false
 	}
 	n := 0
 	docs, _ = splitHooks(flatten(docs))
 	for _, d := range docs {
-		if kind := textOf(d.Member("kind")); pod.IsWorkload(kind) {
+		if kind := toolfile.TextOf(d.Member("kind")); pod.IsWorkload(kind) {
 			n++
 			if kind != "Pod" || n == 1 && len(pod.Leading(d, docs)) > 0 {
 				return false
@@ -47,7 +48,7 @@ func splitHooks(docs []*doctree.Node) (rest, hooks []*doctree.Node) {
 	others := false
 	for _, d := range docs {
 		switch {
-		case !pod.IsWorkload(textOf(d.Member("kind"))):
+		case !pod.IsWorkload(toolfile.TextOf(d.Member("kind"))):
 			rest = append(rest, d)
 		case pod.Hook(d) != "":
 			hooks = append(hooks, d)
@@ -64,59 +65,59 @@ func splitHooks(docs []*doctree.Node) (rest, hooks []*doctree.Node) {
 // documentName is the name of a document, or what a cluster would begin it with.
 func documentName(d *doctree.Node) string {
 	meta := d.Member("metadata")
-	if name := textOf(meta.Member("name")); name != "" {
+	if name := toolfile.TextOf(meta.Member("name")); name != "" {
 		return name
 	}
-	return strings.TrimRight(textOf(meta.Member("generateName")), "-.")
+	return strings.TrimRight(toolfile.TextOf(meta.Member("generateName")), "-.")
 }
 
-// kubernetes finds the workloads of manifests, as helm template and kustomize build print them.
-func (r *reader) kubernetes(docs []*doctree.Node) []*workload {
+// Workloads finds the workloads of manifests, as helm template and kustomize build print them.
+func Workloads(r *toolfile.Reader, docs []*doctree.Node) []*toolfile.Workload {
 	docs = flatten(docs)
 	var hooks []*doctree.Node
-	if !r.whole {
+	if !r.Whole {
 		docs, hooks = splitHooks(docs)
 	}
-	var all []*workload
+	var all []*toolfile.Workload
 	for _, d := range docs {
-		kind, name := textOf(d.Member("kind")), documentName(d)
+		kind, name := toolfile.TextOf(d.Member("kind")), documentName(d)
 		if !pod.IsWorkload(kind) {
 			continue
 		}
-		if r.whole && strings.Contains(pod.Hook(d), "test") || r.whole && strings.Contains(pod.Hook(d), "delete") {
+		if r.Whole && strings.Contains(pod.Hook(d), "test") || r.Whole && strings.Contains(pod.Hook(d), "delete") {
 			continue
 		}
-		w := &workload{names: []string{strings.ToLower(kind) + "/" + name, name}, name: name, build: func(res *Result) *doctree.Node {
-			r.manifests(res, docs, d)
+		w := &toolfile.Workload{Names: []string{strings.ToLower(kind) + "/" + name, name}, Name: name, Build: func(res *toolfile.Result) *doctree.Node {
+			manifests(r, res, docs, d)
 			for _, h := range hooks {
-				r.lose(h, textOf(h.Member("kind"))+" "+doctree.Quote(documentName(h))+" is a hook of Helm ("+pod.Hook(h)+"), which runs beside the release", "import it as a file of its own; helm template --no-hooks leaves hooks out")
+				r.Lose(h, toolfile.TextOf(h.Member("kind"))+" "+doctree.Quote(documentName(h))+" is a hook of Helm ("+pod.Hook(h)+"), which runs beside the release", "import it as a file of its own; helm template --no-hooks leaves hooks out")
 			}
 			return nil
 		}}
 		if name == "" {
-			r.wrong(d, "the "+kind+" has no metadata.name", "")
+			r.Wrong(d, "the "+kind+" has no metadata.name", "")
 		}
 		all = append(all, w)
 	}
 	for _, w := range all { // names alone, where they tell
-		alone := !slices.ContainsFunc(all, func(o *workload) bool { return o != w && o.name == w.name })
+		alone := !slices.ContainsFunc(all, func(o *toolfile.Workload) bool { return o != w && o.Name == w.Name })
 		if alone {
-			w.names = []string{w.names[1], w.names[0]}
+			w.Names = []string{w.Names[1], w.Names[0]}
 		} else {
-			w.names = w.names[:1]
+			w.Names = w.Names[:1]
 		}
 	}
 	return all
 }
 
 // manifests chooses the documents of a workload, and says what becomes of the others.
-func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.Node) {
+func manifests(r *toolfile.Reader, res *toolfile.Result, docs []*doctree.Node, chosen *doctree.Node) {
 	wanted := map[string]bool{}
 	uses(chosen, "", wanted)
 	res.Documents = []*doctree.Node{chosen}
 	leading := pod.Leading(chosen, docs)
 	for _, d := range docs {
-		kind, name := textOf(d.Member("kind")), documentName(d)
+		kind, name := toolfile.TextOf(d.Member("kind")), documentName(d)
 		title := kind + " " + doctree.Quote(name)
 		switch {
 		case d == chosen:
@@ -126,50 +127,50 @@ func (r *reader) manifests(res *Result, docs []*doctree.Node, chosen *doctree.No
 			if wanted[kind+"/"+name] {
 				res.Documents = append(res.Documents, d)
 			}
-		case r.whole && slices.Contains([]string{"Service", "PersistentVolumeClaim"}, kind) || r.whole && pod.IsWorkload(kind):
+		case r.Whole && slices.Contains([]string{"Service", "PersistentVolumeClaim"}, kind) || r.Whole && pod.IsWorkload(kind):
 		case pod.IsWorkload(kind):
-			r.lose(d, title+" is another workload", "import it with --service "+shellWord(name))
+			r.Lose(d, title+" is another workload", "import it with --service "+toolfile.ShellWord(name))
 		case kind == "Service":
-			r.lose(d, title+": there is no cluster network", "publish ports of the Pod with hostPort")
-		case kind == "Ingress" && r.whole:
-			r.lose(d, title+leadsNowhere, "give an address with `ingress` of the stack file")
+			r.Lose(d, title+": there is no cluster network", "publish ports of the Pod with hostPort")
+		case kind == "Ingress" && r.Whole:
+			r.Lose(d, title+leadsNowhere, "give an address with `ingress` of the stack file")
 		case kind == "Ingress":
-			r.lose(d, title+": no path of it leads to "+textOf(chosen.Member("kind"))+" "+doctree.Quote(documentName(chosen))+" by a Service of the file", "give an address with --ingress of podtask service create")
-		case kind == "HorizontalPodAutoscaler" && !r.whole && scales(d, chosen):
+			r.Lose(d, title+": no path of it leads to "+toolfile.TextOf(chosen.Member("kind"))+" "+doctree.Quote(documentName(chosen))+" by a Service of the file", "give an address with --ingress of podtask service create")
+		case kind == "HorizontalPodAutoscaler" && !r.Whole && scales(d, chosen):
 		case kind == "HorizontalPodAutoscaler":
-			r.lose(d, title+": "+fixedCopies, followLoad)
+			r.Lose(d, title+": "+toolfile.FixedCopies, toolfile.FollowLoad)
 		case kind == "PersistentVolumeClaim":
-			r.lose(d, title+": its storage is given on the command line", "give --map-volume NAME=PATH")
+			r.Lose(d, title+": its storage is given on the command line", "give --map-volume NAME=PATH")
 		case kind == "":
-			r.wrong(d, "a document has no kind", "")
+			r.Wrong(d, "a document has no kind", "")
 		default:
-			r.lose(d, "the "+kind+" has no effect here", "")
+			r.Lose(d, "the "+kind+" has no effect here", "")
 		}
 	}
-	r.controller(res, chosen)
-	if textOf(chosen.Member("kind")) == "Pod" && len(leading) > 0 {
-		res.Service = &Service{Flags: []string{"--count", "1"}}
+	controller(r, res, chosen)
+	if toolfile.TextOf(chosen.Member("kind")) == "Pod" && len(leading) > 0 {
+		res.Service = &toolfile.Service{Flags: []string{"--count", "1"}}
 	}
-	if r.whole {
-		r.member(res, docs, chosen)
+	if r.Whole {
+		member(r, res, docs, chosen)
 	} else if res.Service != nil {
-		r.autoscaler(res, docs, chosen)
+		autoscaler(r, res, docs, chosen)
 	}
 }
 
 // scales reports whether a HorizontalPodAutoscaler is about a workload.
 func scales(d, workload *doctree.Node) bool {
 	of := d.Member("spec").Member("scaleTargetRef")
-	return textOf(of.Member("kind")) == textOf(workload.Member("kind")) && textOf(of.Member("name")) == documentName(workload)
+	return toolfile.TextOf(of.Member("kind")) == toolfile.TextOf(workload.Member("kind")) && toolfile.TextOf(of.Member("name")) == documentName(workload)
 }
 
 // autoscaler takes over the HorizontalPodAutoscaler of a workload that becomes a service.
-func (r *reader) autoscaler(res *Result, docs []*doctree.Node, chosen *doctree.Node) {
+func autoscaler(r *toolfile.Reader, res *toolfile.Result, docs []*doctree.Node, chosen *doctree.Node) {
 	for _, d := range docs {
-		if textOf(d.Member("kind")) == "HorizontalPodAutoscaler" && scales(d, chosen) {
-			s := scaler{reader: r}
-			s.horizontal("HorizontalPodAutoscaler "+doctree.Quote(documentName(d)), d.Member("spec"))
-			s.service(res.Service)
+		if toolfile.TextOf(d.Member("kind")) == "HorizontalPodAutoscaler" && scales(d, chosen) {
+			s := toolfile.Scaler{Reader: r}
+			s.Horizontal("HorizontalPodAutoscaler "+doctree.Quote(documentName(d)), d.Member("spec"))
+			s.AddTo(res.Service)
 			return
 		}
 	}
@@ -178,17 +179,17 @@ func (r *reader) autoscaler(res *Result, docs []*doctree.Node, chosen *doctree.N
 // uses collects the ConfigMaps and Secrets that a Pod template names.
 func uses(n *doctree.Node, in string, wanted map[string]bool) {
 	for _, f := range n.Fields {
-		name := textOf(f.Value.Member("name"))
+		name := toolfile.TextOf(f.Value.Member("name"))
 		switch f.Key {
 		case "configMapRef", "configMapKeyRef", "configMap":
 			wanted["ConfigMap/"+name] = true
 		case "secretRef", "secretKeyRef":
 			wanted["Secret/"+name] = true
 		case "secret":
-			wanted["Secret/"+name], wanted["Secret/"+textOf(f.Value.Member("secretName"))] = true, true
+			wanted["Secret/"+name], wanted["Secret/"+toolfile.TextOf(f.Value.Member("secretName"))] = true, true
 		case "imagePullSecrets":
-			for _, item := range items(f.Value) {
-				wanted["Secret/"+textOf(item.Member("name"))] = true
+			for _, item := range toolfile.Items(f.Value) {
+				wanted["Secret/"+toolfile.TextOf(item.Member("name"))] = true
 			}
 		}
 		uses(f.Value, f.Key, wanted)
@@ -199,37 +200,37 @@ func uses(n *doctree.Node, in string, wanted map[string]bool) {
 }
 
 // controller makes the command of a service or a schedule of what a controller asks for.
-func (r *reader) controller(res *Result, d *doctree.Node) {
+func controller(r *toolfile.Reader, res *toolfile.Result, d *doctree.Node) {
 	spec := d.Member("spec")
-	switch kind := textOf(d.Member("kind")); kind {
+	switch kind := toolfile.TextOf(d.Member("kind")); kind {
 	case "Deployment", "ReplicaSet", "ReplicationController", "StatefulSet", "DaemonSet":
 		count := 1
 		if n := spec.Member("replicas"); n != nil && kind != "DaemonSet" {
-			v, ok := intOf(n)
+			v, ok := toolfile.IntOf(n)
 			if !ok || v < 0 {
-				r.wrong(n, "replicas is a whole number", "")
+				r.Wrong(n, "replicas is a whole number", "")
 			}
 			count = v
 		}
 		if kind == "DaemonSet" {
-			r.lose(d.Member("kind"), "DaemonSet: one copy runs on this host, and on no other", "")
+			r.Lose(d.Member("kind"), "DaemonSet: one copy runs on this host, and on no other", "")
 		}
-		res.answered = append(res.answered, "/spec/replicas")
-		res.Service = &Service{Flags: []string{"--count", strconv.Itoa(count)}}
-		r.rollout(res, spec.Member("strategy"), count)
+		res.Answered = append(res.Answered, "/spec/replicas")
+		res.Service = &toolfile.Service{Flags: []string{"--count", strconv.Itoa(count)}}
+		rollout(r, res, spec.Member("strategy"), count)
 	case "CronJob":
-		res.Schedules = []Schedule{{Name: res.Name}}
+		res.Schedules = []toolfile.Schedule{{Name: res.Name}}
 	}
 }
 
 // rollout makes flags of how a Deployment replaces its Pods, which is in Pods or in percents of them; a service rounds the percents of
 // the flags back to these Pods.
-func (r *reader) rollout(res *Result, strategy *doctree.Node, copies int) {
+func rollout(r *toolfile.Reader, res *toolfile.Result, strategy *doctree.Node, copies int) {
 	flag := func(name string, percent int, member string) {
 		res.Service.Flags = append(res.Service.Flags, name, strconv.Itoa(percent))
-		res.answered = append(res.answered, "/spec/strategy/"+member)
+		res.Answered = append(res.Answered, "/spec/strategy/"+member)
 	}
-	if textOf(strategy.Member("type")) == "Recreate" {
+	if toolfile.TextOf(strategy.Member("type")) == "Recreate" {
 		flag("--min-healthy", 0, "type")
 		res.Service.Flags = append(res.Service.Flags, "--max", "100")
 		return
@@ -253,7 +254,7 @@ func (r *reader) rollout(res *Result, strategy *doctree.Node, copies int) {
 // podsOf is a number of Pods, or the percentage of copies that it is, rounded after round hundredths are added; ok is false if it is
 // not given.
 func podsOf(strategy *doctree.Node, member string, copies, round int) (n int, ok bool) {
-	text, percent := strings.CutSuffix(textOf(strategy.Member("rollingUpdate").Member(member)), "%")
+	text, percent := strings.CutSuffix(toolfile.TextOf(strategy.Member("rollingUpdate").Member(member)), "%")
 	n, err := strconv.Atoi(text)
 	if err != nil || n < 0 || n > 100_000 {
 		return -1, false
@@ -263,3 +264,9 @@ func podsOf(strategy *doctree.Node, member string, copies, round int) (n int, ok
 	}
 	return n, true
 }
+
+// leadsNowhere ends the loss of an Ingress that leads to none of the workloads.
+const leadsNowhere = ": no path of it leads to a Pod by a Service of the files"
+
+// annotationAfter lists the members of a stack that a workload waits for.
+const annotationAfter = "podtask/after"

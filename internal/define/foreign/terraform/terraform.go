@@ -1,12 +1,12 @@
-package foreign
+package terraform
 
 import (
 	"cmp"
-	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -24,15 +24,15 @@ type resource struct {
 
 // plan is a plan or a state of Terraform, as `terraform show -json` prints it.
 type plan struct {
-	*reader
+	*toolfile.Reader
 	root      *doctree.Node
 	resources []*resource
 	scaled    *resource // the target that scales the service; nil for none
 }
 
-// terraform finds the services, schedules and task definitions of a plan or state.
-func (r *reader) terraform(docs []*doctree.Node) []*workload {
-	p := &plan{reader: r, root: docs[0]}
+// Workloads finds the services, schedules and task definitions of a plan or state.
+func Workloads(r *toolfile.Reader, docs []*doctree.Node) []*toolfile.Workload {
+	p := &plan{Reader: r, root: docs[0]}
 	values := docs[0].Member("planned_values")
 	if values == nil {
 		values = docs[0].Member("values")
@@ -43,37 +43,37 @@ func (r *reader) terraform(docs []*doctree.Node) []*workload {
 		p.stateFile()
 	}
 	p.changes()
-	var all []*workload
+	var all []*toolfile.Workload
 	used := map[*resource]bool{}
 	for _, s := range p.of("aws_ecs_service") {
 		def := p.definitionOf(s, s.values.Member("task_definition"), s.config.Member("expressions").Member("task_definition"))
 		if def != nil {
 			used[def] = true
 		}
-		all = append(all, &workload{names: []string{s.address, textOf(s.values.Member("name")), s.name}, name: textOf(s.values.Member("name")), build: func(res *Result) *doctree.Node { return p.buildService(res, s, def) }})
+		all = append(all, &toolfile.Workload{Names: []string{s.address, toolfile.TextOf(s.values.Member("name")), s.name}, Name: toolfile.TextOf(s.values.Member("name")), Build: func(res *toolfile.Result) *doctree.Node { return p.buildService(res, s, def) }})
 	}
 	for _, tasks := range p.triggers() {
-		var named []*workload
+		var named []*toolfile.Workload
 		for i, s := range tasks {
 			used[s.def] = true
-			w := &workload{names: []string{s.rule.address, s.rule.name}, name: cmp.Or(textOf(s.rule.values.Member("name")), s.rule.name), build: func(res *Result) *doctree.Node { return p.buildSchedule(res, s) }}
-			if w.name != s.rule.name {
-				w.names = append(w.names, w.name)
+			w := &toolfile.Workload{Names: []string{s.rule.address, s.rule.name}, Name: cmp.Or(toolfile.TextOf(s.rule.values.Member("name")), s.rule.name), Build: func(res *toolfile.Result) *doctree.Node { return p.buildSchedule(res, s) }}
+			if w.Name != s.rule.name {
+				w.Names = append(w.Names, w.Name)
 			}
 			if s.target != nil {
-				w.target = cmp.Or(textOf(s.target.values.Member("target_id")), s.target.name, strconv.Itoa(i+1))
+				w.Target = cmp.Or(toolfile.TextOf(s.target.values.Member("target_id")), s.target.name, strconv.Itoa(i+1))
 			}
 			named = append(named, w)
 		}
-		for i, w := range nameTargets(named) {
+		for i, w := range toolfile.NameTargets(named) {
 			if len(named) > 1 {
-				w.names = append(w.names, tasks[i].target.address)
+				w.Names = append(w.Names, tasks[i].target.address)
 			}
 			all = append(all, w)
 		}
 	}
 	for _, d := range p.of("aws_ecs_task_definition") {
-		all = append(all, &workload{bare: true, used: used[d], names: []string{d.address, textOf(d.values.Member("family")), d.name}, name: textOf(d.values.Member("family")), build: func(res *Result) *doctree.Node {
+		all = append(all, &toolfile.Workload{Bare: true, Used: used[d], Names: []string{d.address, toolfile.TextOf(d.values.Member("family")), d.name}, Name: toolfile.TextOf(d.values.Member("family")), Build: func(res *toolfile.Result) *doctree.Node {
 			p.others()
 			return p.definition(d)
 		}})
@@ -83,12 +83,12 @@ func (r *reader) terraform(docs []*doctree.Node) []*workload {
 
 // stateFile adds the resources of a state as Terraform stores it.
 func (p *plan) stateFile() {
-	for _, n := range items(p.root.Member("resources")) {
-		if textOf(n.Member("mode")) != "managed" {
+	for _, n := range toolfile.Items(p.root.Member("resources")) {
+		if toolfile.TextOf(n.Member("mode")) != "managed" {
 			continue
 		}
-		for _, instance := range items(n.Member("instances")) {
-			res := &resource{module: textOf(n.Member("module")), kind: textOf(n.Member("type")), name: textOf(n.Member("name")), values: orAt(instance.Member("attributes"), emptyAt(instance))}
+		for _, instance := range toolfile.Items(n.Member("instances")) {
+			res := &resource{module: toolfile.TextOf(n.Member("module")), kind: toolfile.TextOf(n.Member("type")), name: toolfile.TextOf(n.Member("name")), values: toolfile.OrAt(instance.Member("attributes"), toolfile.EmptyAt(instance))}
 			if key := instance.Member("index_key"); key != nil {
 				res.index = "[" + string(key.JSON()) + "]"
 			}
@@ -101,35 +101,30 @@ func (p *plan) stateFile() {
 // module adds the resources of a module and of those in it.
 func (p *plan) module(m *doctree.Node, address string, config *doctree.Node) {
 	configs := map[string]*doctree.Node{}
-	for _, c := range items(config.Member("resources")) {
-		if textOf(c.Member("mode")) != "data" {
-			configs[textOf(c.Member("type"))+"."+textOf(c.Member("name"))] = c
+	for _, c := range toolfile.Items(config.Member("resources")) {
+		if toolfile.TextOf(c.Member("mode")) != "data" {
+			configs[toolfile.TextOf(c.Member("type"))+"."+toolfile.TextOf(c.Member("name"))] = c
 		}
 	}
-	for _, n := range items(m.Member("resources")) {
-		if mode := textOf(n.Member("mode")); mode != "" && mode != "managed" {
+	for _, n := range toolfile.Items(m.Member("resources")) {
+		if mode := toolfile.TextOf(n.Member("mode")); mode != "" && mode != "managed" {
 			continue
 		}
-		res := &resource{address: textOf(n.Member("address")), module: address, kind: textOf(n.Member("type")), name: textOf(n.Member("name")), values: n.Member("values")}
+		res := &resource{address: toolfile.TextOf(n.Member("address")), module: address, kind: toolfile.TextOf(n.Member("type")), name: toolfile.TextOf(n.Member("name")), values: n.Member("values")}
 		if i := n.Member("index"); i != nil {
 			res.index = strings.TrimPrefix(strings.TrimPrefix(res.address, address), ".")
 			res.index = strings.TrimPrefix(res.index, res.kind+"."+res.name)
 		}
 		if res.values == nil {
-			res.values = emptyAt(n)
+			res.values = toolfile.EmptyAt(n)
 		}
 		res.config = configs[res.kind+"."+res.name]
 		p.resources = append(p.resources, res)
 	}
-	for _, child := range items(m.Member("child_modules")) {
-		at := textOf(child.Member("address"))
+	for _, child := range toolfile.Items(m.Member("child_modules")) {
+		at := toolfile.TextOf(child.Member("address"))
 		p.module(child, at, p.moduleConfig(config, at, address))
 	}
-}
-
-// emptyAt is an object without members at the place of another one.
-func emptyAt(at *doctree.Node) *doctree.Node {
-	return &doctree.Node{Kind: doctree.Object, Line: at.Line, Col: at.Col}
 }
 
 // moduleConfig returns the configuration of a module that another one calls.
@@ -142,8 +137,8 @@ func (p *plan) moduleConfig(parent *doctree.Node, address, parentAddress string)
 // changes notes what is known after apply only.
 func (p *plan) changes() {
 	unknown := map[string]*doctree.Node{}
-	for _, n := range items(p.root.Member("resource_changes")) {
-		unknown[textOf(n.Member("address"))] = n.Member("change").Member("after_unknown")
+	for _, n := range toolfile.Items(p.root.Member("resource_changes")) {
+		unknown[toolfile.TextOf(n.Member("address"))] = n.Member("change").Member("after_unknown")
 	}
 	for _, res := range p.resources {
 		res.unknown = unknown[res.address]
@@ -163,11 +158,11 @@ func (p *plan) of(kind string) (all []*resource) {
 // references of the configuration; nil if neither tells.
 func (p *plan) definitionOf(from *resource, value, expression *doctree.Node) *resource {
 	all := p.of("aws_ecs_task_definition")
-	if text := textOf(value); text != "" {
+	if text := toolfile.TextOf(value); text != "" {
 		for _, d := range all {
-			fam := textOf(d.values.Member("family"))
+			fam := toolfile.TextOf(d.values.Member("family"))
 			name := text[strings.LastIndex(text, "/")+1:]
-			if text == textOf(d.values.Member("arn")) || name == fam || strings.HasPrefix(name, fam+":") && fam != "" {
+			if text == toolfile.TextOf(d.values.Member("arn")) || name == fam || strings.HasPrefix(name, fam+":") && fam != "" {
 				return d
 			}
 		}
@@ -193,8 +188,8 @@ func (p *plan) definitionOf(from *resource, value, expression *doctree.Node) *re
 
 // references returns what an expression of the configuration refers to.
 func references(expression *doctree.Node) (all []string) {
-	for _, n := range items(expression.Member("references")) {
-		all = append(all, textOf(n))
+	for _, n := range toolfile.Items(expression.Member("references")) {
+		all = append(all, toolfile.TextOf(n))
 	}
 	return all
 }
@@ -322,32 +317,32 @@ func (p *plan) modulesCalled(parent, call string) (all []string) {
 }
 
 // buildService makes the command of a service, and its definition.
-func (p *plan) buildService(res *Result, s, def *resource) *doctree.Node {
+func (p *plan) buildService(res *toolfile.Result, s, def *resource) *doctree.Node {
 	if def == nil {
 		at := s.values.Member("task_definition")
 		if at == nil {
 			at = s.values
 		}
-		p.wrong(at, s.address+".task_definition: the file does not say which task definition this is", "import the task definition alone: --service takes its address, too, such as aws_ecs_task_definition.web")
-		return p.object(s.values)
+		p.Wrong(at, s.address+".task_definition: the file does not say which task definition this is", "import the task definition alone: --service takes its address, too, such as aws_ecs_task_definition.web")
+		return p.Object(s.values)
 	}
 	out := p.definition(def)
 	service := p.serviceOf(s)
-	teller{reader: p.reader, table: membersOfService, what: s.address}.tell(service)
-	p.service(res, ofNode(service), out)
+	toolfile.Teller{Reader: p.Reader, Table: toolfile.MembersOfService, What: s.address}.Tell(service)
+	p.AddService(res, toolfile.OfNode(service), out)
 	p.scaling(res, s)
 	p.others()
 	return out
 }
 
 // scaling takes over what scales a service.
-func (p *plan) scaling(res *Result, service *resource) {
-	if p.whole || res.Service == nil {
+func (p *plan) scaling(res *toolfile.Result, service *resource) {
+	if p.Whole || res.Service == nil {
 		return
 	}
-	sc := scaler{reader: p.reader}
+	sc := toolfile.Scaler{Reader: p.Reader}
 	for _, t := range p.of("aws_appautoscaling_target") {
-		if p.scaled == nil && p.about(t, service) && sc.bounds(t.values, t.values.Member("min_capacity"), t.values.Member("max_capacity")) {
+		if p.scaled == nil && p.about(t, service) && sc.Bounds(t.values, t.values.Member("min_capacity"), t.values.Member("max_capacity")) {
 			p.scaled = t
 		}
 	}
@@ -361,21 +356,21 @@ func (p *plan) scaling(res *Result, service *resource) {
 	}
 	for _, r := range p.of("aws_appautoscaling_policy") {
 		if of(r) {
-			sc.policy(r.values)
+			sc.Policy(r.values)
 		}
 	}
 	for _, r := range p.of("aws_appautoscaling_scheduled_action") {
 		if of(r) {
-			sc.action(r.values)
+			sc.Action(r.values)
 		}
 	}
-	sc.service(res.Service)
+	sc.AddTo(res.Service)
 }
 
 // about reports whether what scales is about a service: by its name, or by a reference to it.
 func (p *plan) about(r, service *resource) bool {
-	name := textOf(service.values.Member("name"))
-	if id := textOf(r.values.Member("resource_id")); id != "" {
+	name := toolfile.TextOf(service.values.Member("name"))
+	if id := toolfile.TextOf(r.values.Member("resource_id")); id != "" {
 		return name != "" && strings.HasSuffix(id, "/"+name)
 	}
 	return r.module == service.module && slices.ContainsFunc(references(r.config.Member("expressions").Member("resource_id")), func(ref string) bool {
@@ -389,9 +384,9 @@ func isOf(ref string, r *resource) bool {
 	return is && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
-// spelledByTerraform are members of a service whose names differ by more than underscores; an empty one is a part of
+// ServiceSpelling are members of a service whose names differ by more than underscores; an empty one is a part of
 // deploymentConfiguration.
-var spelledByTerraform = map[string]string{
+var ServiceSpelling = map[string]string{
 	"name": "serviceName", "load_balancer": "loadBalancers", "ordered_placement_strategy": "placementStrategy", "volume_configuration": "volumeConfigurations",
 	"enable_ecs_managed_tags": "enableECSManagedTags", "iam_role": "role", "deployment_minimum_healthy_percent": "", "deployment_maximum_percent": "",
 	"deployment_circuit_breaker": "", "alarms": "", "deployment_configuration": "",
@@ -399,66 +394,55 @@ var spelledByTerraform = map[string]string{
 
 // serviceOf returns a service in the spelling of ECS.
 func (p *plan) serviceOf(s *resource) *doctree.Node {
-	service := p.object(s.values)
+	service := p.Object(s.values)
 	for _, f := range s.values.Fields {
-		key, renamed := spelledByTerraform[f.Key]
+		key, renamed := ServiceSpelling[f.Key]
 		switch {
 		case f.Value.Empty() || renamed && key == "":
 			continue
 		case !renamed:
-			key = camel(f.Key)
+			key = Camel(f.Key)
 		}
-		set(service, key, p.camelTree(f.Value))
+		toolfile.Set(service, key, p.camelTree(f.Value))
 	}
-	set(service, "deploymentConfiguration", p.deploymentOf(s))
-	if c := single(s.values.Member("deployment_controller")); c != nil {
-		set(service, "deploymentController", c)
+	toolfile.Set(service, "deploymentConfiguration", p.deploymentOf(s))
+	if c := toolfile.Single(s.values.Member("deployment_controller")); c != nil {
+		toolfile.Set(service, "deploymentController", c)
 	}
 	return service
 }
 
 // deploymentOf returns the deploymentConfiguration of a service, whose parts are members of their own in Terraform.
 func (p *plan) deploymentOf(s *resource) *doctree.Node {
-	deployment := p.object(s.values)
-	if d := single(s.values.Member("deployment_configuration")); d != nil {
+	deployment := p.Object(s.values)
+	if d := toolfile.Single(s.values.Member("deployment_configuration")); d != nil {
 		deployment = p.camelTree(d)
 		for _, key := range []string{"linearConfiguration", "canaryConfiguration"} {
-			if v := single(deployment.Member(key)); v != nil {
-				set(deployment, key, v)
+			if v := toolfile.Single(deployment.Member(key)); v != nil {
+				toolfile.Set(deployment, key, v)
 			}
 		}
 		if hooks := deployment.Member("lifecycleHook"); hooks != nil {
-			set(deployment, "lifecycleHooks", hooks)
-			remove(deployment, "lifecycleHook")
+			toolfile.Set(deployment, "lifecycleHooks", hooks)
+			toolfile.Remove(deployment, "lifecycleHook")
 		}
 	}
 	for member, key := range map[string]string{"deployment_minimum_healthy_percent": "minimumHealthyPercent", "deployment_maximum_percent": "maximumPercent"} {
 		if v := s.values.Member(member); v != nil {
-			set(deployment, key, v)
+			toolfile.Set(deployment, key, v)
 		}
 	}
 	for member, key := range map[string]string{"deployment_circuit_breaker": "deploymentCircuitBreaker", "alarms": "alarms"} {
-		if v := single(s.values.Member(member)); v != nil {
-			set(deployment, key, p.camelTree(v))
+		if v := toolfile.Single(s.values.Member(member)); v != nil {
+			toolfile.Set(deployment, key, p.camelTree(v))
 		}
 	}
 	slices.SortFunc(deployment.Fields, func(a, b doctree.Field) int { return strings.Compare(a.Key, b.Key) })
 	return deployment
 }
 
-// single returns the only block of a list of blocks, or the value itself.
-func single(n *doctree.Node) *doctree.Node {
-	if n != nil && n.Kind == doctree.List {
-		if len(n.Items) == 0 {
-			return nil
-		}
-		return n.Items[0]
-	}
-	return n
-}
-
-// camel turns snake_case into camelCase.
-func camel(s string) string {
+// Camel turns snake_case into camelCase.
+func Camel(s string) string {
 	parts := strings.Split(s, "_")
 	for i, part := range parts {
 		if i > 0 && part != "" {
@@ -470,19 +454,19 @@ func camel(s string) string {
 
 // camelTree copies a value with its members in camelCase.
 func (p *plan) camelTree(n *doctree.Node) *doctree.Node {
-	out := p.put(&doctree.Node{Kind: n.Kind, Text: n.Text}, n)
+	out := p.Put(&doctree.Node{Kind: n.Kind, Text: n.Text}, n)
 	for _, item := range n.Items {
 		out.Items = append(out.Items, p.camelTree(item))
 	}
 	for _, f := range n.Fields {
-		out.Fields = append(out.Fields, doctree.Field{Key: camel(f.Key), Line: f.Line, Col: f.Col, Value: p.camelTree(f.Value)})
+		out.Fields = append(out.Fields, doctree.Field{Key: Camel(f.Key), Line: f.Line, Col: f.Col, Value: p.camelTree(f.Value)})
 	}
 	return out
 }
 
 // definition makes a task definition of a resource.
 func (p *plan) definition(d *resource) *doctree.Node {
-	out := p.object(d.values)
+	out := p.Object(d.values)
 	for _, f := range d.values.Fields {
 		if f.Value.Kind == doctree.Null || f.Value.Empty() {
 			continue
@@ -490,47 +474,47 @@ func (p *plan) definition(d *resource) *doctree.Node {
 		v := f.Value
 		switch f.Key {
 		case "family", "cpu", "memory", "ipc_mode", "pid_mode", "network_mode", "task_role_arn", "execution_role_arn", "requires_compatibilities", "enable_fault_injection":
-			set(out, camel(f.Key), v)
+			toolfile.Set(out, Camel(f.Key), v)
 		case "container_definitions":
-			set(out, "containerDefinitions", p.inner(v, d.address+".container_definitions"))
+			toolfile.Set(out, "containerDefinitions", p.inner(v, d.address+".container_definitions"))
 		case "volume":
-			list := p.list(v)
+			list := p.List(v)
 			for _, item := range v.Items {
 				list.Items = append(list.Items, p.volume(item))
 			}
-			set(out, "volumes", list)
+			toolfile.Set(out, "volumes", list)
 		case "runtime_platform":
-			if block := single(v); block != nil {
-				set(out, "runtimePlatform", p.camelTree(block))
+			if block := toolfile.Single(v); block != nil {
+				toolfile.Set(out, "runtimePlatform", p.camelTree(block))
 			}
 		case "ephemeral_storage":
-			if block := single(v); block != nil {
-				set(out, "ephemeralStorage", p.object(block, "sizeInGiB", block.Member("size_in_gib")))
+			if block := toolfile.Single(v); block != nil {
+				toolfile.Set(out, "ephemeralStorage", p.Object(block, "sizeInGiB", block.Member("size_in_gib")))
 			}
 		case "placement_constraints":
-			set(out, "placementConstraints", p.camelTree(v))
+			toolfile.Set(out, "placementConstraints", p.camelTree(v))
 		case "inference_accelerator":
-			set(out, "inferenceAccelerators", p.camelTree(v))
+			toolfile.Set(out, "inferenceAccelerators", p.camelTree(v))
 		case "proxy_configuration":
-			if block := single(v); block != nil {
-				set(out, "proxyConfiguration", p.object(block, "type", block.Member("type"), "containerName", block.Member("container_name"), "properties", p.pairs(block.Member("properties"), "name")))
+			if block := toolfile.Single(v); block != nil {
+				toolfile.Set(out, "proxyConfiguration", p.Object(block, "type", block.Member("type"), "containerName", block.Member("container_name"), "properties", p.pairs(block.Member("properties"), "name")))
 			}
 		case "tags":
-			set(out, "tags", p.pairs(v, "key"))
+			toolfile.Set(out, "tags", p.pairs(v, "key"))
 		}
 	}
 	if out.Member("containerDefinitions") == nil {
 		fix := "import the state after apply: terraform show -json > state.json"
 		what := d.address + ".container_definitions is known after apply only"
-		if !isTrue(d.unknown.Member("container_definitions")) {
+		if !toolfile.IsTrue(d.unknown.Member("container_definitions")) {
 			what = d.address + " has no container_definitions"
 		}
-		p.wrong(d.values, what, fix)
+		p.Wrong(d.values, what, fix)
 	}
 	// A plan has null for what is not known yet.
 	for _, member := range []string{"task_role_arn", "execution_role_arn"} {
-		if isTrue(d.unknown.Member(member)) {
-			p.lose(d.values, d.address+"."+member+" is known after apply only: the task has none here", "")
+		if toolfile.IsTrue(d.unknown.Member(member)) {
+			p.Lose(d.values, d.address+"."+member+" is known after apply only: the task has none here", "")
 		}
 	}
 	return out
@@ -541,44 +525,44 @@ func (p *plan) pairs(n *doctree.Node, key string) *doctree.Node {
 	if n == nil || n.Kind != doctree.Object {
 		return n
 	}
-	list := p.list(n)
+	list := p.List(n)
 	for _, f := range n.Fields {
-		list.Items = append(list.Items, p.object(f.Value, key, p.textAt(f.Value, f.Key), "value", f.Value))
+		list.Items = append(list.Items, p.Object(f.Value, key, p.TextAt(f.Value, f.Key), "value", f.Value))
 	}
 	return list
 }
 
 // volume turns a block of a task definition into a volume.
 func (p *plan) volume(n *doctree.Node) *doctree.Node {
-	out := p.object(n, "name", n.Member("name"))
+	out := p.Object(n, "name", n.Member("name"))
 	if v := n.Member("host_path"); v != nil && !v.Empty() {
-		set(out, "host", p.object(v, "sourcePath", v))
+		toolfile.Set(out, "host", p.Object(v, "sourcePath", v))
 	}
-	if isTrue(n.Member("configure_at_launch")) {
-		set(out, "configuredAtLaunch", n.Member("configure_at_launch"))
+	if toolfile.IsTrue(n.Member("configure_at_launch")) {
+		toolfile.Set(out, "configuredAtLaunch", n.Member("configure_at_launch"))
 	}
-	if b := single(n.Member("docker_volume_configuration")); b != nil {
-		set(out, "dockerVolumeConfiguration", p.object(b, "scope", b.Member("scope"), "autoprovision", b.Member("autoprovision"), "driver", b.Member("driver"), "driverOpts", b.Member("driver_opts"), "labels", b.Member("labels")))
+	if b := toolfile.Single(n.Member("docker_volume_configuration")); b != nil {
+		toolfile.Set(out, "dockerVolumeConfiguration", p.Object(b, "scope", b.Member("scope"), "autoprovision", b.Member("autoprovision"), "driver", b.Member("driver"), "driverOpts", b.Member("driver_opts"), "labels", b.Member("labels")))
 	}
-	if b := single(n.Member("efs_volume_configuration")); b != nil {
-		c := p.object(b, "fileSystemId", b.Member("file_system_id"), "rootDirectory", b.Member("root_directory"), "transitEncryption", b.Member("transit_encryption"))
-		if port := b.Member("transit_encryption_port"); port != nil && textOf(port) != "0" {
-			set(c, "transitEncryptionPort", port)
+	if b := toolfile.Single(n.Member("efs_volume_configuration")); b != nil {
+		c := p.Object(b, "fileSystemId", b.Member("file_system_id"), "rootDirectory", b.Member("root_directory"), "transitEncryption", b.Member("transit_encryption"))
+		if port := b.Member("transit_encryption_port"); port != nil && toolfile.TextOf(port) != "0" {
+			toolfile.Set(c, "transitEncryptionPort", port)
 		}
-		if a := single(b.Member("authorization_config")); a != nil {
-			set(c, "authorizationConfig", p.object(a, "accessPointId", a.Member("access_point_id"), "iam", a.Member("iam")))
+		if a := toolfile.Single(b.Member("authorization_config")); a != nil {
+			toolfile.Set(c, "authorizationConfig", p.Object(a, "accessPointId", a.Member("access_point_id"), "iam", a.Member("iam")))
 		}
 		if b.Member("file_system_id") == nil {
-			p.lose(b, "the ID of the EFS file system is known after apply only; unknown stands for it", "give --map-volume "+shellWord(textOf(n.Member("name"))+"=PATH"))
-			set(c, "fileSystemId", p.textAt(b, "fs-unknown"))
+			p.Lose(b, "the ID of the EFS file system is known after apply only; unknown stands for it", "give --map-volume "+toolfile.ShellWord(toolfile.TextOf(n.Member("name"))+"=PATH"))
+			toolfile.Set(c, "fileSystemId", p.TextAt(b, "fs-unknown"))
 		}
-		set(out, "efsVolumeConfiguration", c)
+		toolfile.Set(out, "efsVolumeConfiguration", c)
 	}
-	if b := single(n.Member("fsx_windows_file_server_volume_configuration")); b != nil {
-		set(out, "fsxWindowsFileServerVolumeConfiguration", p.camelTree(b))
+	if b := toolfile.Single(n.Member("fsx_windows_file_server_volume_configuration")); b != nil {
+		toolfile.Set(out, "fsxWindowsFileServerVolumeConfiguration", p.camelTree(b))
 	}
-	if b := single(n.Member("s3files_volume_configuration")); b != nil {
-		set(out, "s3filesVolumeConfiguration", p.camelTree(b))
+	if b := toolfile.Single(n.Member("s3files_volume_configuration")); b != nil {
+		toolfile.Set(out, "s3filesVolumeConfiguration", p.camelTree(b))
 	}
 	return out
 }
@@ -588,24 +572,24 @@ func (p *plan) inner(n *doctree.Node, what string) *doctree.Node {
 	if n.Kind != doctree.Text {
 		return n
 	}
-	docs, err := doctree.JSON([]byte(n.Text), limits([]byte(n.Text)))
+	docs, err := doctree.JSON([]byte(n.Text), toolfile.Limits([]byte(n.Text)))
 	if err != nil || len(docs) != 1 || docs[0].Kind != doctree.List {
-		p.wrong(n, what+" is not a list in JSON", "")
-		return p.list(n)
+		p.Wrong(n, what+" is not a list in JSON", "")
+		return p.List(n)
 	}
-	p.place(docs[0], n)
+	place(p.Reader, docs[0], n)
 	return docs[0]
 }
 
 // place gives all values of a tree the place of another value.
-func (r *reader) place(n, at *doctree.Node) {
-	r.put(n, at)
+func place(r *toolfile.Reader, n, at *doctree.Node) {
+	r.Put(n, at)
 	for _, item := range n.Items {
-		r.place(item, at)
+		place(r, item, at)
 	}
 	for i := range n.Fields {
 		n.Fields[i].Line, n.Fields[i].Col = at.Line, at.Col
-		r.place(n.Fields[i].Value, at)
+		place(r, n.Fields[i].Value, at)
 	}
 }
 
@@ -623,22 +607,22 @@ func (p *plan) triggers() (all [][]trigger) {
 	for _, rule := range p.of("aws_cloudwatch_event_rule") {
 		var tasks []trigger
 		for _, t := range p.targetsOf(rule) {
-			ecs := single(t.values.Member("ecs_target"))
+			ecs := toolfile.Single(t.values.Member("ecs_target"))
 			if ecs == nil {
 				continue
 			}
-			block := single(t.config.Member("expressions").Member("ecs_target"))
+			block := toolfile.Single(t.config.Member("expressions").Member("ecs_target"))
 			tasks = append(tasks, trigger{rule, t, p.definitionOf(t, ecs.Member("task_definition_arn"), block.Member("task_definition_arn")), t.values, ecs})
 		}
 		all = append(all, tasks)
 	}
 	for _, s := range p.of("aws_scheduler_schedule") {
-		target := single(s.values.Member("target"))
-		ecs := single(target.Member("ecs_parameters"))
+		target := toolfile.Single(s.values.Member("target"))
+		ecs := toolfile.Single(target.Member("ecs_parameters"))
 		if ecs == nil {
 			continue
 		}
-		block := single(single(s.config.Member("expressions").Member("target")).Member("ecs_parameters"))
+		block := toolfile.Single(toolfile.Single(s.config.Member("expressions").Member("target")).Member("ecs_parameters"))
 		all = append(all, []trigger{{s, nil, p.definitionOf(s, ecs.Member("task_definition_arn"), block.Member("task_definition_arn")), target, ecs}})
 	}
 	return all
@@ -647,55 +631,55 @@ func (p *plan) triggers() (all [][]trigger) {
 // targetsOf returns the targets of a rule.
 func (p *plan) targetsOf(rule *resource) (all []*resource) {
 	for _, t := range p.of("aws_cloudwatch_event_target") {
-		name := textOf(t.values.Member("rule"))
-		byName := name != "" && name == textOf(rule.values.Member("name"))
+		name := toolfile.TextOf(t.values.Member("rule"))
+		byName := name != "" && name == toolfile.TextOf(rule.values.Member("name"))
 		byRef := slices.ContainsFunc(references(t.config.Member("expressions").Member("rule")), func(ref string) bool {
 			return ref == "aws_cloudwatch_event_rule."+rule.name || strings.HasPrefix(ref, "aws_cloudwatch_event_rule."+rule.name+".") || strings.HasPrefix(ref, "aws_cloudwatch_event_rule."+rule.name+"[")
 		})
 		same := rule.index == t.index || rule.index == "" || name != ""
-		if rule.module == t.module && same && (byName || byRef && name == "" || byRef && textOf(rule.values.Member("name")) == "") {
+		if rule.module == t.module && same && (byName || byRef && name == "" || byRef && toolfile.TextOf(rule.values.Member("name")) == "") {
 			all = append(all, t)
 		}
 	}
 	return all
 }
 
-func (p *plan) buildSchedule(res *Result, s trigger) *doctree.Node {
+func (p *plan) buildSchedule(res *toolfile.Result, s trigger) *doctree.Node {
 	if s.def == nil {
-		p.wrong(s.rule.values, s.rule.address+": the file does not say which task definition it runs", "import the task definition alone: --service takes its address, too")
-		return p.object(s.rule.values)
+		p.Wrong(s.rule.values, s.rule.address+": the file does not say which task definition it runs", "import the task definition alone: --service takes its address, too")
+		return p.Object(s.rule.values)
 	}
 	v := s.rule.values
-	if isTrue(s.rule.unknown.Member("schedule_expression")) {
-		p.wrong(v, s.rule.address+".schedule_expression is known after apply only", "import the state after apply: terraform show -json > state.json")
-		return p.object(v)
+	if toolfile.IsTrue(s.rule.unknown.Member("schedule_expression")) {
+		p.Wrong(v, s.rule.address+".schedule_expression is known after apply only", "import the state after apply: terraform show -json > state.json")
+		return p.Object(v)
 	}
-	d := due{
-		at: v, expression: textOf(v.Member("schedule_expression")), zone: textOf(v.Member("schedule_expression_timezone")), state: v.Member("state"),
-		start: v.Member("start_date"), end: v.Member("end_date"), count: s.ecs.Member("task_count"), input: s.node.Member("input"), pattern: v.Member("event_pattern"),
+	d := toolfile.Due{
+		At: v, Expression: toolfile.TextOf(v.Member("schedule_expression")), Zone: toolfile.TextOf(v.Member("schedule_expression_timezone")), State: v.Member("state"),
+		Start: v.Member("start_date"), End: v.Member("end_date"), Count: s.ecs.Member("task_count"), Input: s.node.Member("input"), Pattern: v.Member("event_pattern"),
 	}
-	if enabled := v.Member("is_enabled"); textOf(d.state) == "" && textOf(enabled) == "false" {
-		d.state = p.textAt(enabled, "DISABLED")
+	if enabled := v.Member("is_enabled"); toolfile.TextOf(d.State) == "" && toolfile.TextOf(enabled) == "false" {
+		d.State = p.TextAt(enabled, "DISABLED")
 	}
-	p.due(res, d)
-	tell := teller{reader: p.reader, table: scheduleMembers, what: s.rule.address, key: camel}
+	p.AddDue(res, d)
+	tell := toolfile.Teller{Reader: p.Reader, Table: toolfile.ScheduleMembers, What: s.rule.address, Key: Camel}
 	if s.target != nil {
-		tell.table = ruleMembers
-		parts := p.object(s.node)
+		tell.Table = toolfile.RuleMembers
+		parts := p.Object(s.node)
 		for _, f := range s.node.Fields {
 			if f.Key == "ecs_target" {
 				f.Key = "ecs_parameters"
 			}
 			parts.Fields = append(parts.Fields, f)
 		}
-		tell.object(p.object(s.node, "targets", parts), "")
+		tell.Object(p.Object(s.node, "targets", parts), "")
 		for _, t := range p.targetsOf(s.rule) {
-			if single(t.values.Member("ecs_target")) == nil {
-				p.lose(t.values, t.address+" is no task: it is not started here", "")
+			if toolfile.Single(t.values.Member("ecs_target")) == nil {
+				p.Lose(t.values, t.address+" is no task: it is not started here", "")
 			}
 		}
 	}
-	tell.tell(v)
+	tell.Tell(v)
 	p.others()
 	return p.definition(s.def)
 }
@@ -717,7 +701,7 @@ func (p *plan) others() {
 		case "aws_ecs_service", "aws_ecs_task_definition", "aws_ecs_cluster":
 		case "aws_appautoscaling_target":
 			if scaled = true; res != p.scaled {
-				p.lose(res.values, res.address+": "+fixedCopies, followLoad)
+				p.Lose(res.values, res.address+": "+toolfile.FixedCopies, toolfile.FollowLoad)
 			}
 		default:
 			if !tasks[res] {
@@ -729,21 +713,5 @@ func (p *plan) others() {
 		delete(counts, "aws_appautoscaling_policy")
 		delete(counts, "aws_appautoscaling_scheduled_action")
 	}
-	p.loseOthers(p.root, counts)
-}
-
-// loseOthers notes how many resources of other kinds there are.
-func (r *reader) loseOthers(at *doctree.Node, counts map[string]int) {
-	var all []string
-	for kind, n := range counts {
-		all = append(all, fmt.Sprintf("%s (%d)", kind, n))
-	}
-	if len(all) == 0 {
-		return
-	}
-	slices.Sort(all)
-	if len(all) > 12 {
-		all = append(all[:12:12], "...")
-	}
-	r.lose(at, "ignored resources: "+strings.Join(all, ", "), "")
+	p.LoseOthers(p.root, counts)
 }

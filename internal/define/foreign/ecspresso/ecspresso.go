@@ -1,4 +1,4 @@
-package foreign
+package ecspresso
 
 import (
 	"cmp"
@@ -9,12 +9,13 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
-// isEcspresso reports whether a text is a configuration of ecspresso. Its templates may keep it from being YAML.
-func isEcspresso(src []byte) bool {
-	if len(src) > maxYAML {
+// Is reports whether a text is a configuration of ecspresso. Its templates may keep it from being YAML.
+func Is(src []byte) bool {
+	if len(src) > toolfile.MaxYAML {
 		return false
 	}
 	found := map[string]bool{}
@@ -27,64 +28,60 @@ func isEcspresso(src []byte) bool {
 	return found["task_definition"] && (found["region"] || found["cluster"] || found["service"] || found["service_definition"])
 }
 
-// membersOfEcspresso decides about the members of a configuration.
-var membersOfEcspresso = newTable(
-	honored("service", "service_definition", "task_definition"),
-	dropped("codedeploy", "podtask replaces the copies itself", "--strategy blue-green, linear or canary shifts connections in steps"),
-	dropped("appspec", "podtask replaces the copies itself", ""),
-	noMeaning("it says how ecspresso finds AWS and other tools", "region", "cluster", "timeout", "plugins", "filter_command", "required_version", "ignore"),
+// Members decides about the members of a configuration.
+var Members = toolfile.NewTable(
+	toolfile.Honors("service", "service_definition", "task_definition"),
+	toolfile.Drops("codedeploy", "podtask replaces the copies itself", "--strategy blue-green, linear or canary shifts connections in steps"),
+	toolfile.Drops("appspec", "podtask replaces the copies itself", ""),
+	toolfile.MeansNothing("it says how ecspresso finds AWS and other tools", "region", "cluster", "timeout", "plugins", "filter_command", "required_version", "ignore"),
 )
 
-// ecspresso reads the service and the task definition that a configuration names.
-func (r *reader) ecspresso(docs []*doctree.Node) []*workload {
+// Workloads reads the service and the task definition that a configuration names.
+func Workloads(r *toolfile.Reader, docs []*doctree.Node) []*toolfile.Workload {
 	root := docs[0]
 	for _, member := range []string{"service", "task_definition", "service_definition"} {
 		if n := root.Member(member); n != nil {
-			r.settle(n)
+			settle(r, n)
 		}
 	}
-	name := cmp.Or(textOf(root.Member("service")), r.stem())
-	return []*workload{{names: []string{name}, name: name, build: func(res *Result) *doctree.Node {
+	name := cmp.Or(toolfile.TextOf(root.Member("service")), r.Stem())
+	return []*toolfile.Workload{{Names: []string{name}, Name: name, Build: func(res *toolfile.Result) *doctree.Node {
 		task := root.Member("task_definition")
 		var service *doctree.Node
 		if file := root.Member("service_definition"); file != nil {
-			service = r.rendered(file)
+			service = rendered(r, file)
 		}
-		def := r.rendered(task)
+		def := rendered(r, task)
 		if def == nil {
-			return emptyAt(task)
+			return toolfile.EmptyAt(task)
 		}
-		def = r.unwrapDefinition(def)
-		r.settle(def)
-		teller{reader: r, table: membersOfEcspresso, what: "the configuration"}.tell(root)
+		def = r.UnwrapDefinition(def)
+		settle(r, def)
+		toolfile.Teller{Reader: r, Table: Members, What: "the configuration"}.Tell(root)
 		if service != nil {
-			service = unwrapService(service)
-			teller{reader: r, table: membersOfService, what: "the service"}.tell(service)
-			m := ofNode(withPortsOnly(r, service))
-			m.eval = r.settle
-			r.service(res, m, def)
+			service = toolfile.UnwrapService(service)
+			toolfile.Teller{Reader: r, Table: toolfile.MembersOfService, What: "the service"}.Tell(service)
+			m := toolfile.OfNode(withPortsOnly(r, service))
+			m.Eval = func(n *doctree.Node) *doctree.Node { return settle(r, n) }
+			r.AddService(res, m, def)
 		}
 		return def
 	}}}
 }
 
 // withPortsOnly leaves of the load balancers of a service what podtask has a use for.
-func withPortsOnly(r *reader, service *doctree.Node) *doctree.Node {
+func withPortsOnly(r *toolfile.Reader, service *doctree.Node) *doctree.Node {
 	for i, f := range service.Fields {
 		if f.Key == "loadBalancers" && f.Value.Kind == doctree.List {
-			list := r.list(f.Value)
+			list := r.List(f.Value)
 			for _, lb := range f.Value.Items {
-				list.Items = append(list.Items, r.object(lb, "containerName", lb.Member("containerName"), "containerPort", lb.Member("containerPort")))
+				list.Items = append(list.Items, r.Object(lb, "containerName", lb.Member("containerName"), "containerPort", lb.Member("containerPort")))
 			}
 			service.Fields[i].Value = list
 		}
 	}
 	return service
 }
-
-// pending is a value that a template does not have. It is asked for only if what it stands in is used: files of
-// ecspresso have many values of other tools in what podtask has no use for.
-type pending struct{ key, what, fix string }
 
 // maxPending is how many values a configuration may lack.
 const maxPending = 10_000
@@ -108,65 +105,65 @@ func marksIn(text string) (all []int) {
 }
 
 // mark returns what stands for a value that the template does not have.
-func (r *reader) mark(key, what, fix string) string {
-	r.pending = append(r.pending, pending{key, what, fix})
-	return markBegin + strconv.Itoa(len(r.pending)-1) + markEnd
+func mark(r *toolfile.Reader, key, what, fix string) string {
+	r.Pending = append(r.Pending, toolfile.Pending{Key: key, What: what, Fix: fix})
+	return markBegin + strconv.Itoa(len(r.Pending)-1) + markEnd
 }
 
 // settle asks for the values that a tree lacks, and returns the tree.
-func (r *reader) settle(n *doctree.Node) *doctree.Node {
+func settle(r *toolfile.Reader, n *doctree.Node) *doctree.Node {
 	if n.Kind == doctree.Text {
 		for _, i := range marksIn(n.Text) {
-			if i < len(r.pending) {
-				r.askFor(n, r.pending[i].key, r.pending[i].what, r.pending[i].fix)
+			if i < len(r.Pending) {
+				r.AskFor(n, r.Pending[i].Key, r.Pending[i].What, r.Pending[i].Fix)
 			}
 		}
 	}
 	for _, item := range n.Items {
-		r.settle(item)
+		settle(r, item)
 	}
 	for _, f := range n.Fields {
-		r.settle(f.Value)
+		settle(r, f.Value)
 	}
 	return n
 }
 
 // rendered reads a file of JSON with templates; nil after a problem.
-func (r *reader) rendered(file *doctree.Node) *doctree.Node {
+func rendered(r *toolfile.Reader, file *doctree.Node) *doctree.Node {
 	if file.Kind != doctree.Text {
-		r.wrong(file, "the name of a file is expected here", "")
+		r.Wrong(file, "the name of a file is expected here", "")
 		return nil
 	}
 	if ext := path.Ext(file.Text); ext == ".jsonnet" || ext == ".libsonnet" {
-		r.wrong(file, file.Text+" is Jsonnet, which import does not run", "write it as JSON with ecspresso render, and name that file here")
+		r.Wrong(file, file.Text+" is Jsonnet, which import does not run", "write it as JSON with ecspresso render, and name that file here")
 		return nil
 	}
-	p, src, ok := r.open(file, cmp.Or(r.Base, "ecspresso.yml"), file.Text)
+	p, src, ok := r.OpenFile(file, cmp.Or(r.Base, "ecspresso.yml"), file.Text)
 	if !ok {
 		return nil
 	}
-	before := len(r.problems)
-	text := r.render(r.shown(p), src, true)
-	if len(r.problems) > before {
+	before := len(r.Problems)
+	text := Render(r, r.Shown(p), src, true)
+	if len(r.Problems) > before {
 		return nil
 	}
-	docs, ok := r.parse(r.shown(p), text)
+	docs, ok := r.Parse(r.Shown(p), text)
 	if !ok {
 		return nil
 	}
 	if docs[0].Kind != doctree.Object {
-		r.wrong(docs[0], "an object is expected here, not "+docs[0].Kind.String(), "")
+		r.Wrong(docs[0], "an object is expected here, not "+docs[0].Kind.String(), "")
 		return nil
 	}
 	return docs[0]
 }
 
-// render fills in the templates of ecspresso: {{ env `NAME` `default` }} and {{ must_env `NAME` }}, each also in
+// Render fills in the templates of ecspresso: {{ env `NAME` `default` }} and {{ must_env `NAME` }}, each also in
 // json_escape. Everything else is asked for where it is used: a mark stands for it, which becomes a text of its own where
 // JSON has no text around it.
-func (r *reader) render(file string, src []byte, inJSON bool) []byte {
+func Render(r *toolfile.Reader, file string, src []byte, inJSON bool) []byte {
 	text := string(src)
-	if len(text) > maxYAML {
+	if len(text) > toolfile.MaxYAML {
 		return src // the parser reports it
 	}
 	var b strings.Builder
@@ -176,17 +173,17 @@ func (r *reader) render(file string, src []byte, inJSON bool) []byte {
 		before, after, found := strings.Cut(rest, "{{")
 		line += strings.Count(before, "\n")
 		at := &doctree.Node{Line: line, Col: len(before) - strings.LastIndex(before, "\n")}
-		r.files[at] = file
+		r.Files[at] = file
 		if !found {
 			if len(blocks) > 0 {
-				r.wrong(at, "a template {{ if }} has no {{ end }}", "")
+				r.Wrong(at, "a template {{ if }} has no {{ end }}", "")
 			}
 			b.WriteString(before)
 			return []byte(b.String())
 		}
 		action, tail, closed := cutAction(after)
 		if !closed {
-			r.wrong(at, "a template {{ is not closed", "")
+			r.Wrong(at, "a template {{ is not closed", "")
 			return nil
 		}
 		line += strings.Count(action, "\n")
@@ -206,12 +203,12 @@ func (r *reader) render(file string, src []byte, inJSON bool) []byte {
 		if action = strings.TrimSpace(action); strings.HasPrefix(action, "/*") {
 			continue
 		}
-		if r.block(at, action, &blocks) || !blocks.active() {
+		if block(r, at, action, &blocks) || !blocks.active() {
 			continue
 		}
-		value := r.action(at, action)
-		if r.text += len(value); r.text > maxText || len(r.pending) > maxPending {
-			r.wrong(at, "the templates make too much text", "")
+		value := evaluate(r, at, action)
+		if r.TextBytes += len(value); r.TextBytes > toolfile.MaxText || len(r.Pending) > maxPending {
+			r.Wrong(at, "the templates make too much text", "")
 			return nil
 		}
 		if inJSON && len(marksIn(value)) > 0 && !inside.after(b.String()) {
@@ -228,7 +225,7 @@ func (c conditions) active() bool { return !slices.Contains(c, false) }
 
 // block handles if, else and end, and reports whether an action is one of them. What is tested is true if it is not
 // empty.
-func (r *reader) block(at *doctree.Node, action string, open *conditions) bool {
+func block(r *toolfile.Reader, at *doctree.Node, action string, open *conditions) bool {
 	word, rest, _ := strings.Cut(action, " ")
 	last := len(*open) - 1
 	switch {
@@ -239,8 +236,8 @@ func (r *reader) block(at *doctree.Node, action string, open *conditions) bool {
 			if strings.HasPrefix(rest, "(") && strings.HasSuffix(rest, ")") {
 				rest = rest[1 : len(rest)-1]
 			}
-			value = r.action(at, rest)
-			r.settle(r.textAt(at, value))
+			value = evaluate(r, at, rest)
+			settle(r, r.TextAt(at, value))
 		}
 		*open = append(*open, value != "")
 		return true
@@ -293,35 +290,35 @@ func cutAction(s string) (action, rest string, ok bool) {
 	return "", "", false
 }
 
-// action evaluates an action of a template.
-func (r *reader) action(at *doctree.Node, action string) string {
+// evaluate evaluates an action of a template.
+func evaluate(r *toolfile.Reader, at *doctree.Node, action string) string {
 	words, err := actionWords(action)
 	if err != nil || len(words) == 0 {
-		r.wrong(at, "the template {{ "+action+" }} cannot be read", "")
+		r.Wrong(at, "the template {{ "+action+" }} cannot be read", "")
 		return ""
 	}
 	if words[0] == "json_escape" && len(words) == 2 && strings.HasPrefix(words[1], "(") {
-		return escaped(r.action(at, strings.TrimSuffix(words[1][1:], ")")))
+		return escaped(evaluate(r, at, strings.TrimSuffix(words[1][1:], ")")))
 	}
 	if n := len(words); n > 2 && words[n-2] == "|" && words[n-1] == "json_escape" {
 		before, _, _ := strings.Cut(action, "|")
-		return escaped(r.action(at, before))
+		return escaped(evaluate(r, at, before))
 	}
 	args := words[1:]
 	switch words[0] {
 	case "must_env":
 		if len(args) == 1 {
-			if v, ok := r.variable(args[0]); ok {
+			if v, ok := r.Variable(args[0]); ok {
 				return v
 			}
-			return r.mark(args[0], "the template needs the variable "+args[0], "set it, or give --param "+shellWord(args[0]+"=")+"VALUE")
+			return mark(r, args[0], "the template needs the variable "+args[0], "set it, or give --param "+toolfile.ShellWord(args[0]+"=")+"VALUE")
 		}
 	case "env":
 		for i, name := range args {
 			if i == len(args)-1 && i > 0 {
 				return name // the default
 			}
-			if v, ok := r.variable(name); ok {
+			if v, ok := r.Variable(name); ok {
 				return v
 			}
 		}
@@ -329,31 +326,19 @@ func (r *reader) action(at *doctree.Node, action string) string {
 			return ""
 		}
 	case "if", "else", "end", "range", "with", "define", "template", "block", "break", "continue":
-		r.wrong(at, "the template {{ "+action+" }} is a statement, which import does not run", "import what ecspresso render prints")
+		r.Wrong(at, "the template {{ "+action+" }} is a statement, which import does not run", "import what ecspresso render prints")
 		return ""
 	}
 	key := strings.Join(words, " ")
-	if v, ok := r.param(key); ok {
+	if v, ok := r.Param(key); ok {
 		return v
 	}
-	return r.mark(key, "the template function "+words[0]+" reads something from elsewhere", "give --param "+shellWord(key+"=")+"VALUE")
+	return mark(r, key, "the template function "+words[0]+" reads something from elsewhere", "give --param "+toolfile.ShellWord(key+"=")+"VALUE")
 }
 
 func escaped(s string) string {
 	quoted, _ := json.Marshal(s) // a text has a JSON form always
 	return string(quoted[1 : len(quoted)-1])
-}
-
-// variable returns a variable: a parameter, or one of the environment that is not empty.
-func (r *reader) variable(name string) (string, bool) {
-	if v, ok := r.param(name); ok {
-		return v, true
-	}
-	if r.Getenv == nil {
-		return "", false
-	}
-	v := r.Getenv(name)
-	return v, v != ""
 }
 
 // actionWords splits an action into words. Texts lose their quotes; what stands in parentheses is one word with them.

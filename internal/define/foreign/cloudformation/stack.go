@@ -1,4 +1,4 @@
-package foreign
+package cloudformation
 
 import (
 	"cmp"
@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
@@ -31,7 +32,7 @@ type stack struct {
 
 // assembly is the stacks of one import.
 type assembly struct {
-	*reader
+	*toolfile.Reader
 	stacks []*stack
 	// definitions are the task definitions by the ARN that stands for them.
 	definitions map[string]definitionResource
@@ -51,25 +52,25 @@ const (
 	maxEntries = 5_000 // of a section of a template; CloudFormation allows 500 resources
 )
 
-// cloudformation finds the workloads of a template and its nested stacks.
-func (r *reader) cloudformation(docs []*doctree.Node) []*workload {
-	a := &assembly{reader: r, definitions: map[string]definitionResource{}, loose: map[string]bool{}}
-	a.add(&stack{path: cmp.Or(r.Base, path.Base(r.File)), name: plain(r.stem()), root: docs[0]})
+// Workloads finds the workloads of a template and its nested stacks.
+func Workloads(r *toolfile.Reader, docs []*doctree.Node) []*toolfile.Workload {
+	a := &assembly{Reader: r, definitions: map[string]definitionResource{}, loose: map[string]bool{}}
+	a.add(&stack{path: cmp.Or(r.Base, path.Base(r.File)), name: toolfile.Plain(r.Stem()), root: docs[0]})
 	return a.workloads()
 }
 
-// assembly finds the workloads of all stacks of a cloud assembly: the root is its manifest.json.
-func (r *reader) assembly(docs []*doctree.Node) []*workload {
-	a := &assembly{reader: r, definitions: map[string]definitionResource{}, loose: map[string]bool{}, sources: map[string]string{}}
+// AssemblyWorkloads finds the workloads of all stacks of a cloud assembly: the root is its manifest.json.
+func AssemblyWorkloads(r *toolfile.Reader, docs []*doctree.Node) []*toolfile.Workload {
+	a := &assembly{Reader: r, definitions: map[string]definitionResource{}, loose: map[string]bool{}, sources: map[string]string{}}
 	a.manifest(docs[0], cmp.Or(r.Base, "manifest.json"), 0)
 	return a.workloads()
 }
 
 // manifest adds the stacks of a manifest.json, and those of the assemblies in it.
 func (a *assembly) manifest(root *doctree.Node, at string, depth int) {
-	for _, f := range fields(root.Member("artifacts")) {
+	for _, f := range toolfile.Fields(root.Member("artifacts")) {
 		properties := f.Value.Member("properties")
-		switch kind := textOf(f.Value.Member("type")); kind {
+		switch kind := toolfile.TextOf(f.Value.Member("type")); kind {
 		case "aws:cloudformation:stack":
 			a.artifact(f, properties, at)
 		case "cdk:asset-manifest":
@@ -77,11 +78,11 @@ func (a *assembly) manifest(root *doctree.Node, at string, depth int) {
 		case "cdk:cloud-assembly":
 			dir := properties.Member("directoryName")
 			if depth >= maxNesting {
-				a.wrong(f.Value, "cloud assemblies are nested too deep", "")
+				a.Wrong(f.Value, "cloud assemblies are nested too deep", "")
 				continue
 			}
-			if p, src, ok := a.open(orAt(dir, f.Value), at, path.Join(textOf(dir), "manifest.json")); ok && dir != nil {
-				if docs, ok := a.parse(a.shown(p), src); ok {
+			if p, src, ok := a.OpenFile(toolfile.OrAt(dir, f.Value), at, path.Join(toolfile.TextOf(dir), "manifest.json")); ok && dir != nil {
+				if docs, ok := a.Parse(a.Shown(p), src); ok {
 					a.manifest(docs[0], p, depth+1)
 				}
 			}
@@ -89,30 +90,23 @@ func (a *assembly) manifest(root *doctree.Node, at string, depth int) {
 	}
 }
 
-func orAt(n, at *doctree.Node) *doctree.Node {
-	if n != nil {
-		return n
-	}
-	return at
-}
-
 // artifact adds a stack.
 func (a *assembly) artifact(f doctree.Field, properties *doctree.Node, at string) {
 	file := properties.Member("templateFile")
 	if file == nil {
-		a.wrong(f.Value, "the stack "+doctree.Quote(f.Key)+" has no templateFile", "")
+		a.Wrong(f.Value, "the stack "+doctree.Quote(f.Key)+" has no templateFile", "")
 		return
 	}
-	p, src, ok := a.open(file, at, file.Text)
+	p, src, ok := a.OpenFile(file, at, file.Text)
 	if !ok {
 		return
 	}
-	docs, ok := a.parse(a.shown(p), src)
+	docs, ok := a.Parse(a.Shown(p), src)
 	if !ok {
 		return
 	}
-	s := &stack{path: p, name: cmp.Or(textOf(properties.Member("stackName")), f.Key), root: docs[0], given: nil, facts: map[string]string{}}
-	if env := strings.Split(strings.TrimPrefix(textOf(f.Value.Member("environment")), "aws://"), "/"); len(env) == 2 {
+	s := &stack{path: p, name: cmp.Or(toolfile.TextOf(properties.Member("stackName")), f.Key), root: docs[0], given: nil, facts: map[string]string{}}
+	if env := strings.Split(strings.TrimPrefix(toolfile.TextOf(f.Value.Member("environment")), "aws://"), "/"); len(env) == 2 {
 		for i, name := range []string{"AWS::AccountId", "AWS::Region"} {
 			if !strings.HasPrefix(env[i], "unknown-") {
 				s.facts[name] = env[i]
@@ -127,16 +121,16 @@ func (a *assembly) assets(file *doctree.Node, at string) {
 	if file == nil {
 		return
 	}
-	p, src, ok := a.open(file, at, file.Text)
+	p, src, ok := a.OpenFile(file, at, file.Text)
 	if !ok {
 		return
 	}
-	docs, ok := a.parse(a.shown(p), src)
+	docs, ok := a.Parse(a.Shown(p), src)
 	if !ok {
 		return
 	}
-	for _, f := range fields(docs[0].Member("files")) {
-		if source := textOf(f.Value.Member("source").Member("path")); source != "" && len(f.Key) >= 32 {
+	for _, f := range toolfile.Fields(docs[0].Member("files")) {
+		if source := toolfile.TextOf(f.Value.Member("source").Member("path")); source != "" && len(f.Key) >= 32 {
 			a.sources[f.Key] = source
 		}
 	}
@@ -149,21 +143,21 @@ func (a *assembly) add(s *stack) {
 		s.facts = map[string]string{}
 	}
 	a.stacks = append(a.stacks, s)
-	if len(a.stacks) > maxFiles {
-		a.wrong(s.root, fmt.Sprintf("more than %d stacks", maxFiles), "")
+	if len(a.stacks) > toolfile.MaxFiles {
+		a.Wrong(s.root, fmt.Sprintf("more than %d stacks", toolfile.MaxFiles), "")
 		return
 	}
 	if s.root.Kind != doctree.Object || s.root.Member("Resources") == nil {
-		a.wrong(s.root, s.path+" has no Resources", "")
+		a.Wrong(s.root, s.path+" has no Resources", "")
 		return
 	}
 	for _, f := range s.root.Fields {
-		if n := len(fields(f.Value)); n > maxEntries {
-			a.wrong(f.Value, fmt.Sprintf("%s has %d entries, and at most %d are read", f.Key, n, maxEntries), "")
+		if n := len(toolfile.Fields(f.Value)); n > maxEntries {
+			a.Wrong(f.Value, fmt.Sprintf("%s has %d entries, and at most %d are read", f.Key, n, maxEntries), "")
 			return
 		}
 		if f.Key == "Transform" {
-			a.lose(f.Value, "Transform: macros are not run, so what they would change or add is not there", processed)
+			a.Lose(f.Value, "Transform: macros are not run, so what they would change or add is not there", processed)
 		}
 	}
 	for _, f := range s.resources() {
@@ -171,9 +165,9 @@ func (a *assembly) add(s *stack) {
 			s.nest(f)
 		}
 	}
-	for _, f := range fields(s.root.Member("Resources")) {
+	for _, f := range toolfile.Fields(s.root.Member("Resources")) {
 		if strings.HasPrefix(f.Key, "Fn::") {
-			a.lose(f.Value, f.Key+": resources of a macro are not made, so what it would add is not there", processed)
+			a.Lose(f.Value, f.Key+": resources of a macro are not made, so what it would add is not there", processed)
 		}
 	}
 }
@@ -184,8 +178,8 @@ const processed = "import what CloudFormation has processed: aws cloudformation 
 // nest adds a stack whose template is a file here.
 func (s *stack) nest(f doctree.Field) {
 	url := f.Value.Member("Properties").Member("TemplateURL")
-	name := textOf(url)
-	if asset := textOf(f.Value.Member("Metadata").Member("aws:asset:path")); asset != "" {
+	name := toolfile.TextOf(url)
+	if asset := toolfile.TextOf(f.Value.Member("Metadata").Member("aws:asset:path")); asset != "" {
 		name = asset
 	} else if url != nil && url.Kind != doctree.Text {
 		name = ""
@@ -196,52 +190,52 @@ func (s *stack) nest(f doctree.Field) {
 			}
 		}
 	}
-	at := orAt(url, f.Value)
+	at := toolfile.OrAt(url, f.Value)
 	if name == "" || strings.Contains(name, "://") {
-		s.lose(at, "the template of the nested stack "+f.Key+" is not a local file", "name its file in TemplateURL, as before `aws cloudformation package`")
+		s.Lose(at, "the template of the nested stack "+f.Key+" is not a local file", "name its file in TemplateURL, as before `aws cloudformation package`")
 		return
 	}
 	depth := 0
-	p, err := below(s.path, name)
+	p, err := toolfile.Below(s.path, name)
 	for up := s; up != nil; up = up.parent {
 		depth++
 		if err == nil && up.path == p {
-			s.wrong(at, "the nested stack "+f.Key+" contains itself: "+p, "")
+			s.Wrong(at, "the nested stack "+f.Key+" contains itself: "+p, "")
 			return
 		}
 	}
 	if depth > maxNesting {
-		s.wrong(at, fmt.Sprintf("stacks are nested deeper than %d levels", maxNesting), "")
+		s.Wrong(at, fmt.Sprintf("stacks are nested deeper than %d levels", maxNesting), "")
 		return
 	}
-	if len(s.stacks) >= maxFiles {
-		s.wrong(at, fmt.Sprintf("more than %d stacks", maxFiles), "")
+	if len(s.stacks) >= toolfile.MaxFiles {
+		s.Wrong(at, fmt.Sprintf("more than %d stacks", toolfile.MaxFiles), "")
 		return
 	}
-	p, src, ok := s.open(at, s.path, name)
+	p, src, ok := s.OpenFile(at, s.path, name)
 	if !ok {
 		return
 	}
-	docs, ok := s.parse(s.shown(p), src)
+	docs, ok := s.Parse(s.Shown(p), src)
 	if !ok {
 		return
 	}
-	child := &stack{path: p, prefix: s.prefix + f.Key + ".", name: s.name + "-" + f.Key, root: docs[0], parent: s, given: orAt(f.Value.Member("Properties").Member("Parameters"), emptyAt(f.Value)), facts: s.facts}
+	child := &stack{path: p, prefix: s.prefix + f.Key + ".", name: s.name + "-" + f.Key, root: docs[0], parent: s, given: toolfile.OrAt(f.Value.Member("Properties").Member("Parameters"), toolfile.EmptyAt(f.Value)), facts: s.facts}
 	s.nested[f.Key] = child
 	s.assembly.add(child)
 }
 
 // resources returns the resources, without macros that would make some.
 func (s *stack) resources() []doctree.Field {
-	return slices.DeleteFunc(slices.Clone(fields(s.root.Member("Resources"))), func(f doctree.Field) bool { return strings.HasPrefix(f.Key, "Fn::") })
+	return slices.DeleteFunc(slices.Clone(toolfile.Fields(s.root.Member("Resources"))), func(f doctree.Field) bool { return strings.HasPrefix(f.Key, "Fn::") })
 }
 
-func (s *stack) kind(f doctree.Field) string { return textOf(f.Value.Member("Type")) }
+func (s *stack) kind(f doctree.Field) string { return toolfile.TextOf(f.Value.Member("Type")) }
 
 // exists reports whether the condition of a resource holds.
 func (s *stack) exists(f doctree.Field) bool {
 	c := f.Value.Member("Condition")
-	return c == nil || s.condition(c, textOf(c))
+	return c == nil || s.condition(c, toolfile.TextOf(c))
 }
 
 // nameOf is what a resource without a name of its own is called: its logical ID without what CDK appends.
@@ -259,8 +253,8 @@ func (s *stack) arnOf(id string) string {
 }
 
 // workloads returns the services, schedules and other task definitions of all stacks.
-func (a *assembly) workloads() []*workload {
-	if len(a.problems) > 0 {
+func (a *assembly) workloads() []*toolfile.Workload {
+	if len(a.Problems) > 0 {
 		return nil
 	}
 	for _, s := range a.stacks {
@@ -271,7 +265,7 @@ func (a *assembly) workloads() []*workload {
 		}
 	}
 	a.declared()
-	var all []*workload
+	var all []*toolfile.Workload
 	used := map[string]bool{}
 	for _, s := range a.stacks {
 		for _, f := range s.resources() {
@@ -280,31 +274,31 @@ func (a *assembly) workloads() []*workload {
 			case "AWS::ECS::Service":
 				arn := s.quiet(properties.Member("TaskDefinition"))
 				used[arn] = true
-				all = append(all, s.workload(f, "ServiceName", func(res *Result) *doctree.Node { return s.buildService(res, f) }))
+				all = append(all, s.workload(f, "ServiceName", func(res *toolfile.Result) *doctree.Node { return s.buildService(res, f) }))
 			case "AWS::Events::Rule", "AWS::Scheduler::Schedule":
-				var tasks []*workload
+				var tasks []*toolfile.Workload
 				for _, t := range s.targets(f) {
 					if !t.task {
 						continue
 					}
 					used[s.quiet(s.peek(t.node.Member("EcsParameters")).Member("TaskDefinitionArn"))] = true
-					w := s.workload(f, "Name", func(res *Result) *doctree.Node { return s.buildSchedule(res, f, t) })
-					w.target = t.id
+					w := s.workload(f, "Name", func(res *toolfile.Result) *doctree.Node { return s.buildSchedule(res, f, t) })
+					w.Target = t.id
 					tasks = append(tasks, w)
 				}
-				all = append(all, nameTargets(tasks)...)
+				all = append(all, toolfile.NameTargets(tasks)...)
 			}
 		}
 	}
 	for _, s := range a.stacks {
 		for _, f := range s.resources() {
 			if s.kind(f) == "AWS::ECS::TaskDefinition" {
-				w := s.workload(f, "Family", func(*Result) *doctree.Node {
+				w := s.workload(f, "Family", func(*toolfile.Result) *doctree.Node {
 					a.others()
 					return s.definition(f.Value)
 				})
-				w.bare = true
-				w.used = used[s.arnOf(f.Key)]
+				w.Bare = true
+				w.Used = used[s.arnOf(f.Key)]
 				all = append(all, w)
 			}
 		}
@@ -313,22 +307,22 @@ func (a *assembly) workloads() []*workload {
 }
 
 // workload names a resource: by its logical ID, in a nested stack with those of the stacks, and by its own name.
-func (s *stack) workload(f doctree.Field, member string, build func(*Result) *doctree.Node) *workload {
+func (s *stack) workload(f doctree.Field, member string, build func(*toolfile.Result) *doctree.Node) *toolfile.Workload {
 	named := s.quiet(f.Value.Member("Properties").Member(member))
-	w := &workload{names: []string{s.prefix + f.Key}, name: cmp.Or(named, nameOf(f.Key)), build: func(res *Result) *doctree.Node {
+	w := &toolfile.Workload{Names: []string{s.prefix + f.Key}, Name: cmp.Or(named, nameOf(f.Key)), Build: func(res *toolfile.Result) *doctree.Node {
 		if !s.exists(f) {
-			s.wrong(f.Value, f.Key+" does not exist: its condition "+textOf(f.Value.Member("Condition"))+" is false with these parameters", "")
-			return emptyAt(f.Value)
+			s.Wrong(f.Value, f.Key+" does not exist: its condition "+toolfile.TextOf(f.Value.Member("Condition"))+" is false with these parameters", "")
+			return toolfile.EmptyAt(f.Value)
 		}
 		return build(res)
 	}}
-	w.absent, w.after = s.surelyAbsent(f), dependsOn(f.Value.Member("DependsOn"))
+	w.Absent, w.After = s.surelyAbsent(f), dependsOn(f.Value.Member("DependsOn"))
 	if several := s.roots() > 1; several {
-		w.names[0] = s.name + "/" + w.names[0]
+		w.Names[0] = s.name + "/" + w.Names[0]
 	}
 	for _, name := range []string{s.prefix + f.Key, f.Key, nameOf(f.Key), named} {
-		if name != "" && !slices.Contains(w.names, name) {
-			w.names = append(w.names, name)
+		if name != "" && !slices.Contains(w.Names, name) {
+			w.Names = append(w.Names, name)
 		}
 	}
 	return w
@@ -357,7 +351,7 @@ func (s *stack) quiet(n *doctree.Node) (text string) {
 	if n == nil {
 		return ""
 	}
-	if known := s.silently(func() { text = textOf(s.eval(n, true)) }); !known {
+	if known := s.silently(func() { text = toolfile.TextOf(s.eval(n, true)) }); !known {
 		return ""
 	}
 	return text
@@ -365,11 +359,11 @@ func (s *stack) quiet(n *doctree.Node) (text string) {
 
 // silently calls f and forgets what it noted. It reports whether nothing was wrong or missing.
 func (s *stack) silently(f func()) (known bool) {
-	problems, lost, needs, loose, conditions := s.problems, s.lost, s.needs, s.loose, maps.Clone(s.conditions)
-	s.needs, s.loose = map[string]*need{}, map[string]bool{}
+	problems, lost, needs, loose, conditions := s.Problems, s.Losses, s.Needs, s.loose, maps.Clone(s.conditions)
+	s.Needs, s.loose = map[string]*toolfile.Need{}, map[string]bool{}
 	f()
-	known = len(s.problems) == len(problems) && len(s.needs) == 0
-	s.problems, s.lost, s.needs, s.loose, s.conditions = problems, lost, needs, loose, conditions
+	known = len(s.Problems) == len(problems) && len(s.Needs) == 0
+	s.Problems, s.Losses, s.Needs, s.loose, s.conditions = problems, lost, needs, loose, conditions
 	return known
 }
 
@@ -389,7 +383,7 @@ func (s *stack) targets(f doctree.Field) (all []target) {
 		}
 		return all
 	}
-	for i, item := range items(s.peek(properties.Member("Targets"))) {
+	for i, item := range toolfile.Items(s.peek(properties.Member("Targets"))) {
 		if t := s.peek(item); t != nil {
 			all = append(all, target{node: t, task: t.Member("EcsParameters") != nil, id: cmp.Or(s.quiet(t.Member("Id")), strconv.Itoa(i+1))})
 		}
@@ -403,55 +397,55 @@ func (s *stack) startsTask(f doctree.Field) bool {
 }
 
 // buildService makes the command line of a service, and its definition.
-func (s *stack) buildService(res *Result, f doctree.Field) *doctree.Node {
+func (s *stack) buildService(res *toolfile.Result, f doctree.Field) *doctree.Node {
 	properties := f.Value.Member("Properties")
 	def := s.definitionAt(f.Value, properties.Member("TaskDefinition"))
-	m := serviceMembers{eval: func(n *doctree.Node) *doctree.Node { return s.lowerTree(s.eval(n, false), "") }}
-	teller{reader: s.reader, table: membersOfService, what: "the service", key: lowerKey, look: s.evaluated}.tell(properties)
-	for _, p := range fields(properties) {
+	m := toolfile.ServiceMembers{Eval: func(n *doctree.Node) *doctree.Node { return s.LowerTree(s.eval(n, false), "") }}
+	toolfile.Teller{Reader: s.Reader, Table: toolfile.MembersOfService, What: "the service", Key: toolfile.LowerKey, Look: s.evaluated}.Tell(properties)
+	for _, p := range toolfile.Fields(properties) {
 		if v := s.unIf(p.Value); v != nil {
 			if p.Key == "LoadBalancers" {
 				v = s.onlyPorts(v)
 			}
-			m.fields = append(m.fields, doctree.Field{Key: lowerKey(p.Key), Line: p.Line, Col: p.Col, Value: v})
+			m.Fields = append(m.Fields, doctree.Field{Key: toolfile.LowerKey(p.Key), Line: p.Line, Col: p.Col, Value: v})
 		}
 	}
-	s.service(res, m, def)
+	s.AddService(res, m, def)
 	s.scaling(res, f)
 	s.others()
 	return def
 }
 
 // scaling takes over what scales a service.
-func (s *stack) scaling(res *Result, service doctree.Field) {
+func (s *stack) scaling(res *toolfile.Result, service doctree.Field) {
 	target := ""
-	sc := scaler{reader: s.reader}
+	sc := toolfile.Scaler{Reader: s.Reader}
 	properties := func(f doctree.Field) *doctree.Node { return s.plain(f.Value.Member("Properties")) }
 	for _, f := range s.resources() {
 		p := f.Value.Member("Properties")
-		if s.kind(f) != "AWS::ApplicationAutoScaling::ScalableTarget" || s.whole || res.Service == nil || target != "" || !s.about(p.Member("ResourceId"), service) {
+		if s.kind(f) != "AWS::ApplicationAutoScaling::ScalableTarget" || s.Whole || res.Service == nil || target != "" || !s.about(p.Member("ResourceId"), service) {
 			continue
 		}
 		values := properties(f)
-		if target = f.Key; !sc.bounds(f.Value, values.Member("MinCapacity"), values.Member("MaxCapacity")) {
+		if target = f.Key; !sc.Bounds(f.Value, values.Member("MinCapacity"), values.Member("MaxCapacity")) {
 			return
 		}
 		if s.scaled == nil {
 			s.scaled = map[*doctree.Node]bool{}
 		}
 		s.scaled[f.Value] = true
-		for _, a := range items(values.Member("ScheduledActions")) {
-			sc.action(a)
+		for _, a := range toolfile.Items(values.Member("ScheduledActions")) {
+			sc.Action(a)
 		}
 	}
 	for _, f := range s.resources() {
 		p := f.Value.Member("Properties")
 		if target != "" && s.kind(f) == "AWS::ApplicationAutoScaling::ScalingPolicy" && (refersTo(p.Member("ScalingTargetId"), target) || s.about(p.Member("ResourceId"), service)) {
 			s.scaled[f.Value] = true
-			sc.policy(properties(f))
+			sc.Policy(properties(f))
 		}
 	}
-	sc.service(res.Service)
+	sc.AddTo(res.Service)
 }
 
 // plain returns a value with all functions in it evaluated, as far as they are known.
@@ -496,10 +490,10 @@ func (s *stack) onlyPorts(n *doctree.Node) *doctree.Node {
 	if n.Kind != doctree.List {
 		return n
 	}
-	out := s.list(n)
+	out := s.List(n)
 	for _, lb := range n.Items {
 		if v := s.unIf(lb); v != nil {
-			out.Items = append(out.Items, s.object(v, "ContainerName", v.Member("ContainerName"), "ContainerPort", v.Member("ContainerPort")))
+			out.Items = append(out.Items, s.Object(v, "ContainerName", v.Member("ContainerName"), "ContainerPort", v.Member("ContainerPort")))
 		}
 	}
 	return out
@@ -508,15 +502,15 @@ func (s *stack) onlyPorts(n *doctree.Node) *doctree.Node {
 // unIf follows an If that decides whether a member is there at all, as far as its condition is known.
 func (s *stack) unIf(n *doctree.Node) *doctree.Node {
 	for range maxNesting {
-		args := items(n.Member("Fn::If"))
+		args := toolfile.Items(n.Member("Fn::If"))
 		if len(n.Fields) != 1 || len(args) != 3 {
 			break
 		}
-		if n = args[2]; s.condition(args[0], textOf(args[0])) {
+		if n = args[2]; s.condition(args[0], toolfile.TextOf(args[0])) {
 			n = args[1]
 		}
 	}
-	if len(n.Fields) == 1 && textOf(n.Member("Ref")) == "AWS::NoValue" {
+	if len(n.Fields) == 1 && toolfile.TextOf(n.Member("Ref")) == "AWS::NoValue" {
 		return nil
 	}
 	return n
@@ -525,16 +519,16 @@ func (s *stack) unIf(n *doctree.Node) *doctree.Node {
 // definitionAt returns the task definition that a value names.
 func (s *stack) definitionAt(at, n *doctree.Node) *doctree.Node {
 	if n == nil {
-		s.wrong(at, "TaskDefinition is missing", "")
-		return emptyAt(at)
+		s.Wrong(at, "TaskDefinition is missing", "")
+		return toolfile.EmptyAt(at)
 	}
-	arn := textOf(s.eval(n, true))
+	arn := toolfile.TextOf(s.eval(n, true))
 	d, ok := s.definitions[arn]
 	if !ok {
-		if len(s.needs) == 0 && len(s.problems) == 0 {
-			s.wrong(n, "the task definition "+doctree.Quote(arn)+" is not in this file", "import it from where it is, as with aws ecs describe-task-definition")
+		if len(s.Needs) == 0 && len(s.Problems) == 0 {
+			s.Wrong(n, "the task definition "+doctree.Quote(arn)+" is not in this file", "import it from where it is, as with aws ecs describe-task-definition")
 		}
-		return emptyAt(at)
+		return toolfile.EmptyAt(at)
 	}
 	return d.stack.definition(d.node)
 }
@@ -543,10 +537,10 @@ func (s *stack) definitionAt(at, n *doctree.Node) *doctree.Node {
 func (s *stack) definition(n *doctree.Node) *doctree.Node {
 	properties := n.Member("Properties")
 	if properties == nil {
-		s.wrong(n, "the task definition has no Properties", "")
-		return emptyAt(n)
+		s.Wrong(n, "the task definition has no Properties", "")
+		return toolfile.EmptyAt(n)
 	}
-	out := s.lowerTree(s.eval(properties, false), "")
+	out := s.LowerTree(s.eval(properties, false), "")
 	s.dynamicSecrets(out)
 	return out
 }
@@ -563,7 +557,7 @@ func (s *stack) peek(n *doctree.Node) (v *doctree.Node) {
 	return v
 }
 
-func (s *stack) buildSchedule(res *Result, f doctree.Field, t target) *doctree.Node {
+func (s *stack) buildSchedule(res *toolfile.Result, f doctree.Field, t target) *doctree.Node {
 	properties, ecs := f.Value.Member("Properties"), s.unIf(t.node.Member("EcsParameters"))
 	value := func(n *doctree.Node) *doctree.Node {
 		if n == nil {
@@ -574,27 +568,27 @@ func (s *stack) buildSchedule(res *Result, f doctree.Field, t target) *doctree.N
 		}
 		return n
 	}
-	d := due{
-		at: f.Value, expression: textOf(value(properties.Member("ScheduleExpression"))), zone: textOf(value(properties.Member("ScheduleExpressionTimezone"))),
-		state: value(properties.Member("State")), start: value(properties.Member("StartDate")), end: value(properties.Member("EndDate")),
-		count: value(ecs.Member("TaskCount")), pattern: s.peek(properties.Member("EventPattern")),
+	d := toolfile.Due{
+		At: f.Value, Expression: toolfile.TextOf(value(properties.Member("ScheduleExpression"))), Zone: toolfile.TextOf(value(properties.Member("ScheduleExpressionTimezone"))),
+		State: value(properties.Member("State")), Start: value(properties.Member("StartDate")), End: value(properties.Member("EndDate")),
+		Count: value(ecs.Member("TaskCount")), Pattern: s.peek(properties.Member("EventPattern")),
 	}
-	if d.input = s.peek(t.node.Member("Input")); d.input != nil && d.input.Kind != doctree.Text {
-		d.input = s.textAt(d.input, "?") // its text is of no interest
+	if d.Input = s.peek(t.node.Member("Input")); d.Input != nil && d.Input.Kind != doctree.Text {
+		d.Input = s.TextAt(d.Input, "?") // its text is of no interest
 	}
-	s.due(res, d)
-	tell := teller{reader: s.reader, table: scheduleMembers, what: "the schedule", key: lowerKey, look: s.evaluated}
+	s.AddDue(res, d)
+	tell := toolfile.Teller{Reader: s.Reader, Table: toolfile.ScheduleMembers, What: "the schedule", Key: toolfile.LowerKey, Look: s.evaluated}
 	if s.kind(f) == "AWS::Events::Rule" {
-		tell.table, tell.what = ruleMembers, "the rule"
+		tell.Table, tell.What = toolfile.RuleMembers, "the rule"
 		properties = without(properties, "Targets")
-		tell.object(s.object(t.node, "Targets", t.node), "")
+		tell.Object(s.Object(t.node, "Targets", t.node), "")
 		for _, other := range s.targets(f) {
 			if !other.task {
-				s.lose(other.node, "the target "+other.id+" of the rule is no task: it is not started here", "")
+				s.Lose(other.node, "the target "+other.id+" of the rule is no task: it is not started here", "")
 			}
 		}
 	}
-	tell.tell(properties)
+	tell.Tell(properties)
 	def := s.definitionAt(t.node, ecs.Member("TaskDefinitionArn"))
 	s.others()
 	return def
@@ -632,7 +626,7 @@ func (a *assembly) others() {
 			case "AWS::ECS::Service", "AWS::ECS::TaskDefinition", "AWS::ECS::Cluster", "AWS::CloudFormation::Stack", "AWS::CDK::Metadata":
 			case "AWS::ApplicationAutoScaling::ScalableTarget":
 				if scaled = true; !a.scaled[f.Value] {
-					s.lose(f.Value, f.Key+": "+fixedCopies, followLoad)
+					s.Lose(f.Value, f.Key+": "+toolfile.FixedCopies, toolfile.FollowLoad)
 				}
 			case "AWS::Events::Rule", "AWS::Scheduler::Schedule":
 				if !s.startsTask(f) {
@@ -645,48 +639,8 @@ func (a *assembly) others() {
 		if scaled { // its line says what is lost with its policies
 			delete(counts, "AWS::ApplicationAutoScaling::ScalingPolicy")
 		}
-		s.loseOthers(s.root.Member("Resources"), counts)
+		s.LoseOthers(s.root.Member("Resources"), counts)
 	}
-}
-
-// keys of CloudFormation that are not those of ECS with a small first letter.
-var spellings = [][2]string{
-	{"EFSVolumeConfiguration", "efsVolumeConfiguration"}, {"FilesystemId", "fileSystemId"}, {"IAM", "iam"}, {"EnableECSManagedTags", "enableECSManagedTags"},
-	{"FSxWindowsFileServerVolumeConfiguration", "fsxWindowsFileServerVolumeConfiguration"}, {"ProxyConfigurationProperties", "properties"},
-	{"S3FilesVolumeConfiguration", "s3filesVolumeConfiguration"}, {"VPCLatticeConfigurations", "vpcLatticeConfigurations"}, {"PlacementStrategies", "placementStrategy"},
-}
-
-func lowerKey(key string) string {
-	for _, s := range spellings {
-		if s[0] == key {
-			return s[1]
-		}
-	}
-	if key == "" {
-		return key
-	}
-	return strings.ToLower(key[:1]) + key[1:]
-}
-
-// isMap reports whether the keys in a member are those of the user.
-func isMap(member string) bool {
-	return slices.Contains([]string{"Options", "DockerLabels", "DriverOpts", "Labels"}, member)
-}
-
-// lowerTree spells the members of a value as ECS does. In is the member that it is.
-func (r *reader) lowerTree(n *doctree.Node, in string) *doctree.Node {
-	out := r.put(&doctree.Node{Kind: n.Kind, Text: n.Text}, n)
-	for _, item := range n.Items {
-		out.Items = append(out.Items, r.lowerTree(item, in))
-	}
-	for _, f := range n.Fields {
-		key := f.Key
-		if !isMap(in) {
-			key = lowerKey(key)
-		}
-		out.Fields = append(out.Fields, doctree.Field{Key: key, Line: f.Line, Col: f.Col, Value: r.lowerTree(f.Value, f.Key)})
-	}
-	return out
 }
 
 // wholeDynamic splits a text that is a dynamic reference and nothing else into its service and the rest.
@@ -700,24 +654,24 @@ func wholeDynamic(text string) (service, rest string, ok bool) {
 
 // dynamicSecrets makes secrets of variables whose value CloudFormation would read from Secrets Manager or SSM.
 func (s *stack) dynamicSecrets(def *doctree.Node) {
-	for _, c := range items(def.Member("containerDefinitions")) {
+	for _, c := range toolfile.Items(def.Member("containerDefinitions")) {
 		env := c.Member("environment")
 		if env == nil {
 			continue
 		}
 		var kept []*doctree.Node
 		for _, v := range env.Items {
-			service, rest, ok := wholeDynamic(textOf(v.Member("value")))
+			service, rest, ok := wholeDynamic(toolfile.TextOf(v.Member("value")))
 			if !ok {
 				kept = append(kept, v)
 				continue
 			}
 			secrets := c.Member("secrets")
 			if secrets == nil {
-				secrets = s.list(v)
-				set(c, "secrets", secrets)
+				secrets = s.List(v)
+				toolfile.Set(c, "secrets", secrets)
 			}
-			secrets.Items = append(secrets.Items, s.object(v, "name", v.Member("name"), "valueFrom", s.textAt(v, dynamicName(service, rest))))
+			secrets.Items = append(secrets.Items, s.Object(v, "name", v.Member("name"), "valueFrom", s.TextAt(v, dynamicName(service, rest))))
 		}
 		env.Items = kept
 	}
@@ -747,12 +701,12 @@ func dynamicName(service, rest string) string {
 // leftDynamic replaces the dynamic references that are left by their values, which the user gives.
 func (s *stack) leftDynamic(n *doctree.Node, depth int) {
 	if n.Kind == doctree.Text && strings.Contains(n.Text, "{{resolve:") {
-		n.Text = replaceBetween(n.Text, "{{resolve:", "}}", func(name string) string {
+		n.Text = toolfile.ReplaceBetween(n.Text, "{{resolve:", "}}", func(name string) string {
 			key := "resolve:" + name
-			if v, ok := s.param(key); ok {
+			if v, ok := s.Param(key); ok {
 				return v
 			}
-			s.ask(n, key, "CloudFormation reads a value from "+name+" here")
+			s.Ask(n, key, "CloudFormation reads a value from "+name+" here")
 			return ""
 		})
 	}
@@ -768,13 +722,24 @@ func (s *stack) leftDynamic(n *doctree.Node, depth int) {
 func (s *stack) unknownName(at *doctree.Node, name string) {
 	names := slices.Concat(slices.Collect(maps.Keys(names(s.root.Member("Parameters")))), slices.Collect(maps.Keys(names(s.root.Member("Resources")))))
 	slices.Sort(names)
-	s.wrong(at, "there is no parameter or resource "+doctree.Quote(name)+" in the template", suggest.Question(name, names))
+	s.Wrong(at, "there is no parameter or resource "+doctree.Quote(name)+" in the template", suggest.Question(name, names))
 }
 
 func names(n *doctree.Node) map[string]bool {
 	m := map[string]bool{}
-	for _, f := range fields(n) {
+	for _, f := range toolfile.Fields(n) {
 		m[f.Key] = true
 	}
 	return m
+}
+
+// dependsOn reads DependsOn of a resource.
+func dependsOn(n *doctree.Node) (names []string) {
+	if text := toolfile.TextOf(n); text != "" {
+		return []string{text}
+	}
+	for _, item := range toolfile.Items(n) {
+		names = append(names, toolfile.TextOf(item))
+	}
+	return names
 }

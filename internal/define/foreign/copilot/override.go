@@ -1,9 +1,10 @@
-package foreign
+package copilot
 
 import (
 	"strconv"
 	"strings"
 
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -12,28 +13,28 @@ const maxIndex = 100
 
 // overrides applies taskdef_overrides of Copilot: each has a path in the spelling of CloudFormation, in which [-]
 // appends to a list, and a value.
-func (r *reader) overrides(def, list *doctree.Node) {
-	for _, o := range items(list) {
+func overrides(r *toolfile.Reader, def, list *doctree.Node) {
+	for _, o := range toolfile.Items(list) {
 		path, value := o.Member("path"), o.Member("value")
-		if textOf(path) == "" || value == nil {
-			r.wrong(o, "an override has a path and a value", "")
+		if toolfile.TextOf(path) == "" || value == nil {
+			r.Wrong(o, "an override has a path and a value", "")
 			continue
 		}
-		if problem := r.override(def, path, r.lowerTree(value, "")); problem != "" {
-			r.wrong(path, "the override "+doctree.Quote(path.Text)+": "+problem, "")
+		if problem := override(r, def, path, r.LowerTree(value, "")); problem != "" {
+			r.Wrong(path, "the override "+doctree.Quote(path.Text)+": "+problem, "")
 		}
 	}
 }
 
 // override sets the value at a path. It returns what is wrong with the path.
-func (r *reader) override(def, path, value *doctree.Node) (problem string) {
+func override(r *toolfile.Reader, def, path, value *doctree.Node) (problem string) {
 	at, in := def, ""
 	steps := strings.Split(path.Text, ".")
 	for i, step := range steps {
 		name, indexes, _ := strings.Cut(step, "[")
 		key := name
-		if !isMap(in) {
-			key = lowerKey(name)
+		if !toolfile.IsMap(in) {
+			key = toolfile.LowerKey(name)
 		}
 		if key == "" || at.Kind != doctree.Object {
 			return "it leads to no member"
@@ -42,15 +43,15 @@ func (r *reader) override(def, path, value *doctree.Node) (problem string) {
 		last := i == len(steps)-1
 		if indexes == "" {
 			if last {
-				set(at, key, value)
+				toolfile.Set(at, key, value)
 				return ""
 			}
-			if at = r.child(at, key, doctree.Object, path); at == nil {
+			if at = child(r, at, key, doctree.Object, path); at == nil {
 				return name + " has no members"
 			}
 			continue
 		}
-		if at = r.child(at, key, doctree.List, path); at == nil {
+		if at = child(r, at, key, doctree.List, path); at == nil {
 			return name + " is no list"
 		}
 		for word := range strings.SplitSeq(indexes, "[") {
@@ -63,7 +64,7 @@ func (r *reader) override(def, path, value *doctree.Node) (problem string) {
 				return "there is no item [" + word
 			}
 			if n == len(at.Items) {
-				at.Items = append(at.Items, r.object(path))
+				at.Items = append(at.Items, r.Object(path))
 			}
 			if last && !strings.Contains(indexes[strings.Index(indexes, word):], "[") {
 				at.Items[n] = value
@@ -76,14 +77,14 @@ func (r *reader) override(def, path, value *doctree.Node) (problem string) {
 }
 
 // child returns a member that is a list or an object, and makes one that is absent; nil for a member of another kind.
-func (r *reader) child(n *doctree.Node, key string, kind doctree.Kind, at *doctree.Node) *doctree.Node {
+func child(r *toolfile.Reader, n *doctree.Node, key string, kind doctree.Kind, at *doctree.Node) *doctree.Node {
 	if v := n.Member(key); v != nil {
 		if v.Kind != kind {
 			return nil
 		}
 		return v
 	}
-	v := r.put(&doctree.Node{Kind: kind}, at)
-	set(n, key, v)
+	v := r.Put(&doctree.Node{Kind: kind}, at)
+	toolfile.Set(n, key, v)
 	return v
 }
