@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 )
 
 // TestMain is the program itself with a low limit if the test of it asks for that.
@@ -29,7 +29,7 @@ func TestAFileTakesNoMoreMemoryThanTheLimit(t *testing.T) {
 	for i := range 20 {
 		ports = append(ports, fmt.Sprintf("'127.0.0.%d:1-65535:1-65535'", i+1))
 	}
-	request, err := json.Marshal(convert.ComposeRequest{File: "compose.yaml", Task: "shop", Source: []byte("services: {web: {image: x, ports: [" + strings.Join(ports, ", ") + "]}}")})
+	request, err := json.Marshal(compose.Request{File: "compose.yaml", Task: "shop", Source: []byte("services: {web: {image: x, ports: [" + strings.Join(ports, ", ") + "]}}")})
 	if err != nil {
 		t.Fatal(err)
 	}

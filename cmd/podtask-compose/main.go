@@ -2,7 +2,7 @@
 // program because the library that reads Compose files takes milliseconds to initialize, which would
 // slow down every podtask command.
 //
-// Standard input is a convert.ComposeRequest, standard output a convert.Result, both in JSON. The
+// Standard input is a compose.Request, standard output a convert.Result, both in JSON. The
 // exit code of a failure is 1, and standard error says why.
 package main
 
@@ -15,7 +15,7 @@ import (
 
 	"github.com/podtask/podtask/internal/define/composecall"
 	"github.com/podtask/podtask/internal/define/composefile"
-	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 )
 
 func main() {
@@ -33,7 +33,7 @@ func run(args []string, in io.Reader, out, problems io.Writer) int {
 		fmt.Fprintln(problems, "podtask import executes this program; it takes no arguments")
 		return 1
 	}
-	if err := convert.ServeCompose(in, out, composefile.Load); err != nil {
+	if err := compose.Serve(in, out, composefile.Load); err != nil {
 		fmt.Fprintln(problems, err)
 		return 1
 	}

@@ -7,12 +7,13 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 )
 
 func TestRun(t *testing.T) {
 	t.Parallel()
 	request := func(source string) string {
-		b, err := json.Marshal(convert.ComposeRequest{
+		b, err := json.Marshal(compose.Request{
 			File: "compose.yaml", Task: "shop", Source: []byte(source), Variables: map[string]string{"TAG": "1.27"},
 		})
 		if err != nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/importer"
 	"github.com/podtask/podtask/internal/define/composefile"
-	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/parts"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 )
@@ -150,7 +150,7 @@ func TestComposeFilesAreReadAsDefinitions(t *testing.T) {
 
 // serveCompose is podtask-compose, which this test program is under that name.
 func serveCompose() {
-	if err := convert.ServeCompose(os.Stdin, os.Stdout, composefile.Load); err != nil {
+	if err := compose.Serve(os.Stdin, os.Stdout, composefile.Load); err != nil {
 		fmt.Fprintln(os.Stderr, err)
 		os.Exit(1)
 	}

@@ -11,6 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/composecall"
 	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -23,22 +24,22 @@ func (i importer) caller() composecall.Caller {
 }
 
 // compose converts a Compose file with podtask-compose.
-func (i importer) compose(ctx context.Context, r convert.ComposeRequest) (result convert.Result, err error) {
+func (i importer) compose(ctx context.Context, r compose.Request) (result convert.Result, err error) {
 	return result, i.caller().Convert(ctx, r, &result)
 }
 
 // request returns the conversion of a Compose file with the variables that Compose would take.
-func (i importer) request(file, task string, source []byte) (convert.ComposeRequest, error) {
+func (i importer) request(file, task string, source []byte) (compose.Request, error) {
 	vars, shell, err := i.composeVariables(filepath.Dir(file))
 	if err != nil {
-		return convert.ComposeRequest{}, err
+		return compose.Request{}, err
 	}
 	if task == "" {
 		task = projectName(file, vars)
 	}
-	r := convert.ComposeRequest{File: file, Task: task, Source: source, Variables: vars, Shell: shell}
+	r := compose.Request{File: file, Task: task, Source: source, Variables: vars, Shell: shell}
 	if vars["COMPOSE_FILE"] == "" {
-		r.Override = convert.ComposeOverride(file)
+		r.Override = compose.Override(file)
 	}
 	return r, nil
 }

@@ -21,6 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/quadlet"
 	"github.com/podtask/podtask/internal/define/foreign/kubernetes"
 	"github.com/podtask/podtask/internal/define/foreignfile"
 	"github.com/podtask/podtask/internal/define/members"
@@ -360,7 +361,7 @@ func (i importer) convert(c *cli.Context, req importRequest) (conversion, error)
 		if err != nil {
 			return conversion{}, err
 		}
-		return jsonConversion("a Quadlet file")(convert.Quadlet(name, withNamed(f), i.manager()))
+		return jsonConversion("a Quadlet file")(quadlet.Convert(name, withNamed(f), i.manager()))
 	case ext == ".pod":
 		files, err := membersOf(path)
 		if err != nil {
@@ -370,9 +371,9 @@ func (i importer) convert(c *cli.Context, req importRequest) (conversion, error)
 		if err != nil {
 			return conversion{}, err
 		}
-		return jsonConversion("a Quadlet file")(convert.Quadlet(name, withNamed(append(files, f)...), i.manager()))
+		return jsonConversion("a Quadlet file")(quadlet.Convert(name, withNamed(append(files, f)...), i.manager()))
 	}
-	if instead := convert.QuadletInstead(filepath.Ext(from)); instead != "" {
+	if instead := quadlet.Instead(filepath.Ext(from)); instead != "" {
 		return conversion{}, command.Usagef(command.Path(c), "%s: a %s file is not imported: %s", from, filepath.Ext(from), members.Plain(instead))
 	}
 	return conversion{}, command.Usagef(command.Path(c), "%s: it is a Compose file or a Pod (.yaml), a .pod, a .container or a task", from)
@@ -426,8 +427,8 @@ func readBeside(name string) ([]byte, error) {
 }
 
 // manager is what this user's systemd has for the specifiers of a unit.
-func (i importer) manager() convert.Manager {
-	m := convert.Manager{UID: strconv.Itoa(os.Getuid()), GID: strconv.Itoa(os.Getgid()), Home: i.getenv("HOME"), Shell: i.getenv("SHELL"), Runtime: i.getenv("XDG_RUNTIME_DIR")}
+func (i importer) manager() quadlet.Manager {
+	m := quadlet.Manager{UID: strconv.Itoa(os.Getuid()), GID: strconv.Itoa(os.Getgid()), Home: i.getenv("HOME"), Shell: i.getenv("SHELL"), Runtime: i.getenv("XDG_RUNTIME_DIR")}
 	if u, err := user.Current(); err == nil {
 		m.User, m.Home = u.Username, cmp.Or(m.Home, u.HomeDir)
 		if g, err := user.LookupGroupId(u.Gid); err == nil {

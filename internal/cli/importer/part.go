@@ -3,7 +3,8 @@ package importer
 import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
-	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
+	"github.com/podtask/podtask/internal/define/convert/quadlet"
 	"github.com/podtask/podtask/internal/define/foreign"
 	"github.com/podtask/podtask/internal/define/members"
 )
@@ -21,7 +22,7 @@ func Part() part.Part {
 		},
 		Convert: newComposeDocument,
 		Formats: func() []members.Format {
-			return append(foreign.Formats(), convert.ComposeMembers(), convert.ECSParams(), convert.QuadletFormat())
+			return append(foreign.Formats(), compose.Members(), compose.ECSParams(), quadlet.Members())
 		},
 		Routes: func() map[string]part.Route {
 			return map[string]part.Route{

@@ -15,7 +15,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
-	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
@@ -24,7 +24,7 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-func secretPrefix(name string) string { return convert.SecretPrefix(name) }
+func secretPrefix(name string) string { return compose.SecretPrefix(name) }
 
 // row is a stack in the list.
 type row struct {

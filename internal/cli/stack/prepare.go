@@ -19,7 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/atomicfile"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define/catalog"
-	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/define/lockfile"
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
@@ -507,7 +507,7 @@ func (k call) podman(ctx context.Context) (keeper, error) {
 func owner(stack string) string { return "stack." + stack }
 
 // ensureVolume makes a volume of the stack. One that is there and is somebody else's is used as it is, and never removed.
-func ensureVolume(ctx context.Context, podman keeper, v convert.StackVolume, stack string) error {
+func ensureVolume(ctx context.Context, podman keeper, v compose.StackVolume, stack string) error {
 	there, err := podman.HasVolume(ctx, v.Name)
 	if err != nil || there {
 		return err

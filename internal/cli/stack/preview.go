@@ -21,7 +21,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
-	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
 	"github.com/podtask/podtask/internal/serve/metrics/stackmetrics"
@@ -203,7 +203,7 @@ func (k call) shared(w *wanted, m *member) (all []string) {
 			m.notes = append(m.notes, "it shares "+v.HostPath+" with the stack")
 		}
 	}
-	given := append([]string{convert.SecretPrefix(w.name)}, k.c.StringSlice("secret")...)
+	given := append([]string{compose.SecretPrefix(w.name)}, k.c.StringSlice("secret")...)
 	secret := func(v taskdef.SecretValue) {
 		source := strings.TrimPrefix(v.Source, "podman:")
 		named := slices.Contains(given, v.Source) || slices.Contains(given, source) || slices.Contains(given, v.ValueFrom) || strings.HasPrefix(source, given[0])
@@ -242,7 +242,7 @@ func (p *preview) settle(s *api.ServiceSettings) {
 func (k call) fill(ctx context.Context, w *wanted) error {
 	for _, word := range k.c.StringSlice("fill") {
 		name, line, ok := strings.Cut(word, "=")
-		i := slices.IndexFunc(w.volumes, func(v convert.StackVolume) bool { return v.Name == name || v.Name == w.name+"_"+name })
+		i := slices.IndexFunc(w.volumes, func(v compose.StackVolume) bool { return v.Name == name || v.Name == w.name+"_"+name })
 		if !ok || i < 0 {
 			return command.Usagef(command.Path(k.c), "--fill %q: write VOLUME=COMMAND, the volume being one of the stack", word)
 		}

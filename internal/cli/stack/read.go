@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
@@ -29,7 +30,7 @@ type wanted struct {
 	preview *stack.Preview
 	source  []string
 	members []*member
-	volumes []convert.StackVolume
+	volumes []compose.StackVolume
 	files   []convert.File
 	secrets []convert.File
 	lost    []taskdef.Problem
@@ -53,7 +54,7 @@ type member struct {
 	// What the request is made of.
 	copies    int
 	listen    []string
-	names     []convert.StackName
+	names     []compose.StackName
 	stopFirst bool
 	pids      int64
 	// Of a file that is no Compose project: flags of podtask service create and what they say, where its volumes are, where problems of
@@ -128,11 +129,11 @@ func (k call) readCompose(ctx context.Context, from string, w *wanted) error {
 	if err != nil {
 		return err
 	}
-	r := convert.ComposeRequest{File: path, Task: w.name, Source: text, Variables: vars, Shell: shell, Profiles: k.c.StringSlice("profile"), Output: k.store.Files(w.name), Stack: true}
+	r := compose.Request{File: path, Task: w.name, Source: text, Variables: vars, Shell: shell, Profiles: k.c.StringSlice("profile"), Output: k.store.Files(w.name), Stack: true}
 	if vars["COMPOSE_FILE"] == "" {
-		r.Override = convert.ComposeOverride(path)
+		r.Override = compose.Override(path)
 	}
-	var got convert.StackResult
+	var got compose.StackResult
 	if err := k.compose.Convert(ctx, r, &got); err != nil {
 		return err
 	}
@@ -150,7 +151,7 @@ func (k call) readCompose(ctx context.Context, from string, w *wanted) error {
 var conditions = map[string]stack.Condition{"service_started": stack.Started, "service_healthy": stack.Healthy, "service_completed_successfully": stack.Completed}
 
 // fromCompose makes a member of a service of a Compose project.
-func fromCompose(name, dir string, from convert.StackMember) *member {
+func fromCompose(name, dir string, from compose.StackMember) *member {
 	m := &member{
 		Member: stack.Member{Name: from.Name, Object: from.Object, Kind: stack.Service}, place: from.Place,
 		text: from.Definition, dir: dir, copies: from.Copies, listen: from.Listen, names: from.Names, stopFirst: from.StopFirst, pids: from.PIDs,

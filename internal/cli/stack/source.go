@@ -17,7 +17,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define"
-	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/define/foreign"
 	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/internal/define/foreignfile"
@@ -191,7 +191,7 @@ func (k call) readForeign(w *wanted, s sourceFile, beside []sourceFile, service 
 	for _, b := range beside {
 		q.Beside = append(q.Beside, toolfile.File{Name: b.file.Name, Source: b.file.Source})
 	}
-	results, err := foreign.ReadAll(q, w.name, convert.StackTag)
+	results, err := foreign.ReadAll(q, w.name, compose.StackTag)
 	if err != nil {
 		return nil, err
 	}
@@ -236,13 +236,13 @@ func (k call) fromForeign(w *wanted, dir string, r toolfile.Result) (*member, er
 		m.waitFor(name, stack.Condition(is), m.place)
 	}
 	for _, claim := range r.Stack.Claims {
-		v := convert.StackVolume{Name: w.name + "_" + claim}
+		v := compose.StackVolume{Name: w.name + "_" + claim}
 		rule, err := define.NewReference("volume:"+claim, "podman:"+v.Name, "the stack "+w.name)
 		if err != nil {
 			return nil, err
 		}
 		m.references = append(m.references, rule)
-		if !slices.ContainsFunc(w.volumes, func(have convert.StackVolume) bool { return have.Name == v.Name }) {
+		if !slices.ContainsFunc(w.volumes, func(have compose.StackVolume) bool { return have.Name == v.Name }) {
 			w.volumes = append(w.volumes, v)
 		}
 	}
@@ -347,7 +347,7 @@ func (k call) definitionOf(w *wanted, file string, one stackfile.Member) (*membe
 		if err != nil {
 			return nil, err
 		}
-		r, err := foreign.Inline(toolfile.Request{File: file, Dir: abs}, one.Inline, w.name, one.Name, convert.StackTag)
+		r, err := foreign.Inline(toolfile.Request{File: file, Dir: abs}, one.Inline, w.name, one.Name, compose.StackTag)
 		if err != nil {
 			return nil, err
 		}

@@ -17,7 +17,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/userfile"
 )
 
@@ -43,8 +43,8 @@ type Caller struct {
 	Environ func() []string
 }
 
-// Convert converts a Compose file; result is a *convert.Result, or a *convert.StackResult if the request says so.
-func (c Caller) Convert(ctx context.Context, r convert.ComposeRequest, result any) error {
+// Convert converts a Compose file; result is a *convert.Result, or a *compose.StackResult if the request says so.
+func (c Caller) Convert(ctx context.Context, r compose.Request, result any) error {
 	path, err := c.Find(Program)
 	if err != nil {
 		return err
@@ -103,7 +103,7 @@ func (c Caller) Variables(dir string) (vars map[string]string, shell map[string]
 	case err != nil:
 		return nil, nil, fmt.Errorf("read the variables of the Compose file: %w", err)
 	}
-	vars, err = convert.DotEnv(text, given)
+	vars, err = compose.DotEnv(text, given)
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the variables of the Compose file in %s: %w", name, err)
 	}

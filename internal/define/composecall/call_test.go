@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 )
 
 // A Compose file whose members multiply in the library that reads it ends in an error that names it, in bounded time and memory.
@@ -26,7 +27,7 @@ func TestAFileThatMultipliesIsGivenUp(t *testing.T) {
 			c.Limit = 100 * time.Millisecond
 		}
 		var r convert.Result
-		if err := c.Convert(t.Context(), convert.ComposeRequest{File: "shop/compose.yaml"}, &r); err == nil || !strings.Contains(err.Error(), want) {
+		if err := c.Convert(t.Context(), compose.Request{File: "shop/compose.yaml"}, &r); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: the error is %v", script, err)
 		}
 	}

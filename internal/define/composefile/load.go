@@ -13,7 +13,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 )
 
-// Load reads Compose files that are one project; it is a convert.ComposeLoader.
+// Load reads Compose files that are one project; it is a compose.Loader.
 func Load(files []types.ConfigFile, name string, profiles []string, substitute func(text string, file template.Mapping) (string, error)) (*types.Project, error) {
 	dir := filepath.Dir(files[0].Filename)
 	return loader.LoadWithContext(context.Background(), types.ConfigDetails{

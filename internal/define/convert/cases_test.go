@@ -1,4 +1,4 @@
-package convert
+package convert_test
 
 import (
 	"bytes"
@@ -13,6 +13,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/podtask/podtask/internal/define/composefile"
+	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
+	"github.com/podtask/podtask/internal/define/convert/quadlet"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -53,7 +56,7 @@ func TestCasesOfOtherPrograms(t *testing.T) {
 }
 
 // readCase reads a definition, or converts what is none.
-func readCase(t *testing.T, file string) (Result, error) {
+func readCase(t *testing.T, file string) (convert.Result, error) {
 	t.Helper()
 	src, err := os.ReadFile(file)
 	if err != nil {
@@ -61,14 +64,14 @@ func readCase(t *testing.T, file string) (Result, error) {
 	}
 	switch filepath.Ext(file) {
 	case ".container":
-		return Quadlet("x", []taskunit.File{taskunit.Read(file, string(src))}, someUser)
+		return quadlet.Convert("x", []taskunit.File{taskunit.Read(file, string(src))}, quadlet.Manager{User: "ann", UID: "1000", Group: "ann", GID: "1000", Home: "/srv/home/ann", Runtime: "/run/user/1000", Config: "/srv/home/ann/.config"})
 	case ".json":
 		task, _, err := taskdef.Parse(filepath.Base(file), src)
 		if err != nil {
-			return Result{}, err
+			return convert.Result{}, err
 		}
 		text, err := json.Marshal(task)
-		return Result{Definition: text}, err
+		return convert.Result{Definition: text}, err
 	}
 	vars := map[string]string{}
 	if env, err := os.ReadFile(filepath.Join(filepath.Dir(file), ".env")); err == nil {
@@ -76,10 +79,10 @@ func readCase(t *testing.T, file string) (Result, error) {
 			t.Fatal(err)
 		}
 	}
-	return Compose(file, "x", src, ComposeOptions{Load: composefile.Load, Override: ComposeOverride(file), Lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }})
+	return compose.Convert(file, "x", src, compose.Options{Load: composefile.Load, Override: compose.Override(file), Lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }})
 }
 
-func checkCase(t *testing.T, r Result, err error, want map[string]string) {
+func checkCase(t *testing.T, r convert.Result, err error, want map[string]string) {
 	t.Helper()
 	if message, fails := want["error"]; fails {
 		if err == nil || !strings.Contains(err.Error(), strings.TrimSpace(message)) {

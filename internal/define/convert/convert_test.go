@@ -1,4 +1,4 @@
-package convert
+package convert_test
 
 import (
 	"flag"
@@ -10,6 +10,9 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/podtask/podtask/internal/define/composefile"
+	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
+	"github.com/podtask/podtask/internal/define/convert/quadlet"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -18,7 +21,7 @@ var update = flag.Bool("update", false, "rewrite the expected files")
 
 // golden holds a result against testdata/NAME.want, and its parts against the
 // programs that are to read them.
-func golden(t *testing.T, name string, r Result) {
+func golden(t *testing.T, name string, r convert.Result) {
 	t.Helper()
 	if _, _, err := taskdef.Parse("shop.json", r.Definition); err != nil {
 		t.Errorf("the definition is not valid: %v\n%s", err, r.Definition)
@@ -51,7 +54,7 @@ func TestCompose(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compose("/srv/shop/compose.yaml", "shop", src, ComposeOptions{Load: composefile.Load})
+	r, err := compose.Convert("/srv/shop/compose.yaml", "shop", src, compose.Options{Load: composefile.Load})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -65,7 +68,7 @@ func TestComposeWithAllMembers(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compose("/srv/blog/compose.yaml", "blog", src, ComposeOptions{Load: composefile.Load, Lookup: func(name string) (string, bool) {
+	r, err := compose.Convert("/srv/blog/compose.yaml", "blog", src, compose.Options{Load: composefile.Load, Lookup: func(name string) (string, bool) {
 		return "6.5", name == "WORDPRESS_VERSION"
 	}})
 	if err != nil {
@@ -76,7 +79,7 @@ func TestComposeWithAllMembers(t *testing.T) {
 
 func TestComposeVariablesAndProfiles(t *testing.T) {
 	t.Parallel()
-	vars := ComposeOptions{Load: composefile.Load, Profiles: []string{"debug"}, Lookup: func(name string) (string, bool) { return "seen", name == "SET" }}
+	vars := compose.Options{Load: composefile.Load, Profiles: []string{"debug"}, Lookup: func(name string) (string, bool) { return "seen", name == "SET" }}
 	for _, tt := range []struct{ image, want, lost string }{
 		{"a:${SET}", "docker.io/library/a:seen", ""},
 		{"a:$SET", "docker.io/library/a:seen", ""},
@@ -84,7 +87,7 @@ func TestComposeVariablesAndProfiles(t *testing.T) {
 		{"a:${UNSET}x", "docker.io/library/a:x", "c.yaml:1: variable UNSET is not set here: it is empty"},
 		{"a:${SET:+2}", "docker.io/library/a:2", ""},
 	} {
-		r, err := Compose("c.yaml", "x", []byte("services: {web: {image: \""+tt.image+"\", profiles: [debug]}}"), vars)
+		r, err := compose.Convert("c.yaml", "x", []byte("services: {web: {image: \""+tt.image+"\", profiles: [debug]}}"), vars)
 		if err != nil || !strings.Contains(string(r.Definition), `"image": "`+tt.want+`"`) || strings.Join(r.Lost, "") != tt.lost {
 			t.Errorf("%s: %v %q %s", tt.image, err, r.Lost, r.Definition)
 		}
@@ -97,15 +100,15 @@ func TestComposeVariablesAndProfiles(t *testing.T) {
 		"include: [/dev/zero]\nservices: {web: {image: a}}":                              "/dev/zero, which is no file",
 		"services: {web: {build: .}}":                                                    "c.yaml:1: web.build: podtask builds no images: run `podman build -t localhost/convert-web .`",
 		"services: {web: {image: a, profiles: [other]}}":                                 "no services to convert",
-		"services:\n  web:\n    image: a\n    imagee: b":                                 "c.yaml:4: Compose has no member services.web.imagee: did you mean \"image\"?",
-		"services:\n  web:\n    image: a\n    healthcheck: {tset: b}":                    "c.yaml:4: Compose has no member services.web.healthcheck.tset: did you mean \"test\"?",
-		"services:\n  web: {image: a}\nvolume:\n  x: {}":                                 "c.yaml:3: Compose has no member volume: did you mean \"volumes\"?",
+		"services:\n  web:\n    image: a\n    imagee: b":                                 "c.yaml:4: a Compose file has no member services.web.imagee: did you mean \"image\"?",
+		"services:\n  web:\n    image: a\n    healthcheck: {tset: b}":                    "c.yaml:4: a Compose file has no member services.web.healthcheck.tset: did you mean \"test\"?",
+		"services:\n  web: {image: a}\nvolume:\n  x: {}":                                 "c.yaml:3: a Compose file has no member volume: did you mean \"volumes\"?",
 		"services:\n  web:\n    image: {{ image }}\n":                                    "c.yaml:3:12: \"{{ image }}\" is a tag of a template that was not rendered",
 		"services:\n  web:\n    image: \"{{ image }}\"\n":                                "c.yaml:3: web.image: \"{{ image }}\" is a tag of a template",
 		"services:\n{% if x %}\n  web: {image: a}\n{% endif %}\n":                        "c.yaml:2:1: \"{% if x %}\" is a tag of a template",
-		"services:\n  web:\n    image: a\n    hostname: w-{{.Task.Slot}}\n    imagee: b": "Compose has no member services.web.imagee",
+		"services:\n  web:\n    image: a\n    hostname: w-{{.Task.Slot}}\n    imagee: b": "a Compose file has no member services.web.imagee",
 	} {
-		if _, err := Compose("c.yaml", "x", []byte(src), vars); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
+		if _, err := compose.Convert("c.yaml", "x", []byte(src), vars); err == nil || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "hunter2") {
 			t.Errorf("%s: %v, want %q", src, err, want)
 		}
 	}
@@ -114,7 +117,7 @@ func TestComposeVariablesAndProfiles(t *testing.T) {
 // Compose allows dots in names, and the ECS model does not.
 func TestNamesThatTheModelDoesNotTake(t *testing.T) {
 	t.Parallel()
-	r, err := Compose("/srv/shop/docker-compose.prod.yml", "docker-compose.prod", []byte("services:\n  db.main: {image: x}\n  web: {image: y, depends_on: [db.main]}\n"), ComposeOptions{Load: composefile.Load})
+	r, err := compose.Convert("/srv/shop/docker-compose.prod.yml", "docker-compose.prod", []byte("services:\n  db.main: {image: x}\n  web: {image: y, depends_on: [db.main]}\n"), compose.Options{Load: composefile.Load})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -141,7 +144,7 @@ func TestQuadlet(t *testing.T) {
 	for _, f := range a.Files {
 		files = append(files, taskunit.Read("/srv/shop/"+f.Name, string(f.Data)))
 	}
-	r, err := Quadlet("shop", files, Manager{})
+	r, err := quadlet.Convert("shop", files, quadlet.Manager{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -163,7 +166,7 @@ func TestTask(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Task("shop", task, Sent("/run/sessions"))
+	r, err := convert.Task("shop", task, convert.Sent("/run/sessions"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -182,7 +185,7 @@ func TestTaskWithFilesOfAnotherMachine(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Task("web", task, Sent("/run/sessions"))
+	r, err := convert.Task("web", task, convert.Sent("/run/sessions"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -197,31 +200,14 @@ func TestTaskWithFilesOfAnotherMachine(t *testing.T) {
 	}
 }
 
-func TestHealthCommandIsReadAsPodmanDoes(t *testing.T) {
-	t.Parallel()
-	for text, want := range map[string][]string{
-		"curl -f http://x":        {"CMD-SHELL", "curl -f http://x"},
-		"CMD curl x":              {"CMD", "curl", "x"},
-		`["ready"]`:               {"CMD-SHELL", "ready"},
-		`["curl", "x y"]`:         {"CMD", "curl", "x y"},
-		`["CMD", "curl", "x y"]`:  {"CMD", "curl", "x y"},
-		`["CMD-SHELL", "a || b"]`: {"CMD-SHELL", "a || b"},
-		"none":                    nil,
-	} {
-		if diff := cmp.Diff(want, healthCommand(text)); diff != "" {
-			t.Errorf("%s: %s", text, diff)
-		}
-	}
-}
-
 func TestNothingToConvert(t *testing.T) {
 	t.Parallel()
 	for _, src := range []string{"", "[]", "version: 3", "services: {}", "a: b: c"} {
-		if _, err := Compose("compose.yaml", "x", []byte(src), ComposeOptions{Load: composefile.Load}); err == nil || !strings.Contains(err.Error(), "compose.yaml") {
+		if _, err := compose.Convert("compose.yaml", "x", []byte(src), compose.Options{Load: composefile.Load}); err == nil || !strings.Contains(err.Error(), "compose.yaml") {
 			t.Errorf("%q: %v", src, err)
 		}
 	}
-	if _, err := Quadlet("x", []taskunit.File{taskunit.Read("x.pod", "[Pod]\n")}, Manager{}); err == nil {
+	if _, err := quadlet.Convert("x", []taskunit.File{taskunit.Read("x.pod", "[Pod]\n")}, quadlet.Manager{}); err == nil {
 		t.Error("a pod without containers is converted")
 	}
 }
@@ -231,7 +217,7 @@ func FuzzQuadlet(f *testing.F) {
 	f.Add("[Pod]\nPublishPort=8080:80\nNetwork=pasta\n", "[Container]\nImage=x\nPod=x.pod\nExec=\"a b\" c\nEnvironment=A=b \"C=d e\"\nVolume=data:/d:ro\nPublishPort=[::1]:1:2/udp\nHealthCmd=a || b\nHealthInterval=1m\nStopTimeout=5\nMemory=1g\n")
 	f.Add("", "[Unit]\nRequires=b.container\n[Container]\nImage=%i\nSecret=a,type=env,target=B\nUlimit=nofile=1:2\nTmpfs=/t:size=1m\n[Service]\nRestart=always\n")
 	f.Fuzz(func(t *testing.T, pod, container string) {
-		r, err := Quadlet("x", []taskunit.File{taskunit.Read("/u/x.pod", pod), taskunit.Read("/u/x.container", container)}, Manager{Home: "/home/u"})
+		r, err := quadlet.Convert("x", []taskunit.File{taskunit.Read("/u/x.pod", pod), taskunit.Read("/u/x.container", container)}, quadlet.Manager{Home: "/home/u"})
 		if err != nil {
 			return
 		}
@@ -251,7 +237,7 @@ func FuzzCompose(f *testing.F) {
 	f.Add(src)
 	f.Add([]byte("services: &a {x: {<<: *a, image: y}}"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		r, err := Compose("c.yaml", "x", src, ComposeOptions{Load: composefile.Load})
+		r, err := compose.Convert("c.yaml", "x", src, compose.Options{Load: composefile.Load})
 		if err != nil {
 			return
 		}
@@ -270,7 +256,7 @@ func TestComposeLogging(t *testing.T) {
 		{"{driver: gcplogs}", `"name": "a"`, "compose.yaml:4: a.logging: podtask has no log driver gcplogs"},
 	} {
 		src := "services:\n  a:\n    image: quay.io/a/b:1\n    logging: " + tt.logging + "\n"
-		r, err := Compose("compose.yaml", "shop", []byte(src), ComposeOptions{Load: composefile.Load})
+		r, err := compose.Convert("compose.yaml", "shop", []byte(src), compose.Options{Load: composefile.Load})
 		if err != nil || !strings.Contains(string(r.Definition), tt.want) || strings.Join(r.Lost, "") != tt.lost {
 			t.Errorf("%s: %v %q %s", tt.logging, err, r.Lost, r.Definition)
 		}
@@ -280,7 +266,7 @@ func TestComposeLogging(t *testing.T) {
 func TestComposeSecretOwnerMustBeANumber(t *testing.T) {
 	t.Parallel()
 	src := "services:\n  a:\n    image: quay.io/a/b:1\n    secrets:\n      - {source: s, uid: www}\nsecrets:\n  s: {file: ./s}\n"
-	r, err := Compose("compose.yaml", "shop", []byte(src), ComposeOptions{Load: composefile.Load})
+	r, err := compose.Convert("compose.yaml", "shop", []byte(src), compose.Options{Load: composefile.Load})
 	if want := `compose.yaml:5: a.secrets.uid: "www" is not a number`; err != nil || strings.Join(r.Lost, "") != want {
 		t.Errorf("%v %q, want %s", err, r.Lost, want)
 	}

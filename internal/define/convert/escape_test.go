@@ -9,7 +9,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/podtask/podtask/internal/define/composefile"
-	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -39,7 +39,7 @@ func FuzzComposeUnit(f *testing.F) {
 		if err != nil {
 			return
 		}
-		r, err := convert.Compose("/srv/"+dir+"/compose.yaml", "web", src, convert.ComposeOptions{Load: composefile.Load})
+		r, err := compose.Convert("/srv/"+dir+"/compose.yaml", "web", src, compose.Options{Load: composefile.Load})
 		if err != nil {
 			return
 		}
@@ -59,10 +59,10 @@ func FuzzComposeUnit(f *testing.F) {
 
 func TestComposeEnvFileIsOfOneContainer(t *testing.T) {
 	t.Parallel()
-	r, err := convert.Compose("/srv/100%/compose.yaml", "web", []byte(`services:
+	r, err := compose.Convert("/srv/100%/compose.yaml", "web", []byte(`services:
   web: {image: a, env_file: [first.env, "%h.env", "a\n[Service]\nExecStartPre=/bin/false"]}
   db: {image: b}
-`), convert.ComposeOptions{Load: composefile.Load})
+`), compose.Options{Load: composefile.Load})
 	if err != nil {
 		t.Fatal(err)
 	}

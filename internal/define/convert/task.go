@@ -21,24 +21,24 @@ const SentVariable = "PODTASK_SENT_"
 // a source of a secret or an environment file, as env:NAME or file:PATH, is not there where the
 // definition will be used.
 func Task(name string, t taskdef.Task, elsewhere func(source string) bool) (Result, error) {
-	b := builder{name: name}
+	b := Builder{Name: name}
 	t, left := without(t, elsewhere)
 	for _, c := range t.Containers {
-		b.def.Containers = append(b.def.Containers, fromTask(t, c))
+		b.Def.Containers = append(b.Def.Containers, fromTask(t, c))
 	}
 	for _, v := range t.Volumes {
-		b.def.Volumes = append(b.def.Volumes, volumeOf(v))
+		b.Def.Volumes = append(b.Def.Volumes, volumeOf(v))
 	}
-	b.def.NetworkMode = string(t.Network)
+	b.Def.NetworkMode = string(t.Network)
 	if t.Memory > 0 {
-		b.def.Memory = fmt.Sprint(t.Memory >> 20)
+		b.Def.Memory = fmt.Sprint(t.Memory >> 20)
 	}
 	if t.CPU > 0 {
-		b.def.CPU = fmt.Sprint(int(t.CPU * 1024))
+		b.Def.CPU = fmt.Sprint(int(t.CPU * 1024))
 	}
-	b.unit.Service = []string{"Restart=on-failure"}
-	b.unit.Install = []string{"WantedBy=default.target"}
-	r, err := b.result(name)
+	b.Unit.Service = []string{"Restart=on-failure"}
+	b.Unit.Install = []string{"WantedBy=default.target"}
+	r, err := b.Result(name)
 	if err != nil {
 		return r, err
 	}
@@ -84,72 +84,72 @@ func without(t taskdef.Task, elsewhere func(source string) bool) (taskdef.Task, 
 	return t, lines
 }
 
-func fromTask(t taskdef.Task, c taskdef.Container) container {
-	out := container{
+func fromTask(t taskdef.Task, c taskdef.Container) Container {
+	out := Container{
 		Name: c.Name, Image: c.Image, EntryPoint: c.EntryPoint, Command: c.Command, Essential: c.Essential,
 		User: c.User, WorkingDirectory: c.WorkingDirectory, Labels: c.Labels, ReadOnly: c.ReadonlyRootFS,
 		Memory: c.Memory >> 20, Reservation: c.MemoryReservation >> 20, CPU: c.CPU,
 		StartTimeout: int(c.StartTimeout.Seconds()), StopTimeout: int(c.StopTimeout.Seconds()),
 	}
 	if c.Init {
-		out.linux().Init = true
+		out.AddLinux().Init = true
 	}
 	for _, v := range c.Environment {
-		out.Environment = append(out.Environment, pair(v))
+		out.Environment = append(out.Environment, Pair(v))
 	}
 	for _, f := range c.EnvironmentFiles {
-		out.EnvironmentFiles = append(out.EnvironmentFiles, envFile{"s3", f.Path})
+		out.EnvironmentFiles = append(out.EnvironmentFiles, EnvFile{"s3", f.Path})
 	}
 	for _, s := range c.Secrets {
 		if len(s.Parts) == 0 { // a definition cannot say of what parts a value is: lost names it
-			out.Secrets = append(out.Secrets, secret{s.Name, s.ValueFrom})
+			out.Secrets = append(out.Secrets, Secret{s.Name, s.ValueFrom})
 		}
 	}
 	for _, m := range c.Mounts {
-		out.MountPoints = append(out.MountPoints, mountPoint{m.Volume, m.Path, m.ReadOnly})
+		out.MountPoints = append(out.MountPoints, MountPoint{m.Volume, m.Path, m.ReadOnly})
 	}
 	for _, from := range c.VolumesFrom {
-		out.VolumesFrom = append(out.VolumesFrom, volumesFrom{t.Containers[from.Container].Name, from.ReadOnly})
+		out.VolumesFrom = append(out.VolumesFrom, VolumesFrom{t.Containers[from.Container].Name, from.ReadOnly})
 	}
 	for _, h := range c.Net.ExtraHosts {
-		out.ExtraHosts = append(out.ExtraHosts, host(h))
+		out.ExtraHosts = append(out.ExtraHosts, Host(h))
 	}
 	if l := c.Linux; len(l.CapAdd)+len(l.CapDrop) > 0 {
-		out.linux().Capabilities = &capabilities{l.CapAdd, l.CapDrop}
+		out.AddLinux().Capabilities = &Capabilities{l.CapAdd, l.CapDrop}
 	}
 	if r := c.Restart; r != nil {
-		out.Restart = &restartPolicy{Enabled: true, IgnoredExitCodes: r.IgnoredExitCodes, AttemptPeriod: int(r.AttemptPeriod.Seconds())}
+		out.Restart = &RestartPolicy{Enabled: true, IgnoredExitCodes: r.IgnoredExitCodes, AttemptPeriod: int(r.AttemptPeriod.Seconds())}
 		if r.BackOff > 0 || r.MaxCount > 0 {
-			out.Restart.Extra = &backOff{int(r.BackOff.Seconds()), r.MaxCount}
+			out.Restart.Extra = &BackOff{int(r.BackOff.Seconds()), r.MaxCount}
 		}
 	}
 	for _, p := range c.Ports {
-		m := port{ContainerPort: int(p.ContainerPort), HostPort: int(p.HostPort), Protocol: p.Protocol}
-		extra := portExtra{HostIP: p.HostIP}
+		m := Port{ContainerPort: int(p.ContainerPort), HostPort: int(p.HostPort), Protocol: p.Protocol}
+		extra := PortExtra{HostIP: p.HostIP}
 		if p.AnyOf.Given() {
 			extra.HostPortRange = p.AnyOf.String()
 		}
-		if extra != (portExtra{}) {
+		if extra != (PortExtra{}) {
 			m.Extra = &extra
 		}
 		out.PortMappings = append(out.PortMappings, m)
 	}
 	for _, d := range c.DependsOn {
-		out.DependsOn = append(out.DependsOn, dependency{t.Containers[d.Container].Name, string(d.Condition)})
+		out.DependsOn = append(out.DependsOn, Dependency{t.Containers[d.Container].Name, string(d.Condition)})
 	}
 	if h := c.HealthCheck; h != nil {
-		out.HealthCheck = &healthCheck{Command: h.Command, Interval: int(h.Interval.Seconds()), Timeout: int(h.Timeout.Seconds()), Retries: h.Retries, StartPeriod: int(h.StartPeriod.Seconds())}
+		out.HealthCheck = &HealthCheck{Command: h.Command, Interval: int(h.Interval.Seconds()), Timeout: int(h.Timeout.Seconds()), Retries: h.Retries, StartPeriod: int(h.StartPeriod.Seconds())}
 	}
 	return out
 }
 
-func volumeOf(v taskdef.Volume) volume {
-	out := volume{Name: v.Name}
+func volumeOf(v taskdef.Volume) Volume {
+	out := Volume{Name: v.Name}
 	switch v.Kind {
 	case taskdef.VolumeBind:
 		out.Host = &hostVolume{v.HostPath}
 	case taskdef.VolumeShared:
-		out.Docker = &dockerVolume{Scope: "shared", Autoprovision: v.Autoprovision}
+		out.Docker = &DockerVolume{Scope: "shared", Autoprovision: v.Autoprovision}
 	}
 	return out
 }

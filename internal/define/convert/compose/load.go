@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"cmp"
@@ -14,15 +14,16 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/template"
 	"github.com/compose-spec/compose-go/v2/types"
+	"github.com/podtask/podtask/internal/define/convert"
 	"go.yaml.in/yaml/v3"
 )
 
 // load reads the file as Compose does. Variables of services and their files are left to
 // the start of the task.
-func (c *compose) load(file string, src []byte, o ComposeOptions) error {
+func (c *conversion) load(file string, src []byte, o Options) error {
 	vars, seen := variables{given: c.given, unset: map[string]bool{}}, map[string]bool{}
 	if err := vars.bounded(filepath.Dir(file), src, seen); err != nil {
-		return fmt.Errorf("%s: %w", c.name, err)
+		return fmt.Errorf("%s: %w", c.Name, err)
 	}
 	files := []types.ConfigFile{{Filename: file, Content: withoutVersion(src)}}
 	if o.Override != "" {
@@ -31,7 +32,7 @@ func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 			err = vars.bounded(filepath.Dir(o.Override), over, seen)
 		}
 		if err != nil {
-			return fmt.Errorf("%s, which Compose merges over %s: %w", path.Base(o.Override), c.name, err)
+			return fmt.Errorf("%s, which Compose merges over %s: %w", path.Base(o.Override), c.Name, err)
 		}
 		files = append(files, types.ConfigFile{Filename: o.Override, Content: withoutVersion(over)})
 		c.overlay(path.Base(o.Override), over)
@@ -43,15 +44,15 @@ func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 	if all := c.own("PROFILES"); len(o.Profiles) == 0 && all != "" {
 		o.Profiles = strings.FieldsFunc(all, func(r rune) bool { return r == ',' || r == ' ' })
 	}
-	if list := c.own("FILE"); list != "" && path.Base(list) != c.name {
-		c.lose(0, "COMPOSE_FILE: of its files only %s is read; `docker compose config` merges all of them", c.name)
+	if list := c.own("FILE"); list != "" && path.Base(list) != c.Name {
+		c.Lose(0, "COMPOSE_FILE: of its files only %s is read; `docker compose config` merges all of them", c.Name)
 	}
 	project, err := o.Load(files, name, o.Profiles, vars.substitute)
 	for name := range vars.unset {
-		c.loseValue(lineOf(src, name), "variable %s is not set here: it is empty", name)
+		c.LoseValue(lineOf(src, name), "variable %s is not set here: it is empty", name)
 	}
 	if err != nil {
-		return errors.Join(append([]error{c.located(err)}, c.emptied()...)...)
+		return errors.Join(append([]error{c.located(err)}, c.Emptied()...)...)
 	}
 	if c.project, err = labelProject(project); err != nil {
 		return c.located(err)
@@ -61,12 +62,12 @@ func (c *compose) load(file string, src []byte, o ComposeOptions) error {
 
 // overlay takes over the lines of a file that is merged over the first one: those of members that the first one does not have, and
 // those of values, which it replaces. The library says what is wrong with the file.
-func (c *compose) overlay(name string, src []byte) {
+func (c *conversion) overlay(name string, src []byte) {
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src, &doc); err != nil {
 		return
 	}
-	c.over = name
+	c.Over = name
 	found := numbered(&doc)
 	inside := map[string]bool{}
 	for at := range found {
@@ -75,7 +76,7 @@ func (c *compose) overlay(name string, src []byte) {
 	for at, line := range found {
 		_, err := strconv.Atoi(at[strings.LastIndexByte(at, 0)+1:])
 		if c.lines[at] == 0 || !inside[at] && err != nil { // entries of lists are added
-			c.lines[at] = overLine + line
+			c.lines[at] = convert.OverLine + line
 		}
 	}
 }
@@ -84,11 +85,11 @@ func (c *compose) overlay(name string, src []byte) {
 const maxPorts = 15_000
 
 // fewPorts returns an error for each service with more ports than a definition may have.
-func (c *compose) fewPorts() error {
+func (c *conversion) fewPorts() error {
 	var errs []error
 	for _, name := range c.inOrder(c.project.ServiceNames(), "services") {
 		if n := len(c.project.Services[name].Ports); n > maxPorts {
-			errs = append(errs, fmt.Errorf("%s: services.%s.ports: these are %d ports, more than %d; a proxy or network_mode: host needs none of them", c.place(c.lines.at("services", name, "ports")), name, n, maxPorts))
+			errs = append(errs, fmt.Errorf("%s: services.%s.ports: these are %d ports, more than %d; a proxy or network_mode: host needs none of them", c.Place(c.lines.at("services", name, "ports")), name, n, maxPorts))
 		}
 	}
 	return errors.Join(errs...)
@@ -118,16 +119,16 @@ func labelProject(p *types.Project) (*types.Project, error) {
 }
 
 // own returns a variable that Compose itself reads; empty if it is not set.
-func (c *compose) own(name string) string {
+func (c *conversion) own(name string) string {
 	if value, set := c.given("COMPOSE_" + name); set {
 		return value
 	}
 	return ""
 }
 
-// ComposeOverride returns the path of the override file, such as compose.override.yaml, that Compose without -f merges over a
+// Override returns the path of the override file, such as compose.override.yaml, that Compose without -f merges over a
 // file of a default name; empty if there is none.
-func ComposeOverride(file string) string {
+func Override(file string) string {
 	if !slices.Contains([]string{"compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml"}, filepath.Base(file)) {
 		return ""
 	}
@@ -182,7 +183,7 @@ func unknownMember(text string) string {
 }
 
 // located gives an error the line in the file, if it names a member.
-func (c *compose) located(err error) error {
+func (c *conversion) located(err error) error {
 	text := err.Error()
 	var missing *unknownVariable
 	if errors.As(err, &missing) {
@@ -190,7 +191,7 @@ func (c *compose) located(err error) error {
 	} else if member := unknownMember(text); member != "" {
 		err, text = c.noMember(member), member
 		if line := c.lines.at(strings.Split(member, ".")...); line != 0 {
-			return fmt.Errorf("%s: %w", c.place(line), err)
+			return fmt.Errorf("%s: %w", c.Place(line), err)
 		}
 	}
 	if m := undefinedService.FindStringSubmatch(text); m != nil {
@@ -198,14 +199,14 @@ func (c *compose) located(err error) error {
 		if profiles := c.lines.entries("services", m[2], "profiles"); len(profiles) > 0 {
 			err = fmt.Errorf("%s.depends_on: service %s has profiles, of which none is chosen: import it with --profile %s, or write required: false to start %s without it", m[1], m[2], profiles[0], m[1])
 		}
-		return fmt.Errorf("%s: %w", c.place(line), err)
+		return fmt.Errorf("%s: %w", c.Place(line), err)
 	}
 	if at := place.FindString(text); at != "" {
 		if line := c.lines.at(strings.FieldsFunc(at, func(r rune) bool { return strings.ContainsRune(".[]", r) })...); line != 0 {
-			return fmt.Errorf("%s: %w", c.place(line), err)
+			return fmt.Errorf("%s: %w", c.Place(line), err)
 		}
 	}
-	return fmt.Errorf("%s: %w", c.name, err)
+	return fmt.Errorf("%s: %w", c.Name, err)
 }
 
 // variables fill in the ${NAME} of files.

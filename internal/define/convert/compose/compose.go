@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"cmp"
@@ -15,21 +15,22 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
-// ComposeLoader reads files that are one project as Compose does, the later ones merged over the first, with the files
+// Loader reads files that are one project as Compose does, the later ones merged over the first, with the files
 // that they include and extend, and the services without a profile or with one of the profiles. name is the name of the
 // project; empty means that of the files, else of the directory of the first. It calls substitute to fill variables in.
 // It leaves files of variables to the start of the task.
-type ComposeLoader func(files []types.ConfigFile, name string, profiles []string, substitute func(text string, file template.Mapping) (string, error)) (*types.Project, error)
+type Loader func(files []types.ConfigFile, name string, profiles []string, substitute func(text string, file template.Mapping) (string, error)) (*types.Project, error)
 
-// ComposeOptions are what a Compose file is read with.
-type ComposeOptions struct {
+// Options are what a Compose file is read with.
+type Options struct {
 	// Load is composefile.Load.
-	Load ComposeLoader
+	Load Loader
 	// Lookup returns the variables for ${NAME}; nil has none. Those that Compose itself reads have the same meaning
 	// here: COMPOSE_PROJECT_NAME, COMPOSE_PROFILES. COMPOSE_FILE is listed as lost.
 	Lookup func(name string) (value string, ok bool)
@@ -44,7 +45,7 @@ type ComposeOptions struct {
 	Output string
 }
 
-// Compose converts a Compose file, with the files that it includes and extends. File is
+// Convert converts a Compose file, with the files that it includes and extends. File is
 // its path, to whose directory relative paths are relative; task is what the unit and the
 // task are to be called. The error is for a file of which no valid definition can be made.
 //
@@ -54,39 +55,39 @@ type ComposeOptions struct {
 // All services become containers of one task, on a network of its own, where each is known
 // by its name. A service that another waits for to complete is
 // not essential; all others are.
-func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
+func Convert(file, task string, src []byte, o Options) (convert.Result, error) {
 	name := path.Base(file)
 	if len(src) > maxText {
-		return Result{}, fmt.Errorf("%s has more than %d bytes", name, maxText)
+		return convert.Result{}, fmt.Errorf("%s has more than %d bytes", name, maxText)
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src, &doc); err != nil {
-		return Result{}, templateError(name, src, fmt.Errorf("%s: %w", name, err))
+		return convert.Result{}, templateError(name, src, fmt.Errorf("%s: %w", name, err))
 	}
-	c := compose{builder: builder{name: name, origin: printable(name), dir: path.Dir(file)}, lines: numbered(&doc), given: o.Lookup, shell: o.Shell, public: map[string]bool{}, task: task, output: cmp.Or(o.Output, path.Dir(file))}
+	c := conversion{Builder: convert.Builder{Name: name, Origin: printable(name), Dir: path.Dir(file)}, lines: numbered(&doc), given: o.Lookup, shell: o.Shell, public: map[string]bool{}, task: task, output: cmp.Or(o.Output, path.Dir(file))}
 	if c.given == nil {
 		c.given = func(string) (string, bool) { return "", false }
 	}
 	if c.lines.at("services") == 0 && c.lines.at("include") == 0 {
-		return Result{}, fmt.Errorf("%s is not a Compose file: it has no services", name)
+		return convert.Result{}, fmt.Errorf("%s is not a Compose file: it has no services", name)
 	}
 	if err := c.load(file, src, o); err != nil {
-		return Result{}, templateError(name, src, err)
+		return convert.Result{}, templateError(name, src, err)
 	}
 	c.withoutCopies()
 	names := c.inOrder(slices.Collect(maps.Keys(c.project.Services)), "services")
 	switch {
 	case len(names) == 0:
-		return Result{}, fmt.Errorf("%s has no services to convert%s", name, c.leftOut())
+		return convert.Result{}, fmt.Errorf("%s has no services to convert%s", name, c.leftOut())
 	case len(names) > maxServices:
-		return Result{}, fmt.Errorf("%s has %d services, and a task has at most 10 containers: write a file for each task", name, len(names))
+		return convert.Result{}, fmt.Errorf("%s has %d services, and a task has at most 10 containers: write a file for each task", name, len(names))
 	}
 	if err := c.refuse(names); err != nil {
-		return Result{}, err
+		return convert.Result{}, err
 	}
 	c.reserve()
 	for _, name := range names {
-		c.def.Containers = append(c.def.Containers, c.withHooks(c.project.Services[name])...)
+		c.Def.Containers = append(c.Def.Containers, c.withHooks(c.project.Services[name])...)
 	}
 	c.settle()
 	c.params()
@@ -97,20 +98,20 @@ func Compose(file, task string, src []byte, o ComposeOptions) (Result, error) {
 	if copies > 1 {
 		listen = c.listen()
 	}
-	slices.SortFunc(c.lost, func(a, b loss) int { return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.text, b.text)) })
-	r, err := c.result(task)
+	slices.SortFunc(c.Lost, func(a, b convert.Loss) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Text, b.Text)) })
+	r, err := c.Result(task)
 	if err != nil {
-		return Result{}, err
+		return convert.Result{}, err
 	}
 	r.Copies, r.Listen, r.Files, r.RunFlags, r.Form = copies, listen, c.files, c.flags, c.form(names)
 	if _, _, err := taskdef.Parse(task+".json", r.Definition); err != nil {
-		return Result{}, c.inFile(err)
+		return convert.Result{}, c.inFile(err)
 	}
 	return r, nil
 }
 
 // form says that the services become one task, and whether a stack fits better.
-func (c *compose) form(names []string) string {
+func (c *conversion) form(names []string) string {
 	if len(names) < 2 {
 		return ""
 	}
@@ -137,7 +138,7 @@ func (c *compose) form(names []string) string {
 	if len(apart) > 0 {
 		other = "fits better, because " + strings.Join(apart, ", ")
 	}
-	return fmt.Sprintf("the %d services become one task, with one update, one restart and one failure for all; a stack (podtask stack up %s) %s", len(names), c.name, other)
+	return fmt.Sprintf("the %d services become one task, with one update, one restart and one failure for all; a stack (podtask stack up %s) %s", len(names), c.Name, other)
 }
 
 // templateError returns the error of a file that cannot be read, or that it is a template.
@@ -155,9 +156,9 @@ const (
 	maxFiles    = 100
 )
 
-// compose is the conversion of one file.
-type compose struct {
-	builder
+// conversion is the conversion of one file.
+type conversion struct {
+	convert.Builder
 	lines   lines
 	project *types.Project
 	// given returns the variables of the user for ${NAME}.
@@ -168,19 +169,19 @@ type compose struct {
 	public map[string]bool
 	// task is the name of the result, output the directory in which it is written, with files.
 	task, output string
-	files        []File
+	files        []convert.File
 	flags        []string // of the command that runs the result
 	// stack: each group of services becomes a task of its own; nil for one task.
 	stack *stackParts
 }
 
 // refuse returns an error for services that cannot become containers, each with its place.
-func (c *compose) refuse(names []string) error {
+func (c *conversion) refuse(names []string) error {
 	var errs []error
 	for _, name := range names {
 		s := c.project.Services[name]
 		at := func(member string) string {
-			return fmt.Sprintf("%s: %s.%s", c.place(c.lines.at("services", name, member)), name, member)
+			return fmt.Sprintf("%s: %s.%s", c.Place(c.lines.at("services", name, member)), name, member)
 		}
 		if tag := unrendered.Tag(s.Image); tag != "" {
 			errs = append(errs, fmt.Errorf("%s: %q is a tag of a template that was not rendered: %s", at("image"), tag, unrendered.Fix))
@@ -189,10 +190,10 @@ func (c *compose) refuse(names []string) error {
 			errs = append(errs, fmt.Errorf("%s: the program %s makes it, which podtask does not run: leave the service out, and write what it gives to the others, such as an address, into their environment", at("provider"), s.Provider.Type))
 		}
 		if len(s.Models) > 0 && s.Provider == nil {
-			c.lose(c.lines.at("services", name, "models"), "%s.models: no model is served: run a server of models as a service, and write its address and the name of the model into the environment", name)
+			c.Lose(c.lines.at("services", name, "models"), "%s.models: no model is served: run a server of models as a service, and write its address and the name of the model into the environment", name)
 		}
 		if s.Build != nil && s.Image != "" {
-			c.lose(c.lines.at("services", name, "build"), "%s.build: podtask builds no images: run `podman build -t %s %s`", name, s.Image, c.relative(s.Build.Context))
+			c.Lose(c.lines.at("services", name, "build"), "%s.build: podtask builds no images: run `podman build -t %s %s`", name, s.Image, c.relative(s.Build.Context))
 		}
 		if s.Build != nil && s.Image == "" {
 			image := "localhost/" + strings.ToLower(c.project.Name) + "-" + name
@@ -207,7 +208,7 @@ func (c *compose) refuse(names []string) error {
 }
 
 // allShare reports whether all services but one have the network of that one.
-func (c *compose) allShare(of string) bool {
+func (c *conversion) allShare(of string) bool {
 	for name, s := range c.project.Services {
 		if name != of && s.NetworkMode != "service:"+of {
 			return false
@@ -217,7 +218,7 @@ func (c *compose) allShare(of string) bool {
 }
 
 // settle does what needs all services.
-func (c *compose) settle() {
+func (c *conversion) settle() {
 	completes := map[string]bool{}
 	for _, s := range c.project.Services {
 		for name, d := range s.DependsOn {
@@ -226,20 +227,20 @@ func (c *compose) settle() {
 			}
 		}
 	}
-	for i := range c.def.Containers {
-		ctr := &c.def.Containers[i]
+	for i := range c.Def.Containers {
+		ctr := &c.Def.Containers[i]
 		if completes[ctr.Name] {
 			ctr.Essential, ctr.Restart = false, nil
 		}
 		// The task has not succeeded if this one ends before it is healthy, and those that wait for it never start.
-		if ctr.Restart == nil && slices.ContainsFunc(c.def.Containers, func(other container) bool {
-			return slices.Contains(other.DependsOn, dependency{ctr.Name, conditions[types.ServiceConditionHealthy]})
+		if ctr.Restart == nil && slices.ContainsFunc(c.Def.Containers, func(other convert.Container) bool {
+			return slices.Contains(other.DependsOn, convert.Dependency{Container: ctr.Name, Condition: conditions[types.ServiceConditionHealthy]})
 		}) {
 			ctr.Essential = false
 		}
 	}
-	c.unit.Install = []string{"WantedBy=default.target"}
-	c.unit.Service = []string{"Restart=on-failure"}
+	c.Unit.Install = []string{"WantedBy=default.target"}
+	c.Unit.Service = []string{"Restart=on-failure"}
 	c.network()
 	c.namespaces()
 	c.names()
@@ -248,12 +249,12 @@ func (c *compose) settle() {
 // names makes containers known under the names that the file gives them besides that of their service:
 // aliases on a network, container_name and links. A link of a definition is known to all containers of a
 // task; the container that has it starts after the one that it names.
-func (c *compose) names() {
+func (c *conversion) names() {
 	if c.stack != nil {
 		return // the stack has them
 	}
-	for i := range c.def.Containers {
-		ctr := &c.def.Containers[i]
+	for i := range c.Def.Containers {
+		ctr := &c.Def.Containers[i]
 		s := c.project.Services[ctr.Name]
 		for _, link := range s.Links {
 			if of, alias, named := strings.Cut(link, ":"); named && of != alias {
@@ -275,32 +276,32 @@ func (c *compose) names() {
 }
 
 // alias makes a container known to the others under another name.
-func (c *compose) alias(of, alias string, line int) {
+func (c *conversion) alias(of, alias string, line int) {
 	link := of + ":" + alias
 	after := c.startsAfter(of)
 	host := -1
-	for i, ctr := range c.def.Containers {
+	for i, ctr := range c.Def.Containers {
 		if slices.Contains(ctr.Links, link) {
 			return
 		}
-		depends := slices.ContainsFunc(ctr.DependsOn, func(d dependency) bool { return d.Container == of })
+		depends := slices.ContainsFunc(ctr.DependsOn, func(d convert.Dependency) bool { return d.Container == of })
 		if ctr.Name != of && !after[ctr.Name] && (host < 0 || depends) {
 			host = i
 		}
 	}
-	if host < 0 || c.def.NetworkMode == "host" || c.def.Extensions != nil {
-		c.lose(line, "%s: the name %s: only %s leads to it", of, alias, of)
+	if host < 0 || c.Def.NetworkMode == "host" || c.Def.Extensions != nil {
+		c.Lose(line, "%s: the name %s: only %s leads to it", of, alias, of)
 		return
 	}
-	c.def.Containers[host].Links = append(c.def.Containers[host].Links, link)
+	c.Def.Containers[host].Links = append(c.Def.Containers[host].Links, link)
 }
 
 // startsAfter returns the containers that a container waits for, directly or not, by dependsOn or links.
-func (c *compose) startsAfter(name string) map[string]bool {
+func (c *conversion) startsAfter(name string) map[string]bool {
 	seen := map[string]bool{}
 	var visit func(string)
 	visit = func(name string) {
-		for _, ctr := range c.def.Containers {
+		for _, ctr := range c.Def.Containers {
 			if ctr.Name != name {
 				continue
 			}
@@ -325,13 +326,13 @@ func (c *compose) startsAfter(name string) map[string]bool {
 }
 
 // namespaces takes over the processes and the shared memory of the host, which a task has for all of its containers.
-func (c *compose) namespaces() {
+func (c *conversion) namespaces() {
 	for member, of := range map[string]struct {
 		mode func(types.ServiceConfig) string
 		to   *string
 	}{
-		"pid": {func(s types.ServiceConfig) string { return s.Pid }, &c.def.PIDMode},
-		"ipc": {func(s types.ServiceConfig) string { return s.Ipc }, &c.def.IPCMode},
+		"pid": {func(s types.ServiceConfig) string { return s.Pid }, &c.Def.PIDMode},
+		"ipc": {func(s types.ServiceConfig) string { return s.Ipc }, &c.Def.IPCMode},
 	} {
 		all := len(c.project.Services) > 0
 		for _, s := range c.project.Services {
@@ -344,14 +345,14 @@ func (c *compose) namespaces() {
 		row := composeMembers["services."+member]
 		for name, s := range c.project.Services {
 			if of.mode(s) != "" {
-				c.lose(c.lines.at("services", name, member), "%s.%s %s: %s: %s", name, member, of.mode(s), members.Plain(row.Note), members.Plain(row.Remedy))
+				c.Lose(c.lines.at("services", name, member), "%s.%s %s: %s: %s", name, member, of.mode(s), members.Plain(row.Note), members.Plain(row.Remedy))
 			}
 		}
 	}
 }
 
 // network takes over the network of the host if all services use it.
-func (c *compose) network() {
+func (c *conversion) network() {
 	onHost := 0
 	for _, s := range c.project.Services {
 		if s.NetworkMode == "host" {
@@ -359,24 +360,24 @@ func (c *compose) network() {
 		}
 	}
 	if onHost == len(c.project.Services) {
-		c.def.NetworkMode = "host"
+		c.Def.NetworkMode = "host"
 		return
 	}
 	for name := range c.project.Services {
 		if len(c.project.Services) > 1 && c.allShare(name) {
-			c.share()
+			c.Share()
 			return
 		}
 	}
 	for name, s := range c.project.Services {
 		if m := s.NetworkMode; m != "" && m != "bridge" {
-			c.lose(c.lines.at("services", name, "network_mode"), "%s.network_mode %s: each container has its own address on the network of the task", name, m)
+			c.Lose(c.lines.at("services", name, "network_mode"), "%s.network_mode %s: each container has its own address on the network of the task", name, m)
 		}
 	}
 }
 
 // processes takes over the limits of processes. A task has one for all of its containers.
-func (c *compose) processes(names []string) {
+func (c *conversion) processes(names []string) {
 	total, lines := int64(0), map[string]int{}
 	for _, name := range names {
 		s := c.project.Services[name]
@@ -395,27 +396,27 @@ func (c *compose) processes(names []string) {
 	if len(lines) < len(names) {
 		for _, name := range names {
 			if line, limited := lines[name]; limited {
-				c.lose(line, "%s: a task has one limit of processes for all containers, and not all services have one: give --pids-limit, or TasksMax= in [Task]", name)
+				c.Lose(line, "%s: a task has one limit of processes for all containers, and not all services have one: give --pids-limit, or TasksMax= in [Task]", name)
 			}
 		}
 		return
 	}
-	c.unit.Task = append(c.unit.Task, fmt.Sprintf("TasksMax=%d", total))
+	c.Unit.Task = append(c.Unit.Task, fmt.Sprintf("TasksMax=%d", total))
 	c.flags = append(c.flags, "--pids-limit", strconv.FormatInt(total, 10))
 }
 
 // withoutCopies leaves out the services of which Compose starts none.
-func (c *compose) withoutCopies() {
+func (c *conversion) withoutCopies() {
 	for name, s := range c.project.Services {
 		if s.GetScale() == 0 {
-			c.lose(c.lines.at("services", name), "service %s: it has no replicas", name)
+			c.Lose(c.lines.at("services", name), "service %s: it has no replicas", name)
 			delete(c.project.Services, name)
 		}
 	}
 }
 
 // copies is how many copies of the task the services want.
-func (c *compose) copies() int {
+func (c *conversion) copies() int {
 	wanted := map[int]bool{}
 	for _, s := range c.project.Services {
 		wanted[s.GetScale()] = true
@@ -427,7 +428,7 @@ func (c *compose) copies() int {
 	}
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.project.Services)), "services") {
 		if s := c.project.Services[name]; s.GetScale() != 1 {
-			c.lose(c.lines.at("services", name, "deploy", "replicas"), "%s has %d replicas: a task has one; "+
+			c.Lose(c.lines.at("services", name, "deploy", "replicas"), "%s has %d replicas: a task has one; "+
 				"`podtask service create NAME FILE --count N` keeps N copies of the whole task", name, s.GetScale())
 		}
 	}
@@ -436,9 +437,9 @@ func (c *compose) copies() int {
 
 // listen takes the fixed host ports out of the definition, because only one copy could have
 // each, and returns the addresses at which a service forwards connections to all copies.
-func (c *compose) listen() (addresses []string) {
-	for i := range c.def.Containers {
-		ctr := &c.def.Containers[i]
+func (c *conversion) listen() (addresses []string) {
+	for i := range c.Def.Containers {
+		ctr := &c.Def.Containers[i]
 		for k := range ctr.PortMappings {
 			p := &ctr.PortMappings[k]
 			if p.HostPort == 0 {
@@ -449,7 +450,7 @@ func (c *compose) listen() (addresses []string) {
 				address = net.JoinHostPort(p.Extra.HostIP, address)
 			}
 			if p.Protocol == "udp" {
-				c.lose(c.lines.at("services", ctr.Name, "ports"), "port %d/udp of %s: each copy gets a free port, because a service forwards TCP only", p.HostPort, ctr.Name)
+				c.Lose(c.lines.at("services", ctr.Name, "ports"), "port %d/udp of %s: each copy gets a free port, because a service forwards TCP only", p.HostPort, ctr.Name)
 			} else {
 				addresses = append(addresses, address)
 			}
@@ -461,9 +462,9 @@ func (c *compose) listen() (addresses []string) {
 
 // sharedNetwork says how services of a network that other projects are on too are reached by name. called is the name of the
 // network in Podman.
-func (c *compose) sharedNetwork(name, called string) {
+func (c *conversion) sharedNetwork(name, called string) {
 	var flags strings.Builder
-	for _, ctr := range c.def.Containers {
+	for _, ctr := range c.Def.Containers {
 		on, connected := c.project.Services[ctr.Name].Networks[name]
 		if !connected {
 			continue
@@ -482,28 +483,28 @@ func (c *compose) sharedNetwork(name, called string) {
 		}
 	}
 	if flags.Len() > 0 {
-		c.lose(c.lines.at("networks", name), "networks.%s: others on this network reach the task by name if it is a service: `podtask service create NAME FILE --namespace %s%s`", name, called, flags.String())
+		c.Lose(c.lines.at("networks", name), "networks.%s: others on this network reach the task by name if it is a service: `podtask service create NAME FILE --namespace %s%s`", name, called, flags.String())
 	}
 }
 
 // notCarried lists what the file has outside of services and a task does not.
-func (c *compose) notCarried() {
+func (c *conversion) notCarried() {
 	for name, s := range c.project.DisabledServices {
-		c.lose(c.lines.at("services", name), "service %s: none of its profiles is chosen (%s)", name, strings.Join(s.Profiles, ", "))
+		c.Lose(c.lines.at("services", name), "service %s: none of its profiles is chosen (%s)", name, strings.Join(s.Profiles, ", "))
 	}
 	if line := c.lines.at("networks"); line != 0 && c.stack == nil {
-		c.lose(line, "networks: the containers of a task share one")
+		c.Lose(line, "networks: the containers of a task share one")
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.project.Networks)) {
 		n := c.project.Networks[name]
 		switch {
 		case bool(n.External) && c.stack != nil:
-			c.lose(c.lines.at("networks", name), "networks.%s: it is shared with other projects, and a stack has the names of its own services only", name)
+			c.Lose(c.lines.at("networks", name), "networks.%s: it is shared with other projects, and a stack has the names of its own services only", name)
 		case bool(n.External):
 			c.sharedNetwork(name, cmp.Or(n.Name, name))
 		}
 		if n.Internal {
-			c.lose(c.lines.at("networks", name, "internal"), "networks.%s.internal: the containers of a task reach other hosts", name)
+			c.Lose(c.lines.at("networks", name, "internal"), "networks.%s.internal: the containers of a task reach other hosts", name)
 		}
 	}
 	c.left(*c.project, c.lines.path(), "")
@@ -522,7 +523,7 @@ func (c *compose) notCarried() {
 }
 
 // leftOut explains why no service is left.
-func (c *compose) leftOut() string {
+func (c *conversion) leftOut() string {
 	if len(c.project.DisabledServices) == 0 {
 		return ""
 	}
@@ -530,8 +531,8 @@ func (c *compose) leftOut() string {
 }
 
 // reserve keeps the names of the file's volumes from paths of the host.
-func (c *compose) reserve() {
+func (c *conversion) reserve() {
 	for _, v := range c.project.Volumes {
-		c.reserved = append(c.reserved, v.Name)
+		c.Reserved = append(c.Reserved, v.Name)
 	}
 }

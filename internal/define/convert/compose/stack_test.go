@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"encoding/json"
@@ -22,7 +22,7 @@ func asStack(t *testing.T, text string, vars map[string]string) (StackResult, er
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return ComposeStack(file, "shop", []byte(text), ComposeOptions{Load: composefile.Load, Lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }})
+	return ConvertStack(file, "shop", []byte(text), Options{Load: composefile.Load, Lookup: func(name string) (string, bool) { v, ok := vars[name]; return v, ok }})
 }
 
 const stackProject = `
@@ -159,7 +159,7 @@ func FuzzComposeStack(f *testing.F) {
 	f.Add([]byte(stackProject))
 	f.Add([]byte("services: {a: {image: x, depends_on: [b]}, b: {image: y, ipc: service:a, volumes_from: [a]}}"))
 	f.Fuzz(func(t *testing.T, src []byte) {
-		r, err := ComposeStack("/nowhere/compose.yaml", "shop", src, ComposeOptions{Load: composefile.Load})
+		r, err := ConvertStack("/nowhere/compose.yaml", "shop", src, Options{Load: composefile.Load})
 		if err != nil {
 			return
 		}
@@ -260,7 +260,7 @@ func TestImportSaysWhichForm(t *testing.T) {
 		"services: {a: {image: a}, b: {image: b}}": "the 2 services become one task, with one update, one restart and one failure for all; a stack (podtask stack up compose.yaml) is for services that are updated apart",
 		"services: {a: {image: a, depends_on: {m: {condition: service_completed_successfully}}, volumes: [vx:/x]}, b: {image: b, volumes: [vy:/y]}, m: {image: m}}\nvolumes: {vx: {}, vy: {}}": "fits better, because m runs to its end, a and b keep data of their own",
 	} {
-		r, err := Compose("/x/compose.yaml", "shop", []byte(src), ComposeOptions{Load: composefile.Load})
+		r, err := Convert("/x/compose.yaml", "shop", []byte(src), Options{Load: composefile.Load})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"encoding/json"
@@ -6,8 +6,8 @@ import (
 	"io"
 )
 
-// ComposeRequest is a conversion by another program: the arguments of Compose.
-type ComposeRequest struct {
+// Request is a conversion by another program: the arguments of Compose.
+type Request struct {
 	// File is the path of the Compose file, Task the name of the unit and the task.
 	File, Task string
 	// Source is the text of the file.
@@ -27,23 +27,23 @@ type ComposeRequest struct {
 	Stack bool
 }
 
-// ServeCompose reads a ComposeRequest, converts the file and writes the Result, both in JSON. An
+// Serve reads a ComposeRequest, converts the file and writes the Result, both in JSON. An
 // error is for the user to read.
-func ServeCompose(in io.Reader, out io.Writer, load ComposeLoader) error {
-	var r ComposeRequest
+func Serve(in io.Reader, out io.Writer, load Loader) error {
+	var r Request
 	if err := json.NewDecoder(in).Decode(&r); err != nil {
 		return fmt.Errorf("read what is to be converted: %w", err)
 	}
-	o := ComposeOptions{
+	o := Options{
 		Load: load, Profiles: r.Profiles, Override: r.Override, Output: r.Output, Shell: r.Shell,
 		Lookup: func(name string) (string, bool) { v, ok := r.Variables[name]; return v, ok },
 	}
 	var result any
 	var err error
 	if r.Stack {
-		result, err = ComposeStack(r.File, r.Task, r.Source, o)
+		result, err = ConvertStack(r.File, r.Task, r.Source, o)
 	} else {
-		result, err = Compose(r.File, r.Task, r.Source, o)
+		result, err = Convert(r.File, r.Task, r.Source, o)
 	}
 	if err != nil {
 		return err

@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"os"
@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/define/composefile"
+	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // convertWith converts the file compose.yaml of a project. Vars are the variables of .env, shell those of the environment
 // besides.
-func convertWith(t *testing.T, archive string, vars, shell map[string]string) (string, taskdef.Task, Result) {
+func convertWith(t *testing.T, archive string, vars, shell map[string]string) (string, taskdef.Task, convert.Result) {
 	t.Helper()
 	dir := project(t, archive)
 	file := filepath.Join(dir, "compose.yaml")
@@ -26,7 +27,7 @@ func convertWith(t *testing.T, archive string, vars, shell map[string]string) (s
 		_, there := vars[name]
 		only[name] = !there
 	}
-	r, err := Compose(file, "shop", src, ComposeOptions{Load: composefile.Load, Shell: only, Lookup: func(name string) (string, bool) {
+	r, err := Convert(file, "shop", src, Options{Load: composefile.Load, Shell: only, Lookup: func(name string) (string, bool) {
 		if v, ok := shell[name]; ok {
 			return v, true
 		}
@@ -43,7 +44,7 @@ func convertWith(t *testing.T, archive string, vars, shell map[string]string) (s
 	return dir, task, r
 }
 
-func written(r Result, name string) string {
+func written(r convert.Result, name string) string {
 	for _, f := range r.Files {
 		if f.Name == name {
 			return string(f.Data)
@@ -108,7 +109,7 @@ func TestASecretFileOfAnyModeStarts(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Compose(filepath.Join(dir, "compose.yaml"), "shop", src, ComposeOptions{Load: composefile.Load})
+		r, err := Convert(filepath.Join(dir, "compose.yaml"), "shop", src, Options{Load: composefile.Load})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -234,7 +235,7 @@ func TestNewerMembersOfCompose(t *testing.T) {
 	if !strings.Contains(r.Unit, "TasksMax=50") || !slices.Equal(r.RunFlags, []string{"--pids-limit", "50"}) || len(r.Lost) > 0 {
 		t.Errorf("%s %q %q", r.Unit, r.RunFlags, r.Lost)
 	}
-	_, err := Compose("compose.yaml", "x", []byte("services:\n  a: {image: b}\n  db:\n    provider: {type: awesomecloud}\n"), ComposeOptions{Load: composefile.Load})
+	_, err := Convert("compose.yaml", "x", []byte("services:\n  a: {image: b}\n  db:\n    provider: {type: awesomecloud}\n"), Options{Load: composefile.Load})
 	if err == nil || !strings.Contains(err.Error(), "compose.yaml:4: db.provider: the program awesomecloud makes it") {
 		t.Error(err)
 	}

@@ -1,4 +1,4 @@
-package convert
+package quadlet
 
 import (
 	"slices"
@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -16,9 +17,9 @@ import (
 var someUser = Manager{User: "ann", UID: "1000", Group: "ann", GID: "1000", Home: "/srv/home/ann", Runtime: "/run/user/1000", Config: "/srv/home/ann/.config"}
 
 // importQuadlet converts one .container file.
-func importQuadlet(t *testing.T, name, text string) (taskdef.Container, Result) {
+func importQuadlet(t *testing.T, name, text string) (taskdef.Container, convert.Result) {
 	t.Helper()
-	r, err := Quadlet("x", []taskunit.File{taskunit.Read("/srv/q/"+name, text)}, someUser)
+	r, err := Convert("x", []taskunit.File{taskunit.Read("/srv/q/"+name, text)}, someUser)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -177,7 +178,7 @@ AddHost=db:10.0.0.1
 `)).Files {
 		files = append(files, taskunit.Read("/srv/q/"+f.Name, string(f.Data)))
 	}
-	r, err := Quadlet("x", files, someUser)
+	r, err := Convert("x", files, someUser)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -205,11 +206,11 @@ AddHost=db:10.0.0.1
 // A definition that podtask would refuse is not written, and a value that Quadlet cannot read is listed.
 func TestQuadletIsChecked(t *testing.T) {
 	t.Parallel()
-	_, err := Quadlet("x", []taskunit.File{taskunit.Read("/srv/q/x.container", "[Container]\nImage=a\nSysctl=kernel.pid_max=9\n")}, someUser)
+	_, err := Convert("x", []taskunit.File{taskunit.Read("/srv/q/x.container", "[Container]\nImage=a\nSysctl=kernel.pid_max=9\n")}, someUser)
 	if err == nil || !strings.Contains(err.Error(), "kernel.pid_max") {
 		t.Errorf("%v", err)
 	}
-	_, err = Quadlet("x", []taskunit.File{taskunit.Read("/srv/q/x.container", "[Container]\n{% if y %}\nImage={{ image }}\nExec=podman ps --format {{.ID}}\n")}, someUser)
+	_, err = Convert("x", []taskunit.File{taskunit.Read("/srv/q/x.container", "[Container]\n{% if y %}\nImage={{ image }}\nExec=podman ps --format {{.ID}}\n")}, someUser)
 	want := `x.container:2: "{% if y %}" is not an assignment: write Key=value; "{% if y %}" is a tag of a template that was not rendered: render the template first, and give its output
 x.container:3: Image=: "{{ image }}" is a tag of a template that was not rendered: render the template first, and give its output`
 	if err == nil || err.Error() != want {
@@ -235,17 +236,34 @@ func TestQuadletKeysThatSayMore(t *testing.T) {
 	if len(r.Lost) != 3 || !strings.Contains(r.Unit, "\nRequires=db.service\n") {
 		t.Errorf("%q\n%s", r.Lost, r.Unit)
 	}
-	_, err := Quadlet("x", []taskunit.File{taskunit.Read("/srv/q/x.container", "[Container]\nImage=a\nGroup=7\n")}, someUser)
+	_, err := Convert("x", []taskunit.File{taskunit.Read("/srv/q/x.container", "[Container]\nImage=a\nGroup=7\n")}, someUser)
 	if err == nil || !strings.Contains(err.Error(), "Group= without User=") {
 		t.Error(err)
 	}
 	files := []taskunit.File{taskunit.Read("/srv/q/a.container", "[Container]\nImage=a\nPod=p.pod\nSecret=source=s,type=env,target=S\n"), taskunit.Read("/srv/q/b@1.container", "[Container]\nImage=b\nPod=p.pod\n"), taskunit.Read("/srv/q/p.pod", "[Pod]\n")}
-	r, err = Quadlet("p", files, someUser)
+	r, err = Convert("p", files, someUser)
 	if err != nil {
 		t.Fatal(err)
 	}
 	task, _, err := taskdef.Parse("x.json", r.Definition)
 	if err != nil || len(task.Containers[0].Net.ExtraHosts) != 1 || task.Containers[0].Secrets[0].ValueFrom != "podman:s" {
 		t.Errorf("%+v, %v", task.Containers, err)
+	}
+}
+
+func TestHealthCommandIsReadAsPodmanDoes(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string][]string{
+		"curl -f http://x":        {"CMD-SHELL", "curl -f http://x"},
+		"CMD curl x":              {"CMD", "curl", "x"},
+		`["ready"]`:               {"CMD-SHELL", "ready"},
+		`["curl", "x y"]`:         {"CMD", "curl", "x y"},
+		`["CMD", "curl", "x y"]`:  {"CMD", "curl", "x y"},
+		`["CMD-SHELL", "a || b"]`: {"CMD-SHELL", "a || b"},
+		"none":                    nil,
+	} {
+		if diff := cmp.Diff(want, healthCommand(text)); diff != "" {
+			t.Errorf("%s: %s", text, diff)
+		}
 	}
 }

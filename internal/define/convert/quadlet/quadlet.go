@@ -1,4 +1,4 @@
-package convert
+package quadlet
 
 import (
 	"cmp"
@@ -14,12 +14,13 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
-// Quadlet converts the .container files of one pod, and its .pod file if there is
+// Convert converts the .container files of one pod, and its .pod file if there is
 // one, to one task. Task is what the unit and the task are to be called. Files of
 // volumes give their volumes' names.
 //
@@ -27,8 +28,8 @@ import (
 // of one with Notify=healthy, else START. All containers are essential, and what
 // one publishes the task publishes. Specifiers, $$ and variables of the service are
 // replaced by what the user's systemd would put in their place.
-func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
-	q := quadlet{containers: map[string]int{}, ready: map[string]string{}, volumes: map[string]string{}, images: map[string]string{}, pods: map[string]bool{}, declared: map[string]dockerVolume{}, user: user}
+func Convert(task string, files []taskunit.File, user Manager) (convert.Result, error) {
+	q := conversion{containers: map[string]int{}, ready: map[string]string{}, volumes: map[string]string{}, images: map[string]string{}, pods: map[string]bool{}, declared: map[string]convert.DockerVolume{}, user: user}
 	for _, f := range files {
 		switch path.Ext(f.Path) {
 		case ".container":
@@ -45,14 +46,14 @@ func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
 		q.systemd = newExpansion(user, f)
 		q.reserve(f)
 	}
-	if len(q.def.Containers) == 0 {
-		return Result{}, errors.New("there is no .container file to convert")
+	if len(q.Def.Containers) == 0 {
+		return convert.Result{}, errors.New("there is no .container file to convert")
 	}
 	if err := readable(files); err != nil {
-		return Result{}, err
+		return convert.Result{}, err
 	}
 	for _, f := range files {
-		q.name, q.dir = path.Base(f.Path), path.Dir(f.Path)
+		q.Name, q.Dir = path.Base(f.Path), path.Dir(f.Path)
 		q.systemd = newExpansion(user, f)
 		switch path.Ext(f.Path) {
 		case ".container":
@@ -61,35 +62,35 @@ func Quadlet(task string, files []taskunit.File, user Manager) (Result, error) {
 			q.pod(f)
 		case ".volume", ".image": // declared
 		default:
-			q.lose(1, "the file: only .pod, .container, .volume and .image files are converted")
+			q.Lose(1, "the file: only .pod, .container, .volume and .image files are converted")
 		}
 	}
 	if err := errors.Join(q.refused...); err != nil {
-		return Result{}, err
+		return convert.Result{}, err
 	}
-	q.share()
+	q.Share()
 	q.notify()
-	if len(q.unit.Install) == 0 {
-		q.unit.Install = []string{"WantedBy=default.target"}
+	if len(q.Unit.Install) == 0 {
+		q.Unit.Install = []string{"WantedBy=default.target"}
 	}
-	r, err := q.result(task)
+	r, err := q.Result(task)
 	if err != nil {
-		return Result{}, err
+		return convert.Result{}, err
 	}
 	if _, _, err := taskdef.Parse(task+".json", r.Definition); err != nil {
-		return Result{}, q.invalid(path.Base(files[len(files)-1].Path), err)
+		return convert.Result{}, q.Invalid(path.Base(files[len(files)-1].Path), err)
 	}
 	return r, nil
 }
 
 // notify has the unit wait for health only where a container says so, as in Quadlet; a .task unit does without a word.
-func (q *quadlet) notify() {
-	checked := slices.ContainsFunc(q.def.Containers, func(c container) bool { return c.HealthCheck != nil })
+func (q *conversion) notify() {
+	checked := slices.ContainsFunc(q.Def.Containers, func(c convert.Container) bool { return c.HealthCheck != nil })
 	for _, condition := range q.ready {
 		checked = checked && condition != "HEALTHY"
 	}
-	if checked && !slices.Contains(q.unit.Service, "Type=oneshot") { // which waits for the end
-		q.unit.Task = append(q.unit.Task, "Notify=running")
+	if checked && !slices.Contains(q.Unit.Service, "Type=oneshot") { // which waits for the end
+		q.Unit.Task = append(q.Unit.Task, "Notify=running")
 	}
 }
 
@@ -113,8 +114,8 @@ func readable(files []taskunit.File) error {
 // commandKeys hold what a program reads, which may have templates of its own.
 var commandKeys = []string{"Exec", "Entrypoint", "Environment", "Label", "Annotation", "HealthCmd", "HealthStartupCmd", "PodmanArgs", "LogOpt", "Description"}
 
-type quadlet struct {
-	builder
+type conversion struct {
+	convert.Builder
 	user Manager
 	// systemd replaces specifiers and variables of the file that is converted.
 	systemd expansion
@@ -125,7 +126,7 @@ type quadlet struct {
 	// volumes are the names, in Podman, of the volumes of files, and images those of the images.
 	volumes, images map[string]string
 	// declared are the volumes of files, by the name of the file.
-	declared map[string]dockerVolume
+	declared map[string]convert.DockerVolume
 	// pods are the names of the .pod files.
 	pods map[string]bool
 	// refused are errors about lines that cannot be converted, each with its place.
@@ -133,9 +134,9 @@ type quadlet struct {
 }
 
 // announce makes the container of a file, so that others can name it.
-func (q *quadlet) announce(f taskunit.File) {
+func (q *conversion) announce(f taskunit.File) {
 	file := path.Base(f.Path)
-	ctr := container{Name: strings.TrimSuffix(file, ".container"), Essential: true}
+	ctr := convert.Container{Name: strings.TrimSuffix(file, ".container"), Essential: true}
 	q.ready[file] = "START"
 	names := newExpansion(q.user, f)
 	for _, a := range f.Assignments() {
@@ -148,18 +149,18 @@ func (q *quadlet) announce(f taskunit.File) {
 			q.ready[file] = "HEALTHY"
 		}
 	}
-	q.containers[file] = len(q.def.Containers)
-	q.def.Containers = append(q.def.Containers, ctr)
+	q.containers[file] = len(q.Def.Containers)
+	q.Def.Containers = append(q.Def.Containers, ctr)
 }
 
 // podmanCheckTimeout is the time, in seconds, that Podman gives a health check of which the file says none; the model has 5.
 const podmanCheckTimeout = 30
 
-func (q *quadlet) container(f taskunit.File) {
-	ctr := &q.def.Containers[q.containers[path.Base(f.Path)]]
-	check := &healthCheck{Timeout: podmanCheckTimeout}
+func (q *conversion) container(f taskunit.File) {
+	ctr := &q.Def.Containers[q.containers[path.Base(f.Path)]]
+	check := &convert.HealthCheck{Timeout: podmanCheckTimeout}
 	for _, a := range effective(f.Assignments()) {
-		q.name = placeName(f, a)
+		q.Name = placeName(f, a)
 		switch a.Section {
 		case "Container":
 			if !q.plain(ctr, a) && !q.kernel(ctr, a) && !q.reachable(ctr, a) && !q.managed(ctr, a) && !q.checked(check, a) {
@@ -175,27 +176,27 @@ func (q *quadlet) container(f taskunit.File) {
 			q.otherSection(a)
 		}
 	}
-	q.name = path.Base(f.Path)
+	q.Name = path.Base(f.Path)
 	if strings.HasPrefix(ctr.User, ":") {
-		q.refused = append(q.refused, fmt.Errorf("%s: Group= without User=: Quadlet refuses it: write User= too", q.name))
+		q.refused = append(q.refused, fmt.Errorf("%s: Group= without User=: Quadlet refuses it: write User= too", q.Name))
 	}
 	q.writable(ctr, f)
 	q.onFailure(ctr, f, check)
 	switch {
 	case len(check.Command) > 0:
-		check.clamp(func(what string) { q.lose(1, "health check: %s", what) })
+		check.Clamp(func(what string) { q.Lose(1, "health check: %s", what) })
 		ctr.HealthCheck = check
 	case check.Interval+check.Retries+check.StartPeriod > 0 || check.Timeout != podmanCheckTimeout:
-		q.lose(1, "health check: without HealthCmd= the check is the image's, with its own times")
+		q.Lose(1, "health check: without HealthCmd= the check is the image's, with its own times")
 		fallthrough
 	case q.ready[path.Base(f.Path)] == "HEALTHY":
-		ctr.extensions().ImageHealthCheck = true
+		ctr.AddExtensions().ImageHealthCheck = true
 	}
 }
 
 // writable gives a read-only container the directories that Podman lets it write to, unless the file has none of them or
 // mounts something there: podman-run(1), --read-only-tmpfs.
-func (q *quadlet) writable(ctr *container, f taskunit.File) {
+func (q *conversion) writable(ctr *convert.Container, f taskunit.File) {
 	if !ctr.ReadOnly {
 		return
 	}
@@ -210,10 +211,10 @@ func (q *quadlet) writable(ctr *container, f taskunit.File) {
 			line = a.Line
 		}
 	}
-	q.lose(line, "ReadOnly=: the /run, /tmp and /var/tmp that Podman lets it write to have %d MiB each: write Tmpfs=PATH:size=SIZE for another size", defaultTmpfs)
+	q.Lose(line, "ReadOnly=: the /run, /tmp and /var/tmp that Podman lets it write to have %d MiB each: write Tmpfs=PATH:size=SIZE for another size", convert.DefaultTmpfs)
 	for _, dir := range []string{"/run", "/tmp", "/var/tmp"} {
-		if !slices.ContainsFunc(ctr.MountPoints, func(m mountPoint) bool { return m.Path == dir }) && !slices.ContainsFunc(ctr.linux().Tmpfs, func(t tmpfs) bool { return t.Path == dir }) {
-			ctr.linux().Tmpfs = append(ctr.linux().Tmpfs, tmpfs{Path: dir, Size: defaultTmpfs})
+		if !slices.ContainsFunc(ctr.MountPoints, func(m convert.MountPoint) bool { return m.Path == dir }) && !slices.ContainsFunc(ctr.AddLinux().Tmpfs, func(t convert.Tmpfs) bool { return t.Path == dir }) {
+			ctr.AddLinux().Tmpfs = append(ctr.AddLinux().Tmpfs, convert.Tmpfs{Path: dir, Size: convert.DefaultTmpfs})
 		}
 	}
 }
@@ -243,35 +244,35 @@ func effective(all []taskunit.Assignment) []taskunit.Assignment {
 	return out
 }
 
-func (q *quadlet) pod(f taskunit.File) {
-	first := &q.def.Containers[0]
+func (q *conversion) pod(f taskunit.File) {
+	first := &q.Def.Containers[0]
 	for _, a := range effective(f.Assignments()) {
-		q.name = placeName(f, a)
+		q.Name = placeName(f, a)
 		switch {
 		case a.Section == "Pod" && a.Key == "PublishPort":
 			q.publish(first, a)
 		case a.Section == "Pod" && a.Key == "Volume":
-			for i := range q.def.Containers {
-				q.volume(&q.def.Containers[i], a)
+			for i := range q.Def.Containers {
+				q.volume(&q.Def.Containers[i], a)
 			}
 		case a.Section == "Pod" && a.Key == "PodName":
-			q.assign(&q.unit.Task, a.Line, "TaskName", q.unitText(a.Value))
+			q.Assign(&q.Unit.Task, a.Line, "TaskName", q.unitText(a.Value))
 		case a.Section == "Pod" && (a.Key == "AddHost" || a.Key == "HostName" || a.Key == "DNS" || a.Key == "DNSSearch"):
-			for i := range q.def.Containers {
-				q.reachable(&q.def.Containers[i], a)
+			for i := range q.Def.Containers {
+				q.reachable(&q.Def.Containers[i], a)
 			}
 		case a.Section == "Pod" && a.Key == "Network":
 			q.network(a)
 		case a.Section == "Pod" && a.Key == "StopTimeout":
 			if n := q.number(a); n > 0 {
-				q.assign(&q.unit.Task, a.Line, a.Key, strconv.Itoa(n))
+				q.Assign(&q.Unit.Task, a.Line, a.Key, strconv.Itoa(n))
 			} else if a.Value == "0" {
-				q.lose(a.Line, "[Pod] StopTimeout=0: a task waits at least 1 second: `podtask stop --time 0` kills at once")
+				q.Lose(a.Line, "[Pod] StopTimeout=0: a task waits at least 1 second: `podtask stop --time 0` kills at once")
 			}
 		case a.Section == "Pod":
 			q.noCounterpart(a)
 		case a.Section == "Unit":
-			q.assign(&q.unit.Unit, a.Line, a.Key, q.unitText(a.Value))
+			q.Assign(&q.Unit.Unit, a.Line, a.Key, q.unitText(a.Value))
 		case a.Section == "Service":
 			q.service(a)
 		case a.Section == "Install":
@@ -286,7 +287,7 @@ func (q *quadlet) pod(f taskunit.File) {
 var serviceCopied = strings.Fields("ExecCondition ExecStartPre ExecStartPost ExecStopPost RestartForceExitStatus RestartMaxDelaySec RestartPreventExitStatus RestartSteps SuccessExitStatus")
 
 // plain converts a key of [Container] about the program. It reports whether it knows it.
-func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
+func (q *conversion) plain(ctr *convert.Container, a taskunit.Assignment) bool {
 	switch a.Key {
 	case "Image":
 		ctr.Image = q.image(a)
@@ -298,11 +299,11 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 		for _, w := range q.words(a) {
 			name, value, given := strings.Cut(w, "=")
 			if !given {
-				q.lose(a.Line, "Environment=%s: a container gets no variables of the host: write Environment=%s=VALUE", name, name)
+				q.Lose(a.Line, "Environment=%s: a container gets no variables of the host: write Environment=%s=VALUE", name, name)
 				continue
 			}
-			ctr.Environment = slices.DeleteFunc(ctr.Environment, func(p pair) bool { return p.Name == name })
-			ctr.Environment = append(ctr.Environment, pair{name, value})
+			ctr.Environment = slices.DeleteFunc(ctr.Environment, func(p convert.Pair) bool { return p.Name == name })
+			ctr.Environment = append(ctr.Environment, convert.Pair{Name: name, Value: value})
 		}
 	case "PublishPort":
 		q.publish(ctr, a)
@@ -326,19 +327,19 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 		if n, err := units.RAMInBytes(a.Value); err == nil && n > 0 {
 			ctr.Memory = (n + units.MiB - 1) / units.MiB
 		} else {
-			q.lose(a.Line, "Memory=%s is not a size", a.Value)
+			q.Lose(a.Line, "Memory=%s is not a size", a.Value)
 		}
 	case "Label":
-		ctr.addLabels(q.words(a))
-		q.autoUpdate(ctr, a.Line)
+		addLabels(ctr, q.words(a))
+		q.AutoUpdate(ctr, a.Line)
 	case "Notify":
 		if isTrue(a.Value) {
-			q.lose(a.Line, "Notify=%s: podtask does not pass sd_notify to containers: give the container a health check, with which others wait for it", a.Value)
+			q.Lose(a.Line, "Notify=%s: podtask does not pass sd_notify to containers: give the container a health check, with which others wait for it", a.Value)
 		}
 	case "ContainerName": // dealt with
 	case "Pod":
 		if !q.pods[a.Value] {
-			q.lose(a.Line, "Pod=%s: the file is not among those that are imported: import the .pod file, with its containers", a.Value)
+			q.Lose(a.Line, "Pod=%s: the file is not among those that are imported: import the .pod file, with its containers", a.Value)
 		}
 	default:
 		return q.stop(ctr, a)
@@ -347,16 +348,16 @@ func (q *quadlet) plain(ctr *container, a taskunit.Assignment) bool {
 }
 
 // stop converts a key of [Container] about the end of the program. It reports whether it knows it.
-func (q *quadlet) stop(ctr *container, a taskunit.Assignment) bool {
+func (q *conversion) stop(ctr *convert.Container, a taskunit.Assignment) bool {
 	switch a.Key {
 	case "StopTimeout":
 		if ctr.StopTimeout = q.number(a); a.Value == "0" {
-			q.lose(a.Line, "StopTimeout=0: a task waits at least 1 second: `podtask stop --time 0` kills at once")
+			q.Lose(a.Line, "StopTimeout=0: a task waits at least 1 second: `podtask stop --time 0` kills at once")
 			ctr.StopTimeout = 1
 		}
 	case "StopSignal":
-		if !ctr.stopWith(q.text(a)) {
-			q.lose(a.Line, "StopSignal=%s: there is no such signal", a.Value)
+		if !ctr.StopWith(q.text(a)) {
+			q.Lose(a.Line, "StopSignal=%s: there is no such signal", a.Value)
 		}
 	default:
 		return false
@@ -365,34 +366,34 @@ func (q *quadlet) stop(ctr *container, a taskunit.Assignment) bool {
 }
 
 // image is the name of an image, which may be that of a file: Quadlet pulls the image of a .image file.
-func (q *quadlet) image(a taskunit.Assignment) string {
+func (q *conversion) image(a taskunit.Assignment) string {
 	text := q.text(a)
 	named := q.images[text]
 	switch {
 	case strings.HasSuffix(text, ".build"):
-		q.refused = append(q.refused, fmt.Errorf("%s:%d: Image=%s: podtask builds no images: build it with `podman build -t NAME`, and write Image=NAME", q.name, a.Line, text))
+		q.refused = append(q.refused, fmt.Errorf("%s:%d: Image=%s: podtask builds no images: build it with `podman build -t NAME`, and write Image=NAME", q.Name, a.Line, text))
 	case strings.HasSuffix(text, ".image") && named == "":
-		q.refused = append(q.refused, fmt.Errorf("%s:%d: Image=%s: there is no such file beside it with Image=: write the name of the image", q.name, a.Line, text))
+		q.refused = append(q.refused, fmt.Errorf("%s:%d: Image=%s: there is no such file beside it with Image=: write the name of the image", q.Name, a.Line, text))
 	}
 	return cmp.Or(named, text)
 }
 
 // declareImage notes the image that a .image file pulls.
-func (q *quadlet) declareImage(f taskunit.File) {
-	q.name, q.dir, q.systemd = path.Base(f.Path), path.Dir(f.Path), newExpansion(q.user, f)
+func (q *conversion) declareImage(f taskunit.File) {
+	q.Name, q.Dir, q.systemd = path.Base(f.Path), path.Dir(f.Path), newExpansion(q.user, f)
 	for _, a := range effective(f.Assignments()) {
 		switch {
 		case a.Section != "Image":
 		case a.Key == "Image":
-			q.images[q.name] = q.text(a)
+			q.images[q.Name] = q.text(a)
 		default:
-			q.lose(a.Line, "[Image] %s=%s: %s", a.Key, a.Value, quadletReason("Image", a.Key))
+			q.Lose(a.Line, "[Image] %s=%s: %s", a.Key, a.Value, quadletReason("Image", a.Key))
 		}
 	}
 }
 
 // entrypoint reads Entrypoint= as podman run reads --entrypoint: a list in JSON, else one word.
-func (q *quadlet) entrypoint(a taskunit.Assignment) []string {
+func (q *conversion) entrypoint(a taskunit.Assignment) []string {
 	text := q.text(a)
 	var list []string
 	if json.Unmarshal([]byte(text), &list) == nil {
@@ -402,7 +403,7 @@ func (q *quadlet) entrypoint(a taskunit.Assignment) []string {
 }
 
 // addLabels adds labels of the form NAME=VALUE.
-func (ctr *container) addLabels(words []string) {
+func addLabels(ctr *convert.Container, words []string) {
 	if ctr.Labels == nil {
 		ctr.Labels = map[string]string{}
 	}
@@ -413,7 +414,7 @@ func (ctr *container) addLabels(words []string) {
 }
 
 // checked converts the keys of a health check.
-func (q *quadlet) checked(h *healthCheck, a taskunit.Assignment) bool {
+func (q *conversion) checked(h *convert.HealthCheck, a taskunit.Assignment) bool {
 	switch a.Key {
 	case "HealthCmd":
 		h.Command = healthCommand(q.text(a))
@@ -457,17 +458,17 @@ func healthCommand(text string) []string {
 
 // dependency converts what [Unit] says of other containers of the task; the rest
 // stays a matter of the unit.
-func (q *quadlet) dependency(ctr *container, a taskunit.Assignment) {
-	alone := len(q.def.Containers) == 1
+func (q *conversion) dependency(ctr *convert.Container, a taskunit.Assignment) {
+	alone := len(q.Def.Containers) == 1
 	switch {
 	case slices.Contains([]string{"After", "Requires", "BindsTo", "Wants", "PartOf"}, a.Key):
 	case alone: // the unit is that of the container
-		q.assign(&q.unit.Unit, a.Line, a.Key, q.unitText(a.Value))
+		q.Assign(&q.Unit.Unit, a.Line, a.Key, q.unitText(a.Value))
 		return
 	case a.Key == "Description": // of one container among several
 		return
 	default:
-		q.lose(a.Line, "[Unit] %s=: it would be for all containers", a.Key)
+		q.Lose(a.Line, "[Unit] %s=: it would be for all containers", a.Key)
 		return
 	}
 	for _, name := range strings.Fields(a.Value) {
@@ -479,9 +480,9 @@ func (q *quadlet) dependency(ctr *container, a taskunit.Assignment) {
 		}
 		switch {
 		case !ours && !strings.HasSuffix(name, ".pod"):
-			q.assign(&q.unit.Unit, a.Line, a.Key, name)
+			q.Assign(&q.Unit.Unit, a.Line, a.Key, name)
 		case ours && a.Key != "PartOf":
-			d := dependency{q.def.Containers[i].Name, q.ready[name]}
+			d := convert.Dependency{Container: q.Def.Containers[i].Name, Condition: q.ready[name]}
 			if !slices.Contains(ctr.DependsOn, d) {
 				ctr.DependsOn = append(ctr.DependsOn, d)
 			}
@@ -489,35 +490,35 @@ func (q *quadlet) dependency(ctr *container, a taskunit.Assignment) {
 	}
 }
 
-func (q *quadlet) service(a taskunit.Assignment) {
+func (q *conversion) service(a taskunit.Assignment) {
 	switch a.Key {
 	case "Restart", "RestartSec", "TimeoutStartSec":
-		q.assign(&q.unit.Service, a.Line, a.Key, a.Value)
+		q.Assign(&q.Unit.Service, a.Line, a.Key, a.Value)
 	case "Environment": // of Podman's process: newExpansion has it
 	case "Type":
 		switch a.Value {
 		case "oneshot":
-			q.assign(&q.unit.Service, a.Line, a.Key, a.Value)
+			q.Assign(&q.Unit.Service, a.Line, a.Key, a.Value)
 		case "notify": // as it is anyway
 		default:
-			q.lose(a.Line, "[Service] Type=%s: a .task unit is of type notify or oneshot", a.Value)
+			q.Lose(a.Line, "[Service] Type=%s: a .task unit is of type notify or oneshot", a.Value)
 		}
 	default:
 		if slices.Contains(serviceCopied, a.Key) {
-			q.assign(&q.unit.Service, a.Line, a.Key, q.unitText(a.Value))
+			q.Assign(&q.Unit.Service, a.Line, a.Key, q.unitText(a.Value))
 			return
 		}
-		q.lose(a.Line, "[Service] %s=: %s", a.Key, quadletReason("Service", a.Key))
+		q.Lose(a.Line, "[Service] %s=: %s", a.Key, quadletReason("Service", a.Key))
 	}
 }
 
-func (q *quadlet) install(a taskunit.Assignment) {
+func (q *conversion) install(a taskunit.Assignment) {
 	targets := strings.Fields(a.Value)
 	if !slices.ContainsFunc(targets, func(t string) bool { return !taskunit.OfSystemOnly(t) }) && len(targets) > 0 {
-		q.lose(a.Line, "%s=%s: the systemd of a user has no such target: default.target takes its place", a.Key, a.Value)
+		q.Lose(a.Line, "%s=%s: the systemd of a user has no such target: default.target takes its place", a.Key, a.Value)
 		a.Value = "default.target"
 	}
-	q.assign(&q.unit.Install, a.Line, a.Key, a.Value)
+	q.Assign(&q.Unit.Install, a.Line, a.Key, a.Value)
 }
 
 // unitPath makes a path of a unit in dir absolute. The specifiers in it stay; a % in the
@@ -529,31 +530,31 @@ func unitPath(dir, p string) string {
 	return path.Join(strings.ReplaceAll(dir, "%", "%%"), p)
 }
 
-func (q *quadlet) publish(ctr *container, a taskunit.Assignment) {
+func (q *conversion) publish(ctr *convert.Container, a taskunit.Assignment) {
 	ports, ok := parsePorts(q.text(a))
 	if !ok {
-		q.lose(a.Line, "PublishPort=%s: it is [[IP:]HOST:]CONTAINER, and ranges have the same number of ports, at most %d", a.Value, maxPublished)
+		q.Lose(a.Line, "PublishPort=%s: it is [[IP:]HOST:]CONTAINER, and ranges have the same number of ports, at most %d", a.Value, maxPublished)
 		return
 	}
 	ctr.PortMappings = append(ctr.PortMappings, ports...)
 }
 
-func (q *quadlet) number(a taskunit.Assignment) int {
+func (q *conversion) number(a taskunit.Assignment) int {
 	n, err := strconv.Atoi(a.Value)
 	if err != nil || n < 0 {
-		q.lose(a.Line, "%s=%s is not a number", a.Key, a.Value)
+		q.Lose(a.Line, "%s=%s is not a number", a.Key, a.Value)
 	}
 	return max(n, 0)
 }
 
 // seconds reads a time such as 30 or 1m30s and rounds it up.
-func (q *quadlet) seconds(a taskunit.Assignment) int {
+func (q *conversion) seconds(a taskunit.Assignment) int {
 	if n, err := strconv.Atoi(a.Value); err == nil && n >= 0 {
 		return n
 	}
 	d, err := time.ParseDuration(a.Value)
 	if err != nil || d < 0 {
-		q.lose(a.Line, "%s=%s is not a duration", a.Key, a.Value)
+		q.Lose(a.Line, "%s=%s is not a duration", a.Key, a.Value)
 		return 0
 	}
 	return int(math.Ceil(d.Seconds()))
@@ -564,7 +565,7 @@ func isTrue(v string) bool {
 }
 
 // parsePorts reads [[IP:]HOST:]CONTAINER[/PROTOCOL]. HOST and CONTAINER may be ranges of the same number of ports.
-func parsePorts(text string) (ports []port, ok bool) {
+func parsePorts(text string) (ports []convert.Port, ok bool) {
 	rest, protocol, _ := strings.Cut(text, "/")
 	parts := strings.Split(rest, ":")
 	inside, many, ok := portRange(parts[len(parts)-1])
@@ -574,15 +575,15 @@ func parsePorts(text string) (ports []port, ok bool) {
 		outside, n, ok = portRange(parts[len(parts)-2])
 		ok = ok && n == many
 	}
-	var extra *portExtra
+	var extra *convert.PortExtra
 	if len(parts) > 2 {
-		extra = &portExtra{HostIP: strings.Trim(strings.Join(parts[:len(parts)-2], ":"), "[]")}
+		extra = &convert.PortExtra{HostIP: strings.Trim(strings.Join(parts[:len(parts)-2], ":"), "[]")}
 	}
 	if !ok {
 		return nil, false
 	}
 	for i := range many {
-		p := port{ContainerPort: inside + i, Protocol: protocol, Extra: extra}
+		p := convert.Port{ContainerPort: inside + i, Protocol: protocol, Extra: extra}
 		if outside > 0 {
 			p.HostPort = outside + i
 		}

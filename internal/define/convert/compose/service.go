@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"maps"
@@ -8,26 +8,27 @@ import (
 
 	"github.com/compose-spec/compose-go/v2/types"
 
+	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // serviceConversion is the conversion of one service to a container.
 type serviceConversion struct {
-	*compose
+	*conversion
 	from types.ServiceConfig
-	ctr  container
+	ctr  convert.Container
 }
 
 // service converts one service.
-func (c *compose) service(s types.ServiceConfig) container {
-	one := serviceConversion{compose: c, from: s, ctr: container{
+func (c *conversion) service(s types.ServiceConfig) convert.Container {
+	one := serviceConversion{conversion: c, from: s, ctr: convert.Container{
 		Name: s.Name, Essential: true, Image: fullImage(s), Command: s.Command, EntryPoint: s.Entrypoint, User: s.User, WorkingDirectory: s.WorkingDir,
 		Labels: s.Labels, ReadOnly: s.ReadOnly, Hostname: s.Hostname, DNSServers: s.DNS, DNSSearch: s.DNSSearch, Privileged: s.Privileged,
-		Terminal: s.Tty, Interactive: s.StdinOpen, CPU: s.CPUShares, Memory: mebibytes(s.MemLimit), Reservation: mebibytes(s.MemReservation),
+		Terminal: s.Tty, Interactive: s.StdinOpen, CPU: s.CPUShares, Memory: convert.Mebibytes(s.MemLimit), Reservation: convert.Mebibytes(s.MemReservation),
 		StopTimeout: stopTimeout(s.StopGracePeriod),
 	}}
 	if s.CPUS > 0 {
-		one.ctr.extensions().CPULimit = decimal(s.CPUS)
+		one.ctr.AddExtensions().CPULimit = decimal(s.CPUS)
 	}
 	one.programs()
 	one.environment()
@@ -42,9 +43,9 @@ func (c *compose) service(s types.ServiceConfig) container {
 	one.gpus(s.Gpus, "gpus")
 	one.logging()
 	c.named(s)
-	c.autoUpdate(&one.ctr, c.lines.at("services", s.Name, "labels"))
-	if s.StopSignal != "" && !one.ctr.stopWith(s.StopSignal) {
-		c.lose(c.lines.at("services", s.Name, "stop_signal"), "%s.stop_signal %s: there is no such signal", s.Name, s.StopSignal)
+	c.AutoUpdate(&one.ctr, c.lines.at("services", s.Name, "labels"))
+	if s.StopSignal != "" && !one.ctr.StopWith(s.StopSignal) {
+		c.Lose(c.lines.at("services", s.Name, "stop_signal"), "%s.stop_signal %s: there is no such signal", s.Name, s.StopSignal)
 	}
 	c.left(s, c.lines.path("services", s.Name), "services")
 	return one.ctr
@@ -52,8 +53,8 @@ func (c *compose) service(s types.ServiceConfig) container {
 
 // withHooks converts one service and the containers that run before it. Each hook waits for what the service waits for
 // and for the hook before it, and the service waits for the last one.
-func (c *compose) withHooks(s types.ServiceConfig) []container {
-	var all []container
+func (c *conversion) withHooks(s types.ServiceConfig) []convert.Container {
+	var all []convert.Container
 	last := ""
 	for i, hook := range s.PreStart {
 		name := s.Name + "-pre-start"
@@ -69,18 +70,18 @@ func (c *compose) withHooks(s types.ServiceConfig) []container {
 			}
 		}
 		if s.GetScale() > 1 && !hook.PerReplica {
-			c.lose(c.lines.at("services", s.Name, "pre_start"), "%s.pre_start runs once for each copy: a task has no container that only one of its copies runs", s.Name)
+			c.Lose(c.lines.at("services", s.Name, "pre_start"), "%s.pre_start runs once for each copy: a task has no container that only one of its copies runs", s.Name)
 		}
 		ctr := c.service(one)
 		ctr.Essential = false
 		if last != "" {
-			ctr.DependsOn = append(ctr.DependsOn, dependency{last, "SUCCESS"})
+			ctr.DependsOn = append(ctr.DependsOn, convert.Dependency{Container: last, Condition: "SUCCESS"})
 		}
 		all, last = append(all, ctr), name
 	}
 	ctr := c.service(s)
 	if last != "" {
-		ctr.DependsOn = append(ctr.DependsOn, dependency{last, "SUCCESS"})
+		ctr.DependsOn = append(ctr.DependsOn, convert.Dependency{Container: last, Condition: "SUCCESS"})
 	}
 	return append(all, ctr)
 }
@@ -110,10 +111,10 @@ func fullImage(s types.ServiceConfig) string {
 }
 
 // named lists what podtask decides itself about a container.
-func (c *compose) named(s types.ServiceConfig) {
+func (c *conversion) named(s types.ServiceConfig) {
 	at := func(member string) int { return c.lines.at("services", s.Name, member) }
 	if s.ContainerName != "" {
-		c.lose(at("container_name"), "%s.container_name %s: its name in Podman begins with podtask- and the task's ID; commands name it %s, other containers by both names", s.Name, s.ContainerName, s.Name)
+		c.Lose(at("container_name"), "%s.container_name %s: its name in Podman begins with podtask- and the task's ID; commands name it %s, other containers by both names", s.Name, s.ContainerName, s.Name)
 	}
 }
 
@@ -124,7 +125,7 @@ func (c *serviceConversion) programs() {
 		c.ctr.EntryPoint = []string{""}
 	}
 	if c.from.Command != nil && len(c.from.Command) == 0 && c.from.Entrypoint == nil {
-		c.ctr.extensions().EmptyCommand = true
+		c.ctr.AddExtensions().EmptyCommand = true
 	}
 }
 
@@ -133,11 +134,11 @@ func (c *serviceConversion) programs() {
 func (c *serviceConversion) environment() {
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.Environment)), "services", c.from.Name, "environment") {
 		if value := c.from.Environment[name]; value != nil {
-			c.ctr.Environment = append(c.ctr.Environment, pair{name, *value})
+			c.ctr.Environment = append(c.ctr.Environment, convert.Pair{Name: name, Value: *value})
 		} else if value, set := c.given(name); set {
-			c.ctr.Environment = append(c.ctr.Environment, pair{name, value})
+			c.ctr.Environment = append(c.ctr.Environment, convert.Pair{Name: name, Value: value})
 		} else {
-			c.lose(c.lines.at("services", c.from.Name, "environment", name), "variable %s of %s: neither .env nor the environment has a value, so it is not set", name, c.from.Name)
+			c.Lose(c.lines.at("services", c.from.Name, "environment", name), "variable %s of %s: neither .env nor the environment has a value, so it is not set", name, c.from.Name)
 		}
 	}
 	c.envFiles()
@@ -158,15 +159,15 @@ func (c *serviceConversion) dependsOn() {
 		if at := c.lines.path("services", c.from.Name, "depends_on", name); c.lines[at+"\x00restart"] != 0 {
 			c.left(d, at, "services.depends_on")
 		}
-		c.ctr.DependsOn = append(c.ctr.DependsOn, dependency{name, conditions[d.Condition]})
+		c.ctr.DependsOn = append(c.ctr.DependsOn, convert.Dependency{Container: name, Condition: conditions[d.Condition]})
 	}
 	for _, from := range c.from.VolumesFrom {
 		name, mode, _ := strings.Cut(from, ":")
 		if name == "container" {
-			c.lose(c.lines.at("services", c.from.Name, "volumes_from"), "%s.volumes_from %s: it is no service", c.from.Name, from)
+			c.Lose(c.lines.at("services", c.from.Name, "volumes_from"), "%s.volumes_from %s: it is no service", c.from.Name, from)
 			continue
 		}
-		c.ctr.VolumesFrom = append(c.ctr.VolumesFrom, volumesFrom{name, mode == "ro"})
+		c.ctr.VolumesFrom = append(c.ctr.VolumesFrom, convert.VolumesFrom{Container: name, ReadOnly: mode == "ro"})
 	}
 }
 
@@ -174,31 +175,31 @@ func (c *serviceConversion) dependsOn() {
 func (c *serviceConversion) kernel() {
 	at := func(member string) int { return c.lines.at("services", c.from.Name, member) }
 	if c.from.Init != nil && *c.from.Init {
-		c.ctr.linux().Init = true
+		c.ctr.AddLinux().Init = true
 	}
 	if len(c.from.CapAdd)+len(c.from.CapDrop) > 0 {
-		c.ctr.linux().Capabilities = &capabilities{Add: c.from.CapAdd, Drop: c.from.CapDrop}
+		c.ctr.AddLinux().Capabilities = &convert.Capabilities{Add: c.from.CapAdd, Drop: c.from.CapDrop}
 	}
 	if c.from.ShmSize > 0 {
-		c.ctr.linux().SharedMemory = mebibytes(c.from.ShmSize)
+		c.ctr.AddLinux().SharedMemory = convert.Mebibytes(c.from.ShmSize)
 	}
 	for _, d := range c.from.Devices {
 		if !strings.HasPrefix(d.Source, "/") {
-			c.lose(at("devices"), "%s.devices %s: a device is a path below /dev; GPUs are asked for with gpus", c.from.Name, d.Source)
+			c.Lose(at("devices"), "%s.devices %s: a device is a path below /dev; GPUs are asked for with gpus", c.from.Name, d.Source)
 			continue
 		}
-		c.ctr.linux().Devices = append(c.ctr.linux().Devices, newDevice(d))
+		c.ctr.AddLinux().Devices = append(c.ctr.AddLinux().Devices, newDevice(d))
 	}
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.Ulimits)), "services", c.from.Name, "ulimits") {
 		u := c.from.Ulimits[name]
-		l := ulimit{Name: name, Soft: int64(u.Soft), Hard: int64(u.Hard)}
+		l := convert.Ulimit{Name: name, Soft: int64(u.Soft), Hard: int64(u.Hard)}
 		if u.Single != 0 {
 			l.Soft, l.Hard = int64(u.Single), int64(u.Single)
 		}
 		c.ctr.Ulimits = append(c.ctr.Ulimits, l)
 	}
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.Sysctls)), "services", c.from.Name, "sysctls") {
-		c.ctr.SystemControls = append(c.ctr.SystemControls, systemControl{name, c.from.Sysctls[name]})
+		c.ctr.SystemControls = append(c.ctr.SystemControls, convert.SystemControl{Name: name, Value: c.from.Sysctls[name]})
 	}
 	for _, o := range c.from.SecurityOpt {
 		switch name, value, _ := strings.Cut(strings.Replace(o, "=", ":", 1), ":"); {
@@ -207,39 +208,26 @@ func (c *serviceConversion) kernel() {
 		case name == "label":
 			c.ctr.SecurityOptions = append(c.ctr.SecurityOptions, "label:"+value)
 		default:
-			c.lose(at("security_opt"), "%s.security_opt %s: a definition has no-new-privileges and label only", c.from.Name, o)
+			c.Lose(at("security_opt"), "%s.security_opt %s: a definition has no-new-privileges and label only", c.from.Name, o)
 		}
 	}
 }
 
 // newDevice converts a device and its permissions, any of the letters r, w and m.
-func newDevice(d types.DeviceMapping) device {
-	out := device{HostPath: d.Source}
+func newDevice(d types.DeviceMapping) convert.Device {
+	out := convert.Device{HostPath: d.Source}
 	if d.Target != d.Source {
 		out.ContainerPath = d.Target
 	}
-	out.Permissions = permissions(d.Permissions)
+	out.Permissions = convert.Permissions(d.Permissions)
 	return out
-}
-
-// permissions are those of a device in the words of ECS; nil for all.
-func permissions(letters string) (words []string) {
-	if letters == "rwm" {
-		return nil
-	}
-	for _, p := range []string{"read", "write", "mknod"} {
-		if strings.Contains(letters, p[:1]) {
-			words = append(words, p)
-		}
-	}
-	return words
 }
 
 // reachable converts ports and names of hosts.
 func (c *serviceConversion) reachable() {
 	for _, p := range c.from.Ports {
-		out := port{ContainerPort: int(p.Target)}
-		var extra portExtra
+		out := convert.Port{ContainerPort: int(p.Target)}
+		var extra convert.PortExtra
 		if strings.Contains(p.Published, "-") {
 			extra.HostPortRange = p.Published
 		} else {
@@ -251,14 +239,14 @@ func (c *serviceConversion) reachable() {
 		if p.HostIP != "" {
 			extra.HostIP = strings.Trim(p.HostIP, "[]")
 		}
-		if extra != (portExtra{}) {
+		if extra != (convert.PortExtra{}) {
 			out.Extra = &extra
 		}
 		c.ctr.PortMappings = append(c.ctr.PortMappings, out)
 	}
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.ExtraHosts)), "services", c.from.Name, "extra_hosts") {
 		for _, address := range c.from.ExtraHosts[name] {
-			c.extraHost(&c.ctr, host{name, strings.Trim(address, "[]")}, c.lines.at("services", c.from.Name, "extra_hosts", name), c.from.Name+".extra_hosts "+name)
+			c.ExtraHost(&c.ctr, convert.Host{Name: name, Address: strings.Trim(address, "[]")}, c.lines.at("services", c.from.Name, "extra_hosts", name), c.from.Name+".extra_hosts "+name)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.from.Networks)) {
@@ -268,7 +256,7 @@ func (c *serviceConversion) reachable() {
 	}
 	for name := range c.from.Networks {
 		if name != "default" && c.stack == nil {
-			c.lose(c.lines.at("services", c.from.Name, "networks"), "%s.networks: the containers of a task share one", c.from.Name)
+			c.Lose(c.lines.at("services", c.from.Name, "networks"), "%s.networks: the containers of a task share one", c.from.Name)
 			return
 		}
 	}
@@ -290,13 +278,13 @@ func (c *serviceConversion) waitedFor(condition string) bool {
 
 // health converts a health check. Where the file leaves the check to the image and something depends on it, the
 // definition asks for that of the image.
-func (c *serviceConversion) health() *healthCheck {
+func (c *serviceConversion) health() *convert.HealthCheck {
 	check := c.from.HealthCheck
 	switch {
 	case check != nil && (check.Disable || len(check.Test) > 0 && check.Test[0] == "NONE"):
 		return nil
 	case check == nil && c.waitedFor(types.ServiceConditionHealthy), check != nil && len(check.Test) == 0:
-		c.ctr.extensions().ImageHealthCheck = true
+		c.ctr.AddExtensions().ImageHealthCheck = true
 		if check != nil {
 			c.imageCheck(check)
 		}
@@ -304,7 +292,7 @@ func (c *serviceConversion) health() *healthCheck {
 	case check == nil:
 		return nil
 	}
-	h := &healthCheck{Command: check.Test, Interval: seconds(check.Interval), Timeout: seconds(check.Timeout), StartPeriod: seconds(check.StartPeriod)}
+	h := &convert.HealthCheck{Command: check.Test, Interval: seconds(check.Interval), Timeout: seconds(check.Timeout), StartPeriod: seconds(check.StartPeriod)}
 	if check.Retries != nil {
 		h.Retries = int(min(*check.Retries, 1000))
 	}
@@ -312,7 +300,7 @@ func (c *serviceConversion) health() *healthCheck {
 		h.Timeout = 30 // as Compose has it; the model has 5
 	}
 	line := c.lines.at("services", c.from.Name, "healthcheck")
-	h.clamp(func(what string) { c.lose(line, "healthcheck: %s", what) })
+	h.Clamp(func(what string) { c.Lose(line, "healthcheck: %s", what) })
 	c.left(check, c.lines.path("services", c.from.Name, "healthcheck"), "services.healthcheck")
 	return h
 }
@@ -321,7 +309,7 @@ func (c *serviceConversion) health() *healthCheck {
 func (c *serviceConversion) imageCheck(check *types.HealthCheckConfig) {
 	for member, set := range map[string]bool{"interval": check.Interval != nil, "timeout": check.Timeout != nil, "retries": check.Retries != nil, "start_period": check.StartPeriod != nil, "start_interval": check.StartInterval != nil} {
 		if set {
-			c.lose(c.lines.at("services", c.from.Name, "healthcheck", member), "%s.healthcheck.%s: the check is that of the image, with its own times: write test to change them", c.from.Name, member)
+			c.Lose(c.lines.at("services", c.from.Name, "healthcheck", member), "%s.healthcheck.%s: the check is that of the image, with its own times: write test to change them", c.from.Name, member)
 		}
 	}
 }
@@ -330,7 +318,7 @@ func (c *serviceConversion) imageCheck(check *types.HealthCheckConfig) {
 // as engines do.
 func (c *serviceConversion) restart(text string, line int) {
 	word, most, _ := strings.Cut(text, ":")
-	policy := &restartPolicy{Enabled: true, AttemptPeriod: 60, Extra: &backOff{BackOff: 1}}
+	policy := &convert.RestartPolicy{Enabled: true, AttemptPeriod: 60, Extra: &convert.BackOff{BackOff: 1}}
 	switch word {
 	case "", "no", "none":
 		return
@@ -338,7 +326,7 @@ func (c *serviceConversion) restart(text string, line int) {
 	case "on-failure":
 		policy.IgnoredExitCodes = []int{0}
 	default:
-		c.lose(line, "%s.restart %s: it is always, unless-stopped, on-failure or no", c.ctr.Name, text)
+		c.Lose(line, "%s.restart %s: it is always, unless-stopped, on-failure or no", c.ctr.Name, text)
 		return
 	}
 	policy.Extra.MaxCount, _ = strconv.Atoi(most)
@@ -352,10 +340,10 @@ func (c *serviceConversion) swap() {
 		memory = d.Resources.Limits.MemoryBytes
 	}
 	if swap := c.from.MemSwapLimit; swap > 0 && memory > 0 {
-		most := mebibytes(max(0, swap-memory))
-		c.ctr.linux().MaxSwap = &most
+		most := convert.Mebibytes(max(0, swap-memory))
+		c.ctr.AddLinux().MaxSwap = &most
 	} else if swap != 0 {
-		c.lose(c.lines.at("services", c.from.Name, "memswap_limit"), "%s.memswap_limit: a limit of swap needs mem_limit", c.from.Name)
+		c.Lose(c.lines.at("services", c.from.Name, "memswap_limit"), "%s.memswap_limit: a limit of swap needs mem_limit", c.from.Name)
 	}
 }
 
@@ -380,10 +368,10 @@ func (c *serviceConversion) deploy() {
 	}
 	if l := d.Resources.Limits; l != nil {
 		if l.NanoCPUs > 0 {
-			c.ctr.extensions().CPULimit = decimal(float32(l.NanoCPUs))
+			c.ctr.AddExtensions().CPULimit = decimal(float32(l.NanoCPUs))
 		}
 		if l.MemoryBytes > 0 {
-			c.ctr.Memory = mebibytes(l.MemoryBytes)
+			c.ctr.Memory = convert.Mebibytes(l.MemoryBytes)
 		}
 		c.left(l, path+"\x00resources\x00limits", "services.deploy.resources.limits")
 	}
@@ -392,7 +380,7 @@ func (c *serviceConversion) deploy() {
 			c.ctr.CPU = int64(decimal(float32(r.NanoCPUs)) * unitsPerCPU)
 		}
 		if r.MemoryBytes > 0 {
-			c.ctr.Reservation = mebibytes(r.MemoryBytes)
+			c.ctr.Reservation = convert.Mebibytes(r.MemoryBytes)
 		}
 		c.gpus(r.Devices, "deploy", "resources", "reservations", "devices")
 		c.left(r, path+"\x00resources\x00reservations", "services.deploy.resources.reservations")
@@ -406,11 +394,11 @@ func (c *serviceConversion) gpus(requests []types.DeviceRequest, member ...strin
 	for _, d := range requests {
 		switch {
 		case len(member) > 1 && !slices.Contains(d.Capabilities, "gpu"):
-			c.lose(line, "%s: %s: only GPUs can be reserved", what, strings.Join(d.Capabilities, ", "))
+			c.Lose(line, "%s: %s: only GPUs can be reserved", what, strings.Join(d.Capabilities, ", "))
 		case d.Count <= 0 || len(d.IDs) > 0 || len(c.ctr.Resources) > 0:
-			c.lose(line, "%s: write how many GPUs it needs: a definition has a number, resourceRequirements of the type GPU", what)
+			c.Lose(line, "%s: write how many GPUs it needs: a definition has a number, resourceRequirements of the type GPU", what)
 		default:
-			c.ctr.Resources = append(c.ctr.Resources, resource{"GPU", strconv.FormatInt(int64(d.Count), 10)})
+			c.ctr.Resources = append(c.ctr.Resources, convert.Resource{Type: "GPU", Value: strconv.FormatInt(int64(d.Count), 10)})
 		}
 	}
 }
@@ -420,7 +408,7 @@ func (c *serviceConversion) logging() {
 	if c.from.Logging == nil {
 		return
 	}
-	l, driver := &logConfiguration{Driver: c.from.Logging.Driver}, logdriver.Driver(c.from.Logging.Driver)
+	l, driver := &convert.LogConfiguration{Driver: c.from.Logging.Driver}, logdriver.Driver(c.from.Logging.Driver)
 	kept := func(string) bool { return false }
 	switch {
 	case l.Driver == "", l.Driver == "local", driver == logdriver.JSONFile:
@@ -429,12 +417,12 @@ func (c *serviceConversion) logging() {
 	case slices.Contains(logdriver.Remote(), driver) && driver != logdriver.FireLens: // that is no driver of Docker's
 		kept = func(string) bool { return true }
 	case !driver.Local():
-		c.lose(c.lines.at("services", c.from.Name, "logging"), "%s.logging: podtask has no log driver %s", c.from.Name, l.Driver)
+		c.Lose(c.lines.at("services", c.from.Name, "logging"), "%s.logging: podtask has no log driver %s", c.from.Name, l.Driver)
 		return
 	}
 	for _, name := range c.inOrder(slices.Collect(maps.Keys(c.from.Logging.Options)), "services", c.from.Name, "logging", "options") {
 		if !kept(name) {
-			c.lose(c.lines.at("services", c.from.Name, "logging", "options", name), "%s.logging.options.%s: the driver %s has no such option here", c.from.Name, name, l.Driver)
+			c.Lose(c.lines.at("services", c.from.Name, "logging", "options", name), "%s.logging.options.%s: the driver %s has no such option here", c.from.Name, name, l.Driver)
 			continue
 		}
 		if l.Options == nil {

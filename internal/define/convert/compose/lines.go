@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"cmp"
@@ -136,7 +136,7 @@ func (l lines) entries(path ...string) (names []string) {
 
 // inOrder sorts the members of a mapping by their lines, and those of other files by
 // their names.
-func (c *compose) inOrder(names []string, path ...string) []string {
+func (c *conversion) inOrder(names []string, path ...string) []string {
 	slices.SortFunc(names, func(a, b string) int {
 		return cmp.Or(cmp.Compare(c.lines[c.lines.path(append(path, a)...)], c.lines[c.lines.path(append(path, b)...)]), cmp.Compare(a, b))
 	})
@@ -144,7 +144,7 @@ func (c *compose) inOrder(names []string, path ...string) []string {
 }
 
 // noMember is the error for a member that Compose does not have, by its path.
-func (c *compose) noMember(path string) error {
+func (c *conversion) noMember(path string) error {
 	place, name := "", path
 	if i := strings.LastIndexByte(path, '.'); i >= 0 {
 		place, name = path[:i], path[i+1:]
@@ -155,9 +155,9 @@ func (c *compose) noMember(path string) error {
 	}
 	names := slices.DeleteFunc(memberNames(at), func(have string) bool { return have == name }) // the library has members that no file may have
 	if question := suggest.Question(name, names); question != "" {
-		return fmt.Errorf("Compose has no member %s: %s", path, question)
+		return fmt.Errorf("a Compose file has no member %s: %s", path, question)
 	}
-	return fmt.Errorf("Compose has no member %s", path)
+	return fmt.Errorf("a Compose file has no member %s", path)
 }
 
 // memberNames are the names of those of a type of Compose; nil for a map or a scalar.
@@ -213,7 +213,7 @@ func pointed(t reflect.Type) reflect.Type {
 }
 
 // left lists the members of a part of the file that are set and lost. In is the path of the part in composeMembers.
-func (c *compose) left(part any, path, in string) {
+func (c *conversion) left(part any, path, in string) {
 	v := reflect.ValueOf(part)
 	if v.Kind() == reflect.Pointer {
 		if v.IsNil() {
@@ -246,7 +246,7 @@ func (c *compose) left(part any, path, in string) {
 		} else {
 			text += ": podtask does not know this member"
 		}
-		c.lose(c.lines.below(path, tag), "%s", text)
+		c.Lose(c.lines.below(path, tag), "%s", text)
 	}
 }
 
@@ -265,7 +265,7 @@ var madeOf = map[string]string{
 }
 
 // inFile gives what is wrong with the definition the places of the services that it was made from.
-func (c *compose) inFile(err error) error {
+func (c *conversion) inFile(err error) error {
 	var invalid *taskdef.InvalidError
 	if !errors.As(err, &invalid) {
 		return err
@@ -274,19 +274,19 @@ func (c *compose) inFile(err error) error {
 	for _, p := range invalid.Problems {
 		steps := strings.Split(strings.TrimPrefix(p.Pointer, "/"), "/")
 		p.File, p.Line, p.Column = "", 0, 0
-		where := c.name
-		if i, err := strconv.Atoi(append(steps, "")[1]); err == nil && steps[0] == "containerDefinitions" && i < len(c.def.Containers) {
-			at := []string{"services", c.def.Containers[i].Name}
+		where := c.Name
+		if i, err := strconv.Atoi(append(steps, "")[1]); err == nil && steps[0] == "containerDefinitions" && i < len(c.Def.Containers) {
+			at := []string{"services", c.Def.Containers[i].Name}
 			for n, step := range steps[2:] {
 				if n == 0 {
 					step = cmp.Or(madeOf[step], step)
 				}
 				at = append(at, step)
 			}
-			where = c.place(c.lines.at(at...))
+			where = c.Place(c.lines.at(at...))
 			p.Pointer = "/" + strings.Join(at, "/")
 		}
 		errs = append(errs, fmt.Errorf("%s: %s", where, p))
 	}
-	return errors.Join(append(errs, c.emptied()...)...)
+	return errors.Join(append(errs, c.Emptied()...)...)
 }

@@ -1,4 +1,4 @@
-package convert
+package quadlet
 
 import (
 	"cmp"
@@ -9,19 +9,20 @@ import (
 
 	"github.com/docker/go-units"
 
+	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
 // kernel converts a key of [Container] about processes and the kernel. It reports whether it knows it.
-func (q *quadlet) kernel(ctr *container, a taskunit.Assignment) bool {
+func (q *conversion) kernel(ctr *convert.Container, a taskunit.Assignment) bool {
 	switch a.Key {
 	case "RunInit":
-		ctr.linux().Init = isTrue(a.Value)
+		ctr.AddLinux().Init = isTrue(a.Value)
 	case "AddCapability":
-		ctr.capabilities().Add = append(ctr.capabilities().Add, capabilityNames(q.words(a))...)
+		ctr.AddCapabilities().Add = append(ctr.AddCapabilities().Add, capabilityNames(q.words(a))...)
 	case "DropCapability":
-		ctr.capabilities().Drop = append(ctr.capabilities().Drop, capabilityNames(q.words(a))...)
+		ctr.AddCapabilities().Drop = append(ctr.AddCapabilities().Drop, capabilityNames(q.words(a))...)
 	case "Ulimit":
 		q.ulimit(ctr, a)
 	case "Mount":
@@ -30,14 +31,14 @@ func (q *quadlet) kernel(ctr *container, a taskunit.Assignment) bool {
 		q.tmpfs(ctr, a, q.text(a))
 	case "ShmSize":
 		if n, err := units.RAMInBytes(a.Value); err == nil && n > 0 {
-			ctr.linux().SharedMemory = (n + units.MiB - 1) / units.MiB
+			ctr.AddLinux().SharedMemory = (n + units.MiB - 1) / units.MiB
 		} else {
-			q.lose(a.Line, "ShmSize=%s is not a size", a.Value)
+			q.Lose(a.Line, "ShmSize=%s is not a size", a.Value)
 		}
 	case "Sysctl":
 		for _, w := range q.words(a) {
 			name, value, _ := strings.Cut(w, "=")
-			ctr.SystemControls = append(ctr.SystemControls, systemControl{name, value})
+			ctr.SystemControls = append(ctr.SystemControls, convert.SystemControl{Name: name, Value: value})
 		}
 	case "AddDevice":
 		q.device(ctr, a)
@@ -68,34 +69,34 @@ func capabilityNames(words []string) []string {
 }
 
 // ulimit reads NAME=SOFT[:HARD].
-func (q *quadlet) ulimit(ctr *container, a taskunit.Assignment) {
+func (q *conversion) ulimit(ctr *convert.Container, a taskunit.Assignment) {
 	text := q.text(a)
 	if text == "host" {
-		q.lose(a.Line, "Ulimit=host: write the limits that the container needs")
+		q.Lose(a.Line, "Ulimit=host: write the limits that the container needs")
 		return
 	}
 	u, err := units.ParseUlimit(strings.TrimPrefix(strings.ToLower(text), "rlimit_"))
 	if err != nil {
-		q.lose(a.Line, "Ulimit=%s: %v", a.Value, err)
+		q.Lose(a.Line, "Ulimit=%s: %v", a.Value, err)
 		return
 	}
-	ctr.Ulimits = slices.DeleteFunc(ctr.Ulimits, func(l ulimit) bool { return l.Name == u.Name })
-	ctr.Ulimits = append(ctr.Ulimits, ulimit{u.Name, u.Soft, u.Hard})
+	ctr.Ulimits = slices.DeleteFunc(ctr.Ulimits, func(l convert.Ulimit) bool { return l.Name == u.Name })
+	ctr.Ulimits = append(ctr.Ulimits, convert.Ulimit{Name: u.Name, Soft: u.Soft, Hard: u.Hard})
 }
 
 // device reads HOST[:CONTAINER][:PERMISSIONS].
-func (q *quadlet) device(ctr *container, a taskunit.Assignment) {
+func (q *conversion) device(ctr *convert.Container, a taskunit.Assignment) {
 	for _, w := range q.words(a) {
 		w, optional := strings.CutPrefix(w, "-")
 		if optional {
-			q.lose(a.Line, "AddDevice=-%s: the task does not start without the device", w)
+			q.Lose(a.Line, "AddDevice=-%s: the task does not start without the device", w)
 		}
 		parts := strings.Split(w, ":")
 		if len(parts) > 3 || !strings.HasPrefix(parts[0], "/") {
-			q.lose(a.Line, "AddDevice=%s: a definition names a file of the host", w)
+			q.Lose(a.Line, "AddDevice=%s: a definition names a file of the host", w)
 			continue
 		}
-		d := device{HostPath: parts[0]}
+		d := convert.Device{HostPath: parts[0]}
 		rest := parts[1:]
 		if len(rest) > 0 && strings.HasPrefix(rest[0], "/") {
 			if rest[0] != d.HostPath {
@@ -104,23 +105,23 @@ func (q *quadlet) device(ctr *container, a taskunit.Assignment) {
 			rest = rest[1:]
 		}
 		if len(rest) > 0 {
-			d.Permissions = permissions(rest[0])
+			d.Permissions = convert.Permissions(rest[0])
 		}
-		ctr.linux().Devices = append(ctr.linux().Devices, d)
+		ctr.AddLinux().Devices = append(ctr.AddLinux().Devices, d)
 	}
 }
 
 // reachable converts a key of [Container] or [Pod] about names and the network. It reports whether it knows it.
-func (q *quadlet) reachable(ctr *container, a taskunit.Assignment) bool {
+func (q *conversion) reachable(ctr *convert.Container, a taskunit.Assignment) bool {
 	switch a.Key {
 	case "AddHost":
 		names, address, ok := strings.Cut(q.text(a), ":")
 		if !ok {
-			q.lose(a.Line, "AddHost=%s: it has no address", a.Value)
+			q.Lose(a.Line, "AddHost=%s: it has no address", a.Value)
 			return true
 		}
 		for name := range strings.SplitSeq(names, ";") {
-			q.extraHost(ctr, host{name, strings.Trim(address, "[]")}, a.Line, "AddHost="+name)
+			q.ExtraHost(ctr, convert.Host{Name: name, Address: strings.Trim(address, "[]")}, a.Line, "AddHost="+name)
 		}
 	case "HostName":
 		ctr.Hostname = q.text(a)
@@ -137,90 +138,90 @@ func (q *quadlet) reachable(ctr *container, a taskunit.Assignment) bool {
 }
 
 // network converts the modes of networks that a definition has; a network by its name is that of the unit.
-func (q *quadlet) network(a taskunit.Assignment) {
+func (q *conversion) network(a taskunit.Assignment) {
 	switch name := q.text(a); {
 	case name == "host" || name == "none":
-		q.assign(&q.unit.Task, a.Line, "Network", name)
+		q.Assign(&q.Unit.Task, a.Line, "Network", name)
 	case strings.HasSuffix(name, ".container") || strings.ContainsAny(name, ":, /"):
-		q.lose(a.Line, "Network=%s: a task has a network of its own, host, none, or one that Podman or a .network file has", a.Value)
+		q.Lose(a.Line, "Network=%s: a task has a network of its own, host, none, or one that Podman or a .network file has", a.Value)
 	default:
-		q.assign(&q.unit.Task, a.Line, "Network", name)
+		q.Assign(&q.Unit.Task, a.Line, "Network", name)
 	}
 }
 
 // managed converts a key of [Container] that a unit or the whole task has. It reports whether it knows it.
-func (q *quadlet) managed(ctr *container, a taskunit.Assignment) bool {
+func (q *conversion) managed(ctr *convert.Container, a taskunit.Assignment) bool {
 	switch a.Key {
 	case "EnvironmentFile":
 		for _, file := range taskunit.Words(a.Value) {
-			if len(q.def.Containers) == 1 {
-				q.assign(&q.unit.Task, a.Line, a.Key, unitPath(q.dir, q.unitText(file)))
+			if len(q.Def.Containers) == 1 {
+				q.Assign(&q.Unit.Task, a.Line, a.Key, unitPath(q.Dir, q.unitText(file)))
 				continue
 			}
 			// The first of ECS's files that has a variable decides, and the last of Podman's.
-			ctr.EnvironmentFiles = slices.Insert(ctr.EnvironmentFiles, 0, envFile{"s3", q.absolute(q.expand(a, file)[0])})
+			ctr.EnvironmentFiles = slices.Insert(ctr.EnvironmentFiles, 0, convert.EnvFile{Type: "s3", Value: q.Absolute(q.expand(a, file)[0])})
 		}
 	case "Secret":
 		for _, w := range taskunit.Words(a.Value) {
-			if len(q.def.Containers) == 1 {
-				q.assign(&q.unit.Task, a.Line, a.Key, q.unitText(w))
+			if len(q.Def.Containers) == 1 {
+				q.Assign(&q.Unit.Task, a.Line, a.Key, q.unitText(w))
 				continue
 			}
 			q.secret(ctr, a, strings.Join(q.expand(a, w), " "))
 		}
 	case "Pull":
-		q.assign(&q.unit.Task, a.Line, a.Key, q.text(a))
+		q.Assign(&q.Unit.Task, a.Line, a.Key, q.text(a))
 	case "AutoUpdate":
 		if value := q.text(a); value != "registry" {
-			q.lose(a.Line, "AutoUpdate=%s: podtask updates images from registries only", a.Value)
+			q.Lose(a.Line, "AutoUpdate=%s: podtask updates images from registries only", a.Value)
 			return true
 		}
-		q.assign(&q.unit.Task, a.Line, a.Key, "registry")
-		if len(q.def.Containers) > 1 {
+		q.Assign(&q.Unit.Task, a.Line, a.Key, "registry")
+		if len(q.Def.Containers) > 1 {
 			q.once(a, "AutoUpdate= updates the images of all containers")
 		}
 	case "LogDriver":
 		driver := strings.Replace(q.text(a), "k8s-file", "json-file", 1)
 		if !logdriver.Driver(driver).Local() {
-			q.lose(a.Line, "LogDriver=%s: podtask has no such log driver", a.Value)
+			q.Lose(a.Line, "LogDriver=%s: podtask has no such log driver", a.Value)
 			return true
 		}
-		ctr.log().Driver = driver
+		log(ctr).Driver = driver
 	case "LogOpt":
 		name, value, _ := strings.Cut(q.text(a), "=")
 		if name != "max-size" {
-			q.lose(a.Line, "LogOpt=%s: the only option is max-size", a.Value)
+			q.Lose(a.Line, "LogOpt=%s: the only option is max-size", a.Value)
 			return true
 		}
-		ctr.log().Options = map[string]string{name: value}
+		log(ctr).Options = map[string]string{name: value}
 	case "PidsLimit":
-		if len(q.def.Containers) > 1 {
-			q.lose(a.Line, "PidsLimit=: TasksMax= of a unit counts the processes of all containers")
+		if len(q.Def.Containers) > 1 {
+			q.Lose(a.Line, "PidsLimit=: TasksMax= of a unit counts the processes of all containers")
 			return true
 		}
-		q.assign(&q.unit.Task, a.Line, "TasksMax", cmp.Or(strings.Replace(q.text(a), "-1", "infinity", 1), "infinity"))
+		q.Assign(&q.Unit.Task, a.Line, "TasksMax", cmp.Or(strings.Replace(q.text(a), "-1", "infinity", 1), "infinity"))
 	default:
 		return false
 	}
 	return true
 }
 
-func (ctr *container) log() *logConfiguration {
+func log(ctr *convert.Container) *convert.LogConfiguration {
 	if ctr.Logging == nil {
-		ctr.Logging = &logConfiguration{Driver: string(logdriver.JSONFile)}
+		ctr.Logging = &convert.LogConfiguration{Driver: string(logdriver.JSONFile)}
 	}
 	return ctr.Logging
 }
 
 // once lists something that several files say only for the first one.
-func (q *quadlet) once(a taskunit.Assignment, text string) {
-	if !slices.ContainsFunc(q.lost, func(l loss) bool { return strings.HasSuffix(l.text, ": "+text) }) {
-		q.lose(a.Line, "%s", text)
+func (q *conversion) once(a taskunit.Assignment, text string) {
+	if !slices.ContainsFunc(q.Lost, func(l convert.Loss) bool { return strings.HasSuffix(l.Text, ": "+text) }) {
+		q.Lose(a.Line, "%s", text)
 	}
 }
 
 // secret converts NAME[,OPTION=VALUE...] as podman run reads it.
-func (q *quadlet) secret(ctr *container, a taskunit.Assignment, text string) {
+func (q *conversion) secret(ctr *convert.Container, a taskunit.Assignment, text string) {
 	name, rest, _ := strings.Cut(strings.TrimPrefix(text, "source="), ",")
 	options := map[string]string{"type": "mount"}
 	for o := range strings.SplitSeq(rest, ",") {
@@ -230,26 +231,26 @@ func (q *quadlet) secret(ctr *container, a taskunit.Assignment, text string) {
 	}
 	target := cmp.Or(options["target"], name)
 	if options["type"] == "env" {
-		ctr.Secrets = append(ctr.Secrets, secret{target, "podman:" + name})
+		ctr.Secrets = append(ctr.Secrets, convert.Secret{Name: target, ValueFrom: "podman:" + name})
 		return
 	}
-	f := secretFile{Path: path.Join("/run/secrets", target), ValueFrom: "podman:" + name, Mode: cmp.Or(options["mode"], "0444")}
+	f := convert.SecretFile{Path: path.Join("/run/secrets", target), ValueFrom: "podman:" + name, Mode: cmp.Or(options["mode"], "0444")}
 	if path.IsAbs(target) {
 		f.Path = target
 	}
 	for key, number := range map[string]*int{"uid": &f.UID, "gid": &f.GID} {
 		n, err := strconv.Atoi(cmp.Or(options[key], "0"))
 		if err != nil || n < 0 {
-			q.lose(a.Line, "Secret=%s: the %s is not a number", name, key)
+			q.Lose(a.Line, "Secret=%s: the %s is not a number", name, key)
 			continue
 		}
 		*number = n
 	}
-	ctr.extensions().SecretFiles = append(ctr.extensions().SecretFiles, f)
+	ctr.AddExtensions().SecretFiles = append(ctr.AddExtensions().SecretFiles, f)
 }
 
 // noCounterpart lists a key that neither a definition nor a unit has.
-func (q *quadlet) noCounterpart(a taskunit.Assignment) {
+func (q *conversion) noCounterpart(a taskunit.Assignment) {
 	section := ""
 	if a.Section != "Container" {
 		section = "[" + a.Section + "] "
@@ -261,19 +262,19 @@ func (q *quadlet) noCounterpart(a taskunit.Assignment) {
 		return // as it is anyway
 	}
 	if reason := quadletReason(a.Section, a.Key); reason != "" {
-		q.lose(a.Line, "%s%s=: %s", section, a.Key, reason)
+		q.Lose(a.Line, "%s%s=: %s", section, a.Key, reason)
 		return
 	}
-	q.lose(a.Line, "%s%s=: Quadlet has no such key here", section, a.Key)
+	q.Lose(a.Line, "%s%s=: Quadlet has no such key here", section, a.Key)
 }
 
 // otherSection lists a key of a section that is neither Podman's nor systemd's. Sections that begin with X- are notes.
-func (q *quadlet) otherSection(a taskunit.Assignment) {
+func (q *conversion) otherSection(a taskunit.Assignment) {
 	switch reason := quadletReason(a.Section, a.Key); {
 	case strings.HasPrefix(a.Section, "X-"):
 	case reason != "":
-		q.lose(a.Line, "[%s] %s=: %s", a.Section, a.Key, reason)
+		q.Lose(a.Line, "[%s] %s=: %s", a.Section, a.Key, reason)
 	default:
-		q.lose(a.Line, "[%s] %s=: Quadlet has no such section in this file", a.Section, a.Key)
+		q.Lose(a.Line, "[%s] %s=: Quadlet has no such section in this file", a.Section, a.Key)
 	}
 }

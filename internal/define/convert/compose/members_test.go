@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"fmt"
@@ -48,7 +48,7 @@ func TestEveryMemberOfComposeHasARow(t *testing.T) {
 	t.Parallel()
 	var schema []string
 	schemaOf(reflect.TypeFor[types.Project](), "", map[reflect.Type]bool{}, func(path string, _ reflect.Type) { schema = append(schema, path) })
-	rows := ComposeMembers().Rows
+	rows := Members().Rows
 	var without []string
 	for _, path := range schema {
 		if _, ok := composeRow(path); !ok {
@@ -66,7 +66,7 @@ func TestEveryMemberOfComposeHasARow(t *testing.T) {
 			t.Errorf("%s has no reason", r.Member)
 		}
 	}
-	counts := ComposeMembers().Counts()
+	counts := Members().Counts()
 	t.Logf("%d members: %d honored, %d without a meaning, %d needed, %d lost, %d refused", len(rows), counts[members.Honored], counts[members.NoMeaning], counts[members.Needed], counts[members.Lost], counts[members.Refused])
 }
 
@@ -296,7 +296,7 @@ func outcome(t *testing.T, dir, text string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compose(filepath.Join(dir, "compose.yaml"), "shop", src, ComposeOptions{Load: composefile.Load})
+	r, err := Convert(filepath.Join(dir, "compose.yaml"), "shop", src, Options{Load: composefile.Load})
 	if err != nil {
 		return "refused: " + err.Error()
 	}

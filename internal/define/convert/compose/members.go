@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"cmp"
@@ -15,8 +15,8 @@ type composeMember struct {
 	told bool
 }
 
-// ComposeMembers returns what becomes of the members of a Compose file, in the order of their names.
-func ComposeMembers() members.Format {
+// Members returns what becomes of the members of a Compose file, in the order of their names.
+func Members() members.Format {
 	f := members.Format{Name: "compose", Title: "Compose files", Schema: "compose-go v2.16.2"}
 	for _, m := range composeMembers {
 		f.Rows = append(f.Rows, m.Row)

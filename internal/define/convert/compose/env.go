@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"bytes"
@@ -17,6 +17,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/dotenv"
 	"github.com/compose-spec/compose-go/v2/types"
 
+	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/envfile"
 )
 
@@ -39,16 +40,16 @@ func (c *serviceConversion) envFiles() {
 		c.left(f, place(i), "services.env_file")
 		r, path := readings[i], c.besideDefinition(f.Path)
 		if r.bad != nil {
-			c.lose(c.lines.below(place(i), "path"), "%s.env_file %s: the task cannot start with it: %v", c.from.Name, c.relative(f.Path), r.bad)
+			c.Lose(c.lines.below(place(i), "path"), "%s.env_file %s: the task cannot start with it: %v", c.from.Name, c.relative(f.Path), r.bad)
 		} else if other := r.different(decided); len(other) > 0 {
 			path = c.resolved(i, r.compose, decided)
-			c.need(c.lines.below(place(i), "path"), "%s.env_file %s: %s: Compose takes quotes, comments, blanks and ${NAME} out of values, a task keeps them, so %s has the values: import again after a change of %[2]s", c.from.Name, c.relative(f.Path), strings.Join(other, ", "), path)
+			c.Need(c.lines.below(place(i), "path"), "%s.env_file %s: %s: Compose takes quotes, comments, blanks and ${NAME} out of values, a task keeps them, so %s has the values: import again after a change of %[2]s", c.from.Name, c.relative(f.Path), strings.Join(other, ", "), path)
 		}
 		for name := range r.compose {
 			decided[name] = true
 		}
 		if path != "" {
-			c.ctr.EnvironmentFiles = append(c.ctr.EnvironmentFiles, envFile{"s3", path})
+			c.ctr.EnvironmentFiles = append(c.ctr.EnvironmentFiles, convert.EnvFile{Type: "s3", Value: path})
 		}
 	}
 }
@@ -72,19 +73,19 @@ func (c *serviceConversion) resolved(i int, values map[string]string, decided ma
 		if vars, err := envfile.Parse(strings.NewReader(line)); err == nil && len(vars) == 1 && vars[0].Name == name && vars[0].Value == values[name] {
 			text.WriteString(line)
 		} else if !decided[name] && c.writable(values[name]) {
-			c.ctr.Secrets = append(c.ctr.Secrets, secret{name, "file:" + c.writeBeside(c.ctr.Name+"."+name, values[name])})
+			c.ctr.Secrets = append(c.ctr.Secrets, convert.Secret{Name: name, ValueFrom: "file:" + c.writeBeside(c.ctr.Name+"."+name, values[name])})
 		}
 	}
-	name := c.task + "." + plain(c.ctr.Name)
+	name := c.task + "." + convert.Plain(c.ctr.Name)
 	if i > 0 {
 		name += "-" + strconv.Itoa(i+1)
 	}
-	c.files = append(c.files, File{name + ".env", []byte(text.String())})
+	c.files = append(c.files, convert.File{Name: name + ".env", Data: []byte(text.String())})
 	return name + ".env"
 }
 
 // besideDefinition returns a path relative to the directory of the definition if it is below that, else as it is.
-func (c *compose) besideDefinition(path string) string {
+func (c *conversion) besideDefinition(path string) string {
 	if rel, err := filepath.Rel(c.output, path); err == nil && filepath.IsLocal(rel) && !strings.Contains(rel, ":") { // which would begin a URL or an ARN
 		return rel
 	}

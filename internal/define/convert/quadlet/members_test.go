@@ -1,4 +1,4 @@
-package convert
+package quadlet
 
 import (
 	"cmp"
@@ -46,7 +46,7 @@ func TestEveryKeyOfQuadletHasARow(t *testing.T) {
 		}
 	}
 	var rows []members.Row
-	for _, r := range QuadletFormat().Rows {
+	for _, r := range Members().Rows {
 		if !strings.HasPrefix(r.Member, "Service.") && !strings.HasPrefix(r.Member, "Install.") {
 			rows = append(rows, r)
 		}
@@ -67,7 +67,7 @@ func TestStopTimeoutOfAPod(t *testing.T) {
 		{"0", "", "x.pod:2: [Pod] StopTimeout=0: "},
 		{"1m", "", "x.pod:2: StopTimeout=1m is not a number"},
 	} {
-		r, err := Quadlet("x", []taskunit.File{
+		r, err := Convert("x", []taskunit.File{
 			taskunit.Read("/srv/q/x.container", "[Container]\nImage=a\nPod=x.pod\n"),
 			taskunit.Read("/srv/q/x.pod", "[Pod]\nStopTimeout="+tt.value+"\n"),
 		}, someUser)
@@ -209,7 +209,7 @@ func quadletOutcome(section, line string) string {
 		files = append(files, taskunit.Read("/srv/q/"+name, all))
 	}
 	slices.SortFunc(files, func(a, b taskunit.File) int { return strings.Compare(a.Path, b.Path) })
-	r, err := Quadlet("x", files, someUser)
+	r, err := Convert("x", files, someUser)
 	if err != nil {
 		return "refused: " + err.Error()
 	}
@@ -219,7 +219,7 @@ func quadletOutcome(section, line string) string {
 // Each key is set alone to a value that is not its default: it changes what comes out, is listed or is refused.
 func TestNoKeyOfQuadletIsIgnoredInSilence(t *testing.T) {
 	t.Parallel()
-	rows := QuadletFormat().Rows
+	rows := Members().Rows
 	seed := rand.Uint64()
 	t.Logf("seed %d", seed)
 	rand.New(rand.NewPCG(seed, seed)).Shuffle(len(rows), func(i, j int) { rows[i], rows[j] = rows[j], rows[i] })

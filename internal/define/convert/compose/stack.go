@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"cmp"
@@ -17,6 +17,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/types"
 	"go.yaml.in/yaml/v3"
 
+	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -27,9 +28,9 @@ type StackResult struct {
 	Members []StackMember
 	// Lost, Needs and Files are as in Result.
 	Lost, Needs []string
-	Files       []File
+	Files       []convert.File
 	// Secrets are to be kept by Podman under their names.
-	Secrets []File
+	Secrets []convert.File
 	Volumes []StackVolume
 }
 
@@ -71,9 +72,9 @@ type StackDependency struct {
 	Place           string // FILE:LINE
 }
 
-// ComposeStack converts a Compose file as Compose does, except that each service becomes a task definition of its own. Services that share
+// ConvertStack converts a Compose file as Compose does, except that each service becomes a task definition of its own. Services that share
 // a network namespace, another namespace or the volumes of one another are one.
-func ComposeStack(file, task string, src []byte, o ComposeOptions) (StackResult, error) {
+func ConvertStack(file, task string, src []byte, o Options) (StackResult, error) {
 	name := path.Base(file)
 	var doc yaml.Node
 	if len(src) > maxText {
@@ -82,7 +83,7 @@ func ComposeStack(file, task string, src []byte, o ComposeOptions) (StackResult,
 	if err := yaml.Unmarshal(src, &doc); err != nil {
 		return StackResult{}, templateError(name, src, fmt.Errorf("%s: %w", name, err))
 	}
-	c := compose{builder: builder{name: name, dir: path.Dir(file)}, lines: numbered(&doc), given: o.Lookup, shell: o.Shell, public: map[string]bool{}, task: task, output: cmp.Or(o.Output, path.Dir(file)), stack: &stackParts{}}
+	c := conversion{Builder: convert.Builder{Name: name, Dir: path.Dir(file)}, lines: numbered(&doc), given: o.Lookup, shell: o.Shell, public: map[string]bool{}, task: task, output: cmp.Or(o.Output, path.Dir(file)), stack: &stackParts{}}
 	if c.given == nil {
 		c.given = func(string) (string, bool) { return "", false }
 	}
@@ -105,19 +106,19 @@ func ComposeStack(file, task string, src []byte, o ComposeOptions) (StackResult,
 // stackParts name what the conversion of a stack gathers beside its members.
 type stackParts struct {
 	all     types.Services // of the project, while that has one member's only
-	secrets []File
+	secrets []convert.File
 }
 
 // faults finds all dependencies on what is not in the file, all circles and all names that are there twice; the library reports the first.
 // What other files add is not known here, so that nothing is reported of a file that has other files.
-func (c *compose) faults(doc *yaml.Node) error {
+func (c *conversion) faults(doc *yaml.Node) error {
 	services := memberOf(doc, "services")
 	if services == nil || services.Kind != yaml.MappingNode {
 		return nil
 	}
 	var errs []error
 	tell := func(line int, format string, args ...any) {
-		errs = append(errs, fmt.Errorf("%s:%d: %w", c.name, line, fmt.Errorf(format, args...)))
+		errs = append(errs, fmt.Errorf("%s:%d: %w", c.Name, line, fmt.Errorf(format, args...)))
 	}
 	seen := map[string]int{}
 	for i := 0; i+1 < len(services.Content); i += 2 {
@@ -227,10 +228,10 @@ func memberOf(n *yaml.Node, key string) *yaml.Node {
 }
 
 // asStack converts the services of the project, group by group. All problems are reported at once.
-func (c *compose) asStack() (StackResult, error) {
+func (c *conversion) asStack() (StackResult, error) {
 	names := c.inOrder(slices.Collect(maps.Keys(c.project.Services)), "services")
 	if len(names) > maxServices {
-		return StackResult{}, fmt.Errorf("%s has %d services, and a stack has at most %d", c.name, len(names), maxServices)
+		return StackResult{}, fmt.Errorf("%s has %d services, and a stack has at most %d", c.Name, len(names), maxServices)
 	}
 	whole := c.project
 	c.stack.all = whole.Services
@@ -259,12 +260,12 @@ func (c *compose) asStack() (StackResult, error) {
 			r.Volumes = append(r.Volumes, StackVolume{v.Name, v.DriverOpts, v.Labels})
 		}
 	}
-	slices.SortFunc(c.lost, func(a, b loss) int { return cmp.Or(cmp.Compare(a.line, b.line), cmp.Compare(a.text, b.text)) })
-	for _, l := range slices.CompactFunc(c.lost, func(a, b loss) bool { return a.text == b.text }) {
-		if l.need {
-			r.Needs = append(r.Needs, l.text)
+	slices.SortFunc(c.Lost, func(a, b convert.Loss) int { return cmp.Or(cmp.Compare(a.Line, b.Line), cmp.Compare(a.Text, b.Text)) })
+	for _, l := range slices.CompactFunc(c.Lost, func(a, b convert.Loss) bool { return a.Text == b.Text }) {
+		if l.Need {
+			r.Needs = append(r.Needs, l.Text)
 		} else {
-			r.Lost = append(r.Lost, l.text)
+			r.Lost = append(r.Lost, l.Text)
 		}
 	}
 	r.Files, r.Secrets = c.files, c.stack.secrets
@@ -273,7 +274,7 @@ func (c *compose) asStack() (StackResult, error) {
 
 // groups returns the services that are one task each: those that share namespaces or the volumes of a container. The first of a group is
 // the one that the others join.
-func (c *compose) groups(names []string) (groups [][]string) {
+func (c *conversion) groups(names []string) (groups [][]string) {
 	of := map[string]string{}
 	var find func(name string) string
 	find = func(name string) string {
@@ -321,9 +322,9 @@ func (c *compose) groups(names []string) (groups [][]string) {
 }
 
 // member converts a group of services.
-func (c *compose) member(whole *types.Project, group []string, leader map[string]string) (StackMember, error) {
+func (c *conversion) member(whole *types.Project, group []string, leader map[string]string) (StackMember, error) {
 	first := whole.Services[group[0]]
-	m := StackMember{Name: first.Name, Object: c.task + "-" + plain(first.Name), Place: c.place(c.lines.at("services", first.Name)), Copies: first.GetScale()}
+	m := StackMember{Name: first.Name, Object: c.task + "-" + convert.Plain(first.Name), Place: c.Place(c.lines.at("services", first.Name)), Copies: first.GetScale()}
 	part := *whole
 	part.Services = types.Services{}
 	for _, name := range group {
@@ -336,23 +337,23 @@ func (c *compose) member(whole *types.Project, group []string, leader map[string
 		}
 		part.Services[name] = s
 	}
-	c.project, c.def, c.flags = &part, definition{}, nil
+	c.project, c.Def, c.flags = &part, convert.Definition{}, nil
 	if err := c.refuse(group); err != nil {
 		return m, err
 	}
 	m.Job, m.Why = c.isJob(first, len(group))
 	c.reserve()
 	for _, name := range group {
-		c.def.Containers = append(c.def.Containers, c.withHooks(part.Services[name])...)
+		c.Def.Containers = append(c.Def.Containers, c.withHooks(part.Services[name])...)
 	}
 	c.settle()
-	if len(c.def.Containers) > 1 && c.def.NetworkMode == "" { // with a network for each, a name of the stack would be that of a container
-		c.def.Extensions = &extensions{Network: taskdef.NetworkShared}
+	if len(c.Def.Containers) > 1 && c.Def.NetworkMode == "" { // with a network for each, a name of the stack would be that of a container
+		c.Def.Extensions = &convert.Extensions{Network: taskdef.NetworkShared}
 	}
-	for i := range c.def.Containers {
-		ctr := &c.def.Containers[i]
-		ctr.ExtraHosts = slices.DeleteFunc(ctr.ExtraHosts, func(h host) bool {
-			return h.Address == "127.0.0.1" && slices.ContainsFunc(c.def.Containers, func(other container) bool { return other.Name == h.Name })
+	for i := range c.Def.Containers {
+		ctr := &c.Def.Containers[i]
+		ctr.ExtraHosts = slices.DeleteFunc(ctr.ExtraHosts, func(h convert.Host) bool {
+			return h.Address == "127.0.0.1" && slices.ContainsFunc(c.Def.Containers, func(other convert.Container) bool { return other.Name == h.Name })
 		})
 		if !m.Job { // the service replaces copies that end, and counts them
 			ctr.Restart = nil
@@ -362,8 +363,8 @@ func (c *compose) member(whole *types.Project, group []string, leader map[string
 	m.Listen = c.openPorts(m.Copies)
 	m.StopFirst, m.WhyStop = c.stopsFirst(first, m.Copies)
 	m.PIDs = c.pids(group)
-	c.def.Tags = []tag{{StackTag, c.task}}
-	r, err := c.result(m.Object)
+	c.Def.Tags = []convert.Tag{{Key: StackTag, Value: c.task}}
+	r, err := c.Result(m.Object)
 	if err != nil {
 		return m, err
 	}
@@ -384,7 +385,7 @@ type StackVolume struct {
 }
 
 // isJob reports whether a service runs to its end, and how that is known.
-func (c *compose) isJob(s types.ServiceConfig, containers int) (job bool, why string) {
+func (c *conversion) isJob(s types.ServiceConfig, containers int) (job bool, why string) {
 	for _, name := range slices.Sorted(maps.Keys(c.stack.all)) {
 		if d, waits := c.stack.all[name].DependsOn[s.Name]; waits && d.Condition == types.ServiceConditionCompletedSuccessfully {
 			return true, name + " waits for it to complete"
@@ -413,7 +414,7 @@ func (c *compose) isJob(s types.ServiceConfig, containers int) (job bool, why st
 var preparing = regexp.MustCompile(`(?i)(^|[-_.])(migrat(e|or|ion|ions)|init|setup|seed|bootstrap)([-_.]|$)`)
 
 // stackNames are the names of the containers of a group, as they have them on a network of Compose, with their TCP ports.
-func (c *compose) stackNames(group []string) (all []StackName) {
+func (c *conversion) stackNames(group []string) (all []StackName) {
 	var names []string
 	for _, name := range group {
 		s := c.project.Services[name]
@@ -436,7 +437,7 @@ func (c *compose) stackNames(group []string) (all []StackName) {
 		for _, n := range called {
 			if n = strings.ToLower(n); n != "" && !slices.Contains(names, n) {
 				names = append(names, n)
-				all = append(all, StackName{Name: n, Container: plain(name), Ports: c.tcpPorts(group)})
+				all = append(all, StackName{Name: n, Container: convert.Plain(name), Ports: c.tcpPorts(group)})
 			}
 		}
 	}
@@ -444,7 +445,7 @@ func (c *compose) stackNames(group []string) (all []StackName) {
 }
 
 // tcpPorts are the TCP ports that the file says the services of a group have: published and exposed ones.
-func (c *compose) tcpPorts(group []string) (ports []uint16) {
+func (c *conversion) tcpPorts(group []string) (ports []uint16) {
 	add := func(n int) {
 		if n > 0 && n < 1<<16 && !slices.Contains(ports, uint16(n)) {
 			ports = append(ports, uint16(n))
@@ -474,12 +475,12 @@ func (c *compose) tcpPorts(group []string) (ports []uint16) {
 }
 
 // waits are the dependencies of a group on other ones, each once, with the strongest condition.
-func (c *compose) waits(whole *types.Project, group []string, leader map[string]string) (all []StackDependency) {
+func (c *conversion) waits(whole *types.Project, group []string, leader map[string]string) (all []StackDependency) {
 	strength := []string{"", types.ServiceConditionStarted, types.ServiceConditionHealthy, types.ServiceConditionCompletedSuccessfully}
 	for _, name := range group {
 		on := whole.Services[name].DependsOn
 		for _, other := range c.inOrder(slices.Collect(maps.Keys(on)), "services", name, "depends_on") {
-			d := StackDependency{Name: leader[other], Condition: cmp.Or(on[other].Condition, types.ServiceConditionStarted), Place: c.place(c.lines.at("services", name, "depends_on", other))}
+			d := StackDependency{Name: leader[other], Condition: cmp.Or(on[other].Condition, types.ServiceConditionStarted), Place: c.Place(c.lines.at("services", name, "depends_on", other))}
 			if d.Name == "" || d.Name == leader[name] {
 				continue // it is left out and not required, or in the same task
 			}
@@ -497,9 +498,9 @@ func (c *compose) waits(whole *types.Project, group []string, leader map[string]
 
 // openPorts takes fixed TCP ports of the host out of the definition and returns the addresses at which the service listens instead. Ports
 // that are only for the host's own connections to a copy are published on its loopback interface.
-func (c *compose) openPorts(copies int) (addresses []string) {
-	for i := range c.def.Containers {
-		ctr := &c.def.Containers[i]
+func (c *conversion) openPorts(copies int) (addresses []string) {
+	for i := range c.Def.Containers {
+		ctr := &c.Def.Containers[i]
 		for k := range ctr.PortMappings {
 			p := &ctr.PortMappings[k]
 			if p.HostPort == 0 {
@@ -507,19 +508,19 @@ func (c *compose) openPorts(copies int) (addresses []string) {
 			}
 			if p.Protocol == "udp" {
 				if copies > 1 {
-					c.lose(c.lines.at("services", ctr.Name, "ports"), "port %d/udp of %s: each copy gets a free port, because a service forwards TCP only", p.HostPort, ctr.Name)
+					c.Lose(c.lines.at("services", ctr.Name, "ports"), "port %d/udp of %s: each copy gets a free port, because a service forwards TCP only", p.HostPort, ctr.Name)
 					p.HostPort = 0
 				}
 				continue
 			}
-			address := fmt.Sprintf("%d=%s:%d", p.HostPort, plain(ctr.Name), p.ContainerPort)
+			address := fmt.Sprintf("%d=%s:%d", p.HostPort, convert.Plain(ctr.Name), p.ContainerPort)
 			if p.Extra != nil && p.Extra.HostIP != "" {
 				address = net.JoinHostPort(p.Extra.HostIP, "") + address
 			}
 			addresses = append(addresses, address)
-			p.HostPort, p.Extra = 0, &portExtra{HostIP: "127.0.0.1"}
+			p.HostPort, p.Extra = 0, &convert.PortExtra{HostIP: "127.0.0.1"}
 		}
-		ctr.PortMappings = slices.CompactFunc(ctr.PortMappings, func(a, b port) bool {
+		ctr.PortMappings = slices.CompactFunc(ctr.PortMappings, func(a, b convert.Port) bool {
 			return a.ContainerPort == b.ContainerPort && a.Protocol == b.Protocol && a.HostPort == b.HostPort
 		})
 	}
@@ -527,14 +528,14 @@ func (c *compose) openPorts(copies int) (addresses []string) {
 }
 
 // stopsFirst reports whether a copy has to stop before the next one starts: two copies must not write to the same files.
-func (c *compose) stopsFirst(s types.ServiceConfig, copies int) (stop bool, why string) {
+func (c *conversion) stopsFirst(s types.ServiceConfig, copies int) (stop bool, why string) {
 	if s.Deploy != nil && s.Deploy.UpdateConfig != nil && s.Deploy.UpdateConfig.Order != "" {
 		return s.Deploy.UpdateConfig.Order == "stop-first", "deploy.update_config.order is " + s.Deploy.UpdateConfig.Order
 	}
 	if copies > 1 {
 		return false, ""
 	}
-	for _, ctr := range c.def.Containers {
+	for _, ctr := range c.Def.Containers {
 		for _, m := range ctr.MountPoints {
 			if !m.ReadOnly {
 				return true, "it writes to the volume " + m.Volume
@@ -545,7 +546,7 @@ func (c *compose) stopsFirst(s types.ServiceConfig, copies int) (stop bool, why 
 }
 
 // pids is the limit of processes of a group; 0 for none.
-func (c *compose) pids(group []string) (total int64) {
+func (c *conversion) pids(group []string) (total int64) {
 	for _, name := range group {
 		s := c.project.Services[name]
 		limit := s.PidsLimit
@@ -561,13 +562,13 @@ func (c *compose) pids(group []string) (total int64) {
 }
 
 // apart names which services Compose keeps apart and a stack does not.
-func (c *compose) apart(names []string) {
+func (c *conversion) apart(names []string) {
 	for i, a := range names {
 		for _, b := range names[i+1:] {
 			one, other := c.project.Services[a].Networks, c.project.Services[b].Networks
 			common := slices.ContainsFunc(slices.Collect(maps.Keys(one)), func(n string) bool { _, both := other[n]; return both })
 			if len(one) > 0 && len(other) > 0 && !common {
-				c.lose(c.lines.at("networks"), "networks: %s and %s share none in Compose; the services of a stack all reach each other by name", a, b)
+				c.Lose(c.lines.at("networks"), "networks: %s and %s share none in Compose; the services of a stack all reach each other by name", a, b)
 				return
 			}
 		}
@@ -576,13 +577,13 @@ func (c *compose) apart(names []string) {
 
 // keep keeps a text that may be a secret and returns the source of a secret that gives it: a file beside the definition, or for a stack a
 // secret of Podman whose name has the digest of its text, so that an earlier revision keeps its own.
-func (c *compose) keep(source, text string) string {
+func (c *conversion) keep(source, text string) string {
 	if c.stack == nil {
 		return "file:" + c.writeBeside(source, text)
 	}
-	name := SecretPrefix(c.task) + plain(source) + "-" + shortDigest(text)
-	if !slices.ContainsFunc(c.stack.secrets, func(f File) bool { return f.Name == name }) {
-		c.stack.secrets = append(c.stack.secrets, File{name, []byte(text)})
+	name := SecretPrefix(c.task) + convert.Plain(source) + "-" + shortDigest(text)
+	if !slices.ContainsFunc(c.stack.secrets, func(f convert.File) bool { return f.Name == name }) {
+		c.stack.secrets = append(c.stack.secrets, convert.File{Name: name, Data: []byte(text)})
 	}
 	return "podman:" + name
 }
@@ -591,7 +592,7 @@ func (c *compose) keep(source, text string) string {
 func SecretPrefix(stack string) string { return "podtask-stack-" + stack + "." }
 
 // stackFile is the name of a file that belongs to a stack.
-func (c *compose) stackFile(base, text string) string {
+func (c *conversion) stackFile(base, text string) string {
 	return filepath.Base(base) + "-" + shortDigest(text)
 }
 

@@ -1,4 +1,4 @@
-package convert
+package quadlet
 
 import (
 	"slices"
@@ -84,8 +84,8 @@ var quadletWhole = []struct {
 	{"Artifact", "Artifact AuthFile CertDir ContainersConfModule Creds DecryptionKey GlobalArgs PodmanArgs Quiet Retry RetryDelay ServiceName TLSVerify", artifactFile, members.Refused},
 }
 
-// QuadletFormat is what becomes of the keys of Quadlet's files.
-func QuadletFormat() members.Format {
+// Members is what becomes of the keys of Quadlet's files.
+func Members() members.Format {
 	f := members.Format{Name: "quadlet", Title: "Quadlet files", Schema: quadletSchema}
 	for section, keys := range quadletHonored {
 		for _, key := range strings.Fields(keys) {
@@ -125,8 +125,8 @@ func quadletReason(section, key string) string {
 	return ""
 }
 
-// QuadletInstead says what to do with a file of Quadlet that is not imported, by its extension with the dot; empty for others.
-func QuadletInstead(ext string) string {
+// Instead says what to do with a file of Quadlet that is not imported, by its extension with the dot; empty for others.
+func Instead(ext string) string {
 	return map[string]string{".kube": kubeFile, ".network": networkFile, ".build": buildFile, ".artifact": artifactFile,
 		".volume": "a volume is made when a task first uses it; import the .container or .pod file that names it, and its VolumeName= is used",
 		".image":  "import the .container file that names it, and its Image= is used"}[ext]

@@ -1,4 +1,4 @@
-package convert
+package quadlet
 
 import (
 	"path"
@@ -130,12 +130,12 @@ func isVariable(name string) bool {
 
 // expand returns what the words of an assignment are when Podman gets them, and lists what is not known here. A
 // word that is one variable becomes the words of its value.
-func (q *quadlet) expand(a taskunit.Assignment, words ...string) []string {
+func (q *conversion) expand(a taskunit.Assignment, words ...string) []string {
 	var out []string
 	for _, w := range words {
 		w, letters := q.systemd.specified(w)
 		if len(letters) > 0 {
-			q.lose(a.Line, "%s=: a definition has nothing for the specifier %s, which stays as it is: write what it stands for", a.Key, strings.Join(letters, ", "))
+			q.Lose(a.Line, "%s=: a definition has nothing for the specifier %s, which stays as it is: write what it stands for", a.Key, strings.Join(letters, ", "))
 		}
 		var names []string
 		if name := strings.TrimPrefix(w, "$"); len(name) == len(w)-1 && isVariable(name) {
@@ -149,17 +149,17 @@ func (q *quadlet) expand(a taskunit.Assignment, words ...string) []string {
 			out = append(out, w)
 		}
 		if len(names) > 0 {
-			q.loseValue(a.Line, "%s=: %s is a variable of the service, and no Environment= of [Service] sets it: it is empty; write $$ for a dollar sign", a.Key, strings.Join(names, ", "))
+			q.LoseValue(a.Line, "%s=: %s is a variable of the service, and no Environment= of [Service] sets it: it is empty; write $$ for a dollar sign", a.Key, strings.Join(names, ", "))
 		}
 	}
 	return out
 }
 
 // words splits a value as Quadlet does, and lists one that Quadlet does not take.
-func (q *quadlet) words(a taskunit.Assignment) []string {
+func (q *conversion) words(a taskunit.Assignment) []string {
 	words := taskunit.Words(a.Value)
 	if len(words) == 0 && a.Value != "" {
-		q.lose(a.Line, "%s=%s: it cannot be split into words: check quotes and backslashes", a.Key, a.Value)
+		q.Lose(a.Line, "%s=%s: it cannot be split into words: check quotes and backslashes", a.Key, a.Value)
 	}
 	return q.expand(a, words...)
 }
@@ -177,13 +177,13 @@ func unquoted(value string) string {
 }
 
 // text is a value that is one word. Quadlet takes the quotes around it off.
-func (q *quadlet) text(a taskunit.Assignment) string {
+func (q *conversion) text(a taskunit.Assignment) string {
 	return strings.Join(q.expand(a, unquoted(a.Value)), " ")
 }
 
 // unitText is a value for the .task file, where systemd replaces specifiers too: those of the name are replaced
 // here, because the service has another name.
-func (q *quadlet) unitText(value string) string {
+func (q *conversion) unitText(value string) string {
 	var b strings.Builder
 	for i := 0; i < len(value); i++ {
 		known := ""

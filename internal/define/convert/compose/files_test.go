@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"fmt"
@@ -11,6 +11,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/podtask/podtask/internal/define/composefile"
+	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -31,7 +32,7 @@ func project(t *testing.T, archive string) string {
 }
 
 // compose converts the file compose.yaml of a project.
-func convertProject(t *testing.T, archive string) (taskdef.Task, Result) {
+func convertProject(t *testing.T, archive string) (taskdef.Task, convert.Result) {
 	t.Helper()
 	dir := project(t, archive)
 	file := filepath.Join(dir, "compose.yaml")
@@ -39,7 +40,7 @@ func convertProject(t *testing.T, archive string) (taskdef.Task, Result) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compose(file, "shop", src, ComposeOptions{Load: composefile.Load})
+	r, err := Convert(file, "shop", src, Options{Load: composefile.Load})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -207,7 +208,7 @@ func TestComposeEnvFilesThatReadOtherwise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, err := Compose(file, "x", src, ComposeOptions{Load: composefile.Load, Lookup: func(name string) (string, bool) { return "hunter2", name == "HOST" }})
+		r, err := Convert(file, "x", src, Options{Load: composefile.Load, Lookup: func(name string) (string, bool) { return "hunter2", name == "HOST" }})
 		if err != nil {
 			t.Errorf("%s: %v", name, err)
 			continue
@@ -238,7 +239,7 @@ func TestComposeReadsOrdinaryFilesOnly(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Compose(file, "x", src, ComposeOptions{Load: composefile.Load}); err == nil || !strings.Contains(err.Error(), "reads /dev/zero, which is no file") {
+		if _, err := Convert(file, "x", src, Options{Load: composefile.Load}); err == nil || !strings.Contains(err.Error(), "reads /dev/zero, which is no file") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
@@ -281,7 +282,7 @@ func TestComposeNamesValuesAndPrograms(t *testing.T) {
 	t.Run("a variable without a value is that of .env", func(t *testing.T) {
 		t.Parallel()
 		src := []byte("services:\n  db: {image: a, environment: [DB_USER, NOVALUE]}\n")
-		r, err := Compose("/srv/shop/compose.yaml", "shop", src, ComposeOptions{
+		r, err := Convert("/srv/shop/compose.yaml", "shop", src, Options{
 			Load:   composefile.Load,
 			Lookup: func(name string) (string, bool) { return "u1", name == "DB_USER" },
 		})
@@ -394,7 +395,7 @@ func TestComposeRefusesANetworkThatSomeShare(t *testing.T) {
 	t.Parallel()
 	src := "services:\n  vpn: {image: a}\n  app: {image: a, network_mode: \"service:vpn\"}\n  db: {image: a}\n"
 	dir := project(t, "-- compose.yaml --\n"+src)
-	_, err := Compose(filepath.Join(dir, "compose.yaml"), "x", []byte(src), ComposeOptions{Load: composefile.Load})
+	_, err := Convert(filepath.Join(dir, "compose.yaml"), "x", []byte(src), Options{Load: composefile.Load})
 	if err == nil || !strings.Contains(err.Error(), "compose.yaml:3: app.network_mode: app would share the network of vpn alone") {
 		t.Errorf("%v", err)
 	}
@@ -437,7 +438,7 @@ func TestLossesOfAnOverride(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r, err := Compose(file, "x", src, ComposeOptions{Load: composefile.Load, Override: ComposeOverride(file)})
+	r, err := Convert(file, "x", src, Options{Load: composefile.Load, Override: Override(file)})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -456,11 +457,11 @@ func TestFaultsOfTheDefinition(t *testing.T) {
 	const want = "compose.yaml:4: /services/web/stop_grace_period"
 	for name, convert := range map[string]func() error{
 		"task": func() error {
-			_, err := Compose("/x/compose.yaml", "x", []byte(src), ComposeOptions{Load: composefile.Load})
+			_, err := Convert("/x/compose.yaml", "x", []byte(src), Options{Load: composefile.Load})
 			return err
 		},
 		"stack": func() error {
-			_, err := ComposeStack("/x/compose.yaml", "x", []byte(src), ComposeOptions{Load: composefile.Load})
+			_, err := ConvertStack("/x/compose.yaml", "x", []byte(src), Options{Load: composefile.Load})
 			return err
 		},
 	} {

@@ -1,4 +1,4 @@
-package convert
+package compose
 
 import (
 	"path/filepath"
@@ -55,14 +55,14 @@ func ECSParams() members.Format {
 }
 
 // params lists what ecs-params.yml beside the Compose file says: import does not read it, as Compose does not.
-func (c *compose) params() {
-	src, err := readOrdinary(filepath.Join(c.dir, ecsParamsFile))
+func (c *conversion) params() {
+	src, err := readOrdinary(filepath.Join(c.Dir, ecsParamsFile))
 	if err != nil {
 		return // there is none, as a rule
 	}
 	var doc yaml.Node
 	if err := yaml.Unmarshal(src, &doc); err != nil || len(doc.Content) == 0 {
-		c.lose(0, "%s, a file of ecs-cli, cannot be read", ecsParamsFile)
+		c.Lose(0, "%s, a file of ecs-cli, cannot be read", ecsParamsFile)
 		return
 	}
 	rows := map[string]members.Row{}
@@ -72,22 +72,22 @@ func (c *compose) params() {
 	c.paramsBelow(doc.Content[0], "", rows)
 }
 
-func (c *compose) paramsBelow(n *yaml.Node, in string, rows map[string]members.Row) {
+func (c *conversion) paramsBelow(n *yaml.Node, in string, rows map[string]members.Row) {
 	for i := 0; n.Kind == yaml.MappingNode && i+1 < len(n.Content); i += 2 {
 		path := strings.TrimPrefix(in+"."+n.Content[i].Value, ".")
 		r, known := rows[path]
 		switch {
 		case known && r.Treatment == members.NoMeaning:
 		case known && r.Remedy != "":
-			c.lose(0, "%s:%d: %s: %s: %s", ecsParamsFile, n.Content[i].Line, path, members.Plain(r.Note), members.Plain(r.Remedy))
+			c.Lose(0, "%s:%d: %s: %s: %s", ecsParamsFile, n.Content[i].Line, path, members.Plain(r.Note), members.Plain(r.Remedy))
 		case known:
-			c.lose(0, "%s:%d: %s: %s", ecsParamsFile, n.Content[i].Line, path, members.Plain(r.Note))
+			c.Lose(0, "%s:%d: %s: %s", ecsParamsFile, n.Content[i].Line, path, members.Plain(r.Note))
 		case in == "task_definition.services": // names of the user
 			c.paramsBelow(n.Content[i+1], in, rows)
 		case n.Content[i+1].Kind == yaml.MappingNode:
 			c.paramsBelow(n.Content[i+1], path, rows)
 		default:
-			c.lose(0, "%s:%d: %s: podtask does not know this member", ecsParamsFile, n.Content[i].Line, path)
+			c.Lose(0, "%s:%d: %s: podtask does not know this member", ecsParamsFile, n.Content[i].Line, path)
 		}
 	}
 }

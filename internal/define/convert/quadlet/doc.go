@@ -1,0 +1,2 @@
+// Package quadlet converts the Quadlet files of one pod.
+package quadlet
