@@ -56,7 +56,7 @@ func TestReadShort(t *testing.T) {
 	}
 	for _, want := range []string{
 		"web.yaml:3:5: /containers/web/imag: there is no key", `web.yaml:3:11: /containers/web/imag: image "Web" has upper-case`, "web.yaml:4:13: /containers/web/ports/0: ports: ",
-		`web.yaml:5:13: /containers/web/after/0: no container named "db"`, "web.yaml:6:13: /containers/web/memory: memory must be at least 6 MiB",
+		`web.yaml:5:13: /containers/web/after/0: no container named "db"`, "web.yaml:6:13: /containers/web/memory: 1 is out of range: it must be at least 6",
 	} {
 		if !slices.ContainsFunc(got, func(p string) bool { return strings.HasPrefix(p, want) }) {
 			t.Errorf("no %q in:\n%s", want, strings.Join(got, "\n"))
