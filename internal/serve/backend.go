@@ -324,7 +324,7 @@ func (b AgentBackend) madeBefore(id string) (t api.Task, made bool, err error) {
 
 // define makes the task of a request.
 func (b AgentBackend) define(ctx context.Context, n api.NewTask) (taskdef.Task, lifecycle.Options, error) {
-	changes, err := changesOf(n.TaskSettings, n.TaskOptions)
+	changes, err := ChangesOf(n.TaskSettings, n.TaskOptions)
 	if err != nil {
 		return taskdef.Task{}, lifecycle.Options{}, err
 	}

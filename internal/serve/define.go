@@ -10,8 +10,8 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// changesOf returns the changes that a request of the API makes in a document.
-func changesOf(s api.TaskSettings, o api.TaskOptions) (define.Changes, error) {
+// ChangesOf returns the changes that a request of the API makes in a document.
+func ChangesOf(s api.TaskSettings, o api.TaskOptions) (define.Changes, error) {
 	c := define.Changes{Vars: s.Vars, Without: s.Without, Environment: s.Environment, Options: o.Keys()}
 	for i, r := range s.References {
 		rule, err := define.NewReference(r.Match, r.Source, "references["+strconv.Itoa(i)+"]")

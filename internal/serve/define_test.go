@@ -17,7 +17,7 @@ const twoContainers = `{"family": "two", "containerDefinitions": [
 func TestRequestsNameImagesAndLeaveContainersOut(t *testing.T) {
 	t.Parallel()
 	pinned := "docker.io/library/web:1@sha256:" + strings.Repeat("a", 64)
-	c, err := changesOf(api.TaskSettings{Images: map[string]string{"web:1": pinned}, LeaveOut: []string{"agent"}}, api.TaskOptions{})
+	c, err := ChangesOf(api.TaskSettings{Images: map[string]string{"web:1": pinned}, LeaveOut: []string{"agent"}}, api.TaskOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -25,12 +25,12 @@ func TestRequestsNameImagesAndLeaveContainersOut(t *testing.T) {
 	if err != nil || len(d.Task.Containers) != 1 || d.Task.Containers[0].Image != pinned || len(d.Task.Containers[0].DependsOn) != 0 {
 		t.Errorf("the task is %+v, %v", d.Task, err)
 	}
-	_, err = changesOf(api.TaskSettings{Images: map[string]string{"web:1": "A B"}}, api.TaskOptions{})
+	_, err = ChangesOf(api.TaskSettings{Images: map[string]string{"web:1": "A B"}}, api.TaskOptions{})
 	var failure *api.Failure
 	if !errors.As(err, &failure) || failure.Code != api.BadRequest || !strings.Contains(err.Error(), "images: ") {
 		t.Errorf("an image that is none: %v", err)
 	}
-	c, err = changesOf(api.TaskSettings{LeaveOut: []string{"agnet"}}, api.TaskOptions{})
+	c, err = ChangesOf(api.TaskSettings{LeaveOut: []string{"agnet"}}, api.TaskOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}

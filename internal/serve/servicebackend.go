@@ -239,7 +239,7 @@ func (k ServiceBackend) Spec(ctx context.Context, definition string, s api.Servi
 	if err != nil {
 		return svc.Spec{}, err
 	}
-	changes, err := changesOf(s.TaskSettings, s.TaskOptions)
+	changes, err := ChangesOf(s.TaskSettings, s.TaskOptions)
 	if err != nil {
 		return svc.Spec{}, err
 	}

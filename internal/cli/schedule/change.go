@@ -16,7 +16,7 @@ func (o call) pause(ctx context.Context, names []string) error {
 		if err := o.store.Put(s); err != nil {
 			return err
 		}
-		return o.uninstall(ctx, m, s.Name)
+		return o.units.Uninstall(ctx, m, s.Name)
 	})
 }
 
@@ -28,7 +28,7 @@ func (o call) resume(ctx context.Context, names []string) error {
 				return err
 			}
 		}
-		return o.install(ctx, m, s)
+		return o.units.Install(ctx, m, s)
 	})
 }
 
@@ -41,7 +41,7 @@ func (o call) rm(ctx context.Context, names []string) error {
 		if active && !o.c.Bool("force") {
 			return errors.New("a run has not ended: stop it, or give --force")
 		}
-		if err := o.uninstall(ctx, m, s.Name); err != nil {
+		if err := o.units.Uninstall(ctx, m, s.Name); err != nil {
 			return err
 		}
 		for _, r := range s.Runs {

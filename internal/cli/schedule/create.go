@@ -1,17 +1,14 @@
 package schedule
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/define/calendar"
 	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
@@ -46,10 +43,8 @@ func (o call) create(ctx context.Context, args []string) error {
 	if _, err := o.store.Get(s.Name); !errors.As(err, &none) {
 		return errors.Join(fmt.Errorf("there is a schedule %s: `podtask schedule rm %s` removes it", s.Name, s.Name), err)
 	}
-	if service, _, _, err := o.unitPaths(s.Name); err != nil {
+	if err := o.units.Free(s.Name); err != nil {
 		return err
-	} else if _, err := os.Lstat(service); err == nil {
-		return fmt.Errorf("%s already exists: it belongs to a schedule %s of another state directory, or it is a unit of yours", service, s.Name)
 	}
 	if err := o.store.Put(s); err != nil {
 		return err
@@ -63,7 +58,7 @@ func (o call) create(ctx context.Context, args []string) error {
 		_, err := fmt.Fprintln(o.out, s.Name)
 		return err
 	}
-	if err := o.install(ctx, manager, s); err != nil {
+	if err := o.units.Install(ctx, manager, s); err != nil {
 		return fmt.Errorf("the schedule is recorded, but has no timer: %w; `podtask schedule resume %s` tries again", err, s.Name)
 	}
 	o.warnOfLogout()
@@ -75,63 +70,30 @@ func (o call) create(ctx context.Context, args []string) error {
 func (o call) parse(name string) (schedule.State, error) {
 	path := command.Path(o.c)
 	now := time.Now().UTC()
-	s := schedule.State{ID: record.NewID(), Name: name, Overlap: schedule.Overlap(o.c.String("overlap")), CatchUp: o.c.Bool("catch-up"), Paused: o.c.Bool("paused"), Created: now, Decided: now}
+	s := schedule.State{ID: record.NewID(), Name: name, Created: now, Decided: now}
 	if err := schedule.CheckName(name); err != nil {
 		return s, command.Usagef(path, "%v", err)
 	}
-	if !slices.Contains(schedule.Overlaps, s.Overlap) {
-		return s, command.Usagef(path, "--overlap is forbid, replace or allow, not %q", s.Overlap)
+	if o := o.c.String("overlap"); !slices.Contains(schedule.Overlaps, schedule.Overlap(o)) {
+		return s, command.Usagef(path, "--overlap is forbid, replace or allow, not %q", o)
 	}
 	return s, nil
 }
 
 // times reads when a schedule is due: --at, or what the manifest of a CronJob says. All problems are reported at once.
 func (o call) times(ctx context.Context, s *schedule.State, cron *pod.CronJob) error {
-	given, zone := o.c.StringSlice("at"), o.c.String("timezone")
-	if cron != nil {
-		if !o.c.IsSet("overlap") {
-			s.Overlap = schedule.Overlap(strings.ToLower(cron.ConcurrencyPolicy))
-		}
-		s.Paused = s.Paused || cron.Suspend
-		if !o.c.IsSet("catch-up") { // Kubernetes makes up for the latest time
-			s.CatchUp, s.Within = true, cron.StartingDeadline
-		}
+	t := schedule.Times{At: o.c.StringSlice("at"), Zone: o.c.String("timezone"), Paused: o.c.Bool("paused")}
+	if o.c.IsSet("overlap") || cron == nil {
+		t.Overlap = schedule.Overlap(o.c.String("overlap"))
 	}
-	var errs []error
-	add := func(events []string, err error, zone string) {
-		errs = append(errs, err)
-		for _, e := range events {
-			if zone != "" {
-				e += " " + zone
-			}
-			errs = append(errs, o.calendar.Check(ctx, e))
-			s.Calendar = append(s.Calendar, e)
-		}
+	if o.c.IsSet("catch-up") {
+		catchUp := o.c.Bool("catch-up")
+		t.CatchUp = &catchUp
 	}
-	switch {
-	case len(given) > 0:
-		s.Source = strings.Join(given, "; ")
-		for _, at := range given {
-			if calendar.IsEventBridge(at) {
-				events, err := calendar.EventBridge(at)
-				add(events, err, cmp.Or(zone, "UTC"))
-				continue
-			}
-			if calendar.IsCron(at) { // in local time, as cron has it
-				events, err := calendar.Cron(at)
-				add(events, err, zone)
-				continue
-			}
-			add([]string{at}, nil, zone)
-		}
-	case cron != nil:
-		s.Source = cron.Schedule
-		events, err := calendar.Cron(cron.Schedule)
-		add(events, err, cmp.Or(zone, cron.TimeZone, "UTC"))
-	default:
+	if len(t.At) == 0 && cron == nil {
 		return command.Usagef(command.Path(o.c), "--at is missing: when is it due? --at 'Mon..Fri 03:00'")
 	}
-	return errors.Join(errs...)
+	return t.Set(ctx, o.calendar, s, cron)
 }
 
 // define reads the definition of a schedule, and what it says about times if it is a CronJob.
@@ -161,27 +123,13 @@ func (o call) define(ctx context.Context, name string, s *schedule.State) (*pod.
 	if s.Task, s.Files, err = f.Definition.PrepareCopies(ctx, o.secrets); err != nil {
 		return nil, err
 	}
-	if err := checkSources(s.Task, s.Files); err != nil {
+	if err := schedule.CheckSources(s.Task, s.Files); err != nil {
 		return nil, err
 	}
 	for _, w := range o.preflight.Warnings(ctx, s.Task) {
 		o.warn("%s", w)
 	}
 	return cron, nil
-}
-
-// checkSources refuses secrets that only this process can read: nobody is there when the schedule is due.
-func checkSources(t taskdef.Task, files map[string][]byte) error {
-	var errs []error
-	for _, c := range t.Containers {
-		for _, secret := range c.Secrets {
-			name, inEnv := strings.CutPrefix(secret.Source, "env:")
-			if _, provided := files[name]; inEnv && !provided {
-				errs = append(errs, fmt.Errorf("container %s: the secret %s comes from the variable %s of this process, which does not exist when the schedule is due: use podman:NAME or file:PATH", c.Name, cmp.Or(secret.Name, name), name))
-			}
-		}
-	}
-	return errors.Join(errs...)
 }
 
 // warnOfLogout warns if the user manager ends with the last session.

@@ -17,7 +17,6 @@ import (
 	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/serve/metrics/schedulemetrics"
 	"github.com/podtask/podtask/internal/state"
-	"github.com/podtask/podtask/pkg/cgroups"
 )
 
 // Part is the part schedules.
@@ -125,24 +124,12 @@ func (o explainer) ref(ctx context.Context, name string) (a reason.Explanation, 
 		return a, false, err
 	}
 	s, _, _ = schedule.Fold(s, o.tasks.Lookup)
-	now, timer, status := time.Now(), false, "active"
-	if manager, dialErr := cgroups.Dial(ctx, o.getenv); dialErr == nil {
-		active, stateErr := manager.ActiveState(ctx, schedule.TimerName(s.Name))
-		timer = stateErr == nil && active == "active"
-		manager.Close()
+	status, why, err := s.Why(ctx, o.getenv)
+	if err != nil {
+		return a, false, err
 	}
-	var next time.Time
-	switch {
-	case s.Paused:
-		status = "paused"
-	case !timer:
-		status = "no-timer"
-	default:
-		if next, err = (schedule.SystemdCalendar{Path: o.getenv("PATH")}).Next(ctx, s.Calendar, now); err != nil {
-			return a, false, err
-		}
-	}
-	a = reason.Explanation{Name: s.Name, Status: status, Why: schedule.Explain(s, next, timer)}
+	now := time.Now()
+	a = reason.Explanation{Name: s.Name, Status: status, Why: why}
 	for i, r := range a.Why {
 		if i > 0 {
 			a.Sentence += ". "

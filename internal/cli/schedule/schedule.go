@@ -79,12 +79,10 @@ Examples:
 type options struct {
 	out, errOut io.Writer
 	warn        func(format string, args ...any)
-	environ     func() []string
 	getenv      func(string) string
-	executable  func() (string, error)
+	units       schedule.Units
 	definition  func(c *cli.Context, name string) (command.Definition, error)
 	defaults    func(*schedule.State)
-	flags       []string
 
 	store     *schedule.Store
 	calendar  schedule.SystemdCalendar
@@ -102,8 +100,9 @@ func newCall(m *command.Machine, c *cli.Context) (call, error) {
 	p, e := m.Program, m.Engine
 	store, err := schedule.Open(m.Connector.StateDir, state.OS{})
 	return call{c: c, options: options{
-		out: p.Stdout, errOut: p.Stderr, warn: p.Warn, environ: p.Environ, getenv: p.Getenv, executable: p.Executable,
-		definition: p.TaskDefinition, flags: m.Config.FlagArgs(),
+		out: p.Stdout, errOut: p.Stderr, warn: p.Warn, getenv: p.Getenv,
+		units:      schedule.Units{Getenv: p.Getenv, Environ: p.Environ, Executable: p.Executable, Flags: m.Config.FlagArgs()},
+		definition: p.TaskDefinition,
 		defaults: func(s *schedule.State) {
 			d := m.Config.Tasks
 			s.Options.Pull, s.Options.Limits, s.Options.Quota = d.Pull, d.Limits, d.Quota

@@ -148,7 +148,7 @@ func (k call) ps(ctx context.Context, args []string) error {
 		{Head: "KIND", Cell: func(r memberRow) string { return r.Kind }},
 		{Head: "STATUS", Cell: func(r memberRow) string { return r.Status }},
 		{Head: "HEALTHY", Cell: func(r memberRow) string {
-			if r.Kind == string(stack.Job) {
+			if r.Kind != string(stack.Service) {
 				return command.NoValue
 			}
 			return fmt.Sprintf("%d/%d", r.Healthy, r.Desired)
@@ -181,6 +181,9 @@ func (k call) memberRow(ctx context.Context, name string, s stack.State) (member
 		}
 		r.Status, r.Reason = console.TaskState(t, ""), t.StoppedReason
 		return r, nil
+	}
+	if h.Kind == stack.Schedule {
+		return k.scheduleRow(s, h, r)
 	}
 	now, err := k.agent.Service(ctx, h.Object)
 	switch {
@@ -241,20 +244,20 @@ func (k call) why(ctx context.Context, args []string) error {
 	for _, name := range inOrder(s) {
 		h := s.Have[name]
 		row := memberReasons{Name: name, Why: []api.Reason{}}
-		if h.Kind == stack.Job {
-			t, err := k.agent.Task(ctx, stacks.TaskRef(h))
-			if err == nil {
-				row.Why = t.Why
-			} else if !api.Is(err, api.NotFound) {
-				return err
-			}
-		} else {
-			now, err := k.agent.Service(ctx, h.Object)
-			if err == nil {
-				row.Why = now.Why
-			} else if !api.Is(err, api.NotFound) {
-				return err
-			}
+		switch h.Kind {
+		case stack.Schedule:
+			row.Why, err = k.whySchedule(ctx, s, h)
+		case stack.Job:
+			var t api.Task
+			t, err = k.agent.Task(ctx, stacks.TaskRef(h))
+			row.Why = append(row.Why, t.Why...)
+		default:
+			var now api.Service
+			now, err = k.agent.Service(ctx, h.Object)
+			row.Why = append(row.Why, now.Why...)
+		}
+		if err != nil && !api.Is(err, api.NotFound) {
+			return err
 		}
 		e.Members = append(e.Members, row)
 	}
@@ -347,8 +350,12 @@ func (k call) tasks(s stack.State, only []string) (found []lifecycle.State, err 
 			continue
 		}
 		h := s.Have[name]
+		runs, err := k.runs(s, h)
+		if err != nil {
+			return nil, err
+		}
 		for _, t := range all {
-			if h.Kind == stack.Job && (t.ID == stacks.TaskRef(h) || t.Name == stacks.TaskRef(h)) || h.Kind == stack.Service && t.Options.Service == h.Object {
+			if slices.Contains(runs, t.ID) || h.Kind == stack.Job && (t.ID == stacks.TaskRef(h) || t.Name == stacks.TaskRef(h)) || h.Kind == stack.Service && t.Options.Service == h.Object {
 				found = append(found, t)
 			}
 		}

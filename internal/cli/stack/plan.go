@@ -326,6 +326,13 @@ func (k call) observe(ctx context.Context, w *wanted, s *stack.State) error {
 	s.Have = maps.Clone(s.Have)
 	for _, name := range slices.Sorted(maps.Keys(s.Have)) {
 		h := s.Have[name]
+		if h.Kind == stack.Schedule {
+			if now, found, err := k.schedules.Find(h.Object); err != nil {
+				return err
+			} else if !found || now.ID != stacks.ScheduleID(s.Name, h.Object) {
+				delete(s.Have, name)
+			}
+		}
 		if h.Kind != stack.Service {
 			continue
 		}
@@ -345,7 +352,11 @@ func (k call) observe(ctx context.Context, w *wanted, s *stack.State) error {
 	}
 	var errs []error
 	for _, m := range w.members {
-		if _, ours := s.Have[m.Name]; ours || m.Kind != stack.Service {
+		_, ours := s.Have[m.Name]
+		if !ours && m.Kind == stack.Schedule {
+			errs = append(errs, k.free(m, s.Name))
+		}
+		if ours || m.Kind != stack.Service {
 			continue
 		}
 		if _, err := k.agent.Service(ctx, m.Object); err == nil {

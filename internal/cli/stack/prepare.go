@@ -186,7 +186,7 @@ func (k call) ports(ctx context.Context, w *wanted) (known bool, err error) {
 	var unread error // Podman does not say what it has
 	known = true
 	for _, m := range w.members {
-		if len(m.names) == 0 || m.Kind == stack.Job {
+		if len(m.names) == 0 || m.Kind != stack.Service {
 			continue
 		}
 		container := m.names[0].Container
@@ -270,11 +270,16 @@ func (k call) requests(w *wanted) error {
 	for _, m := range w.members {
 		var request any
 		var err error
-		if m.Kind == stack.Job {
+		switch m.Kind {
+		case stack.Job:
 			t := m.job(w.name)
 			err = k.refer(m, &t.TaskSettings)
 			request = t
-		} else {
+		case stack.Schedule:
+			t := scheduleRequest{NewTask: m.job(w.name), Times: m.times}
+			err = k.refer(m, &t.TaskSettings)
+			request = t
+		default:
 			var n api.NewService
 			if n, err = m.service(w.name); err == nil {
 				err = k.refer(m, &n.TaskSettings)

@@ -23,6 +23,7 @@ import (
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
 	"github.com/podtask/podtask/internal/serve/metrics/stackmetrics"
 	"github.com/podtask/podtask/internal/state"
@@ -267,6 +268,10 @@ func agent(a *part.Agent) error {
 	if err != nil {
 		return err
 	}
+	timed, err := schedule.Open(a.StateDir, state.OS{})
+	if err != nil {
+		return err
+	}
 	a.Collect(stackmetrics.New(func() []stack.State {
 		all, _ := store.All() // those that cannot be read have no metrics
 		return all
@@ -275,7 +280,7 @@ func agent(a *part.Agent) error {
 		start := time.Now()
 		return stacks.Sweeper{
 			Store: store, Now: time.Now, Passed: func() time.Duration { return time.Since(start) }, After: time.After, Log: a.Log,
-			Remove: func(ctx context.Context, name string) error { return removePreview(ctx, a, store, name) },
+			Remove: func(ctx context.Context, name string) error { return removePreview(ctx, a, store, timed, name) },
 		}.Run(ctx)
 	})
 	return nil
@@ -285,7 +290,7 @@ func agent(a *part.Agent) error {
 const removeLimit = 10 * time.Minute
 
 // removePreview removes a preview with its volumes.
-func removePreview(ctx context.Context, a *part.Agent, store *stacks.Store, name string) error {
+func removePreview(ctx context.Context, a *part.Agent, store *stacks.Store, timed *schedule.Store, name string) error {
 	ctx, cancel := context.WithTimeout(ctx, removeLimit)
 	defer cancel()
 	client, err := api.Dial(ctx, a.Socket)
@@ -294,7 +299,7 @@ func removePreview(ctx context.Context, a *part.Agent, store *stacks.Store, name
 	}
 	defer client.Close()
 	k := call{agent: client, c: cli.NewContext(&cli.App{}, flag.NewFlagSet("", flag.ContinueOnError), nil), options: options{
-		store: store, out: io.Discard, errOut: io.Discard, getenv: a.Getenv, engine: a.Engine,
+		store: store, schedules: timed, units: schedule.Units{Getenv: a.Getenv}, out: io.Discard, errOut: io.Discard, getenv: a.Getenv, engine: a.Engine,
 		warn:    func(format string, args ...any) { a.Log.Warn(fmt.Sprintf(format, args...), "stack", name) },
 		catalog: func(*cli.Context) (*catalog.Catalog, error) { return define.OpenCatalog(a.StateDir, "podtask agent") },
 	}}

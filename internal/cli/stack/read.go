@@ -18,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -67,6 +68,8 @@ type member struct {
 	// afterAt has the places of dependencies, as FILE:LINE.
 	afterAt map[string]string
 	preview *preview
+	// times are those of a schedule.
+	times schedule.Times
 }
 
 // nameOf returns the name of the stack that an argument means: a name, or the file of a stack.
@@ -241,7 +244,7 @@ func (k call) define(m *member) error {
 // stopsFirst notes whether the only copy has to stop before the next one starts: two must not write to the same volume, or have the same
 // port of the host.
 func (m *member) stopsFirst() {
-	if m.copies > 1 || m.stopFirst || m.Kind == stack.Job {
+	if m.copies > 1 || m.stopFirst || m.Kind != stack.Service {
 		return
 	}
 	shared := map[string]bool{}

@@ -200,15 +200,21 @@ func (k call) readForeign(w *wanted, s sourceFile, beside []sourceFile, service 
 		for _, l := range r.Lost {
 			w.lose(l)
 		}
-		if len(r.Schedules) > 0 {
-			w.lose(taskdef.Problem{Message: fmt.Sprintf("%s: %s is started at its times, which is no service of a stack: `podtask import --service %s %s` makes a schedule of it", placeOf(r), r.Stack.Member, toolfile.Shell(r.Stack.Member), toolfile.Shell(s.path))})
-			continue
-		}
 		m, err := k.fromForeign(w, dir, r)
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, m)
+		if len(r.Schedules) == 0 {
+			all = append(all, m)
+		}
+		for _, s := range r.Schedules {
+			one := *m
+			one.Name += strings.TrimPrefix(s.Name, r.Name)
+			if err := one.schedule(s.Flags); err != nil {
+				return nil, fmt.Errorf("%s: %s: %w", m.place, one.Name, err)
+			}
+			all = append(all, &one)
+		}
 	}
 	return all, nil
 }
@@ -303,6 +309,8 @@ func orderProblems(path string, members []stackfile.Member) (errs []error) {
 		m := stack.Member{Name: one.Name, Object: one.Name, Kind: stack.Service}
 		if one.Job {
 			m.Kind = stack.Job
+		} else if len(one.Times) > 0 {
+			m.Kind = stack.Schedule
 		}
 		lines[[2]string{one.Name, ""}] = one.Line
 		for _, d := range one.After {
@@ -327,6 +335,9 @@ func (k call) ofStackFile(w *wanted, file string, one stackfile.Member) (*member
 	m.Name = one.Name
 	if one.Job {
 		m.Kind, m.notes = stack.Job, nil
+	}
+	if err := m.scheduleOf(one); err != nil {
+		return nil, err
 	}
 	for _, word := range one.Settings {
 		if rest, is := strings.CutPrefix(word, "--map-volume="); is {
@@ -462,9 +473,9 @@ func (k call) settle(w *wanted) error {
 		for i := range m.After {
 			d := &m.After[i]
 			of := slices.IndexFunc(w.members, func(o *member) bool { return o.Name == d.Name })
-			if d.Is == "" || d.Is == stack.Healthy && of >= 0 && w.members[of].Kind == stack.Job {
-				if d.Is = stack.Healthy; of >= 0 && w.members[of].Kind == stack.Job {
-					d.Is = stack.Completed
+			if d.Is == "" || d.Is == stack.Healthy {
+				if d.Is = stack.Healthy; of >= 0 {
+					d.Is = w.members[of].Kind.Whole()
 				}
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/define/composecall"
 	"github.com/podtask/podtask/internal/define/stackfile"
 	"github.com/podtask/podtask/internal/engine"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
@@ -171,6 +172,8 @@ Examples:
 // options names what a command of `podtask stack` uses.
 type options struct {
 	store       *stacks.Store
+	schedules   *schedule.Store
+	units       schedule.Units
 	in          io.Reader
 	out, errOut io.Writer
 	warn        func(format string, args ...any)
@@ -191,11 +194,15 @@ type options struct {
 func newCall(m *command.Machine, c *cli.Context) (call, error) {
 	p := m.Program
 	store, err := stacks.Open(m.Connector.StateDir, state.OS{})
+	if err != nil {
+		return call{}, err
+	}
+	timed, err := schedule.Open(m.Connector.StateDir, state.OS{})
 	if err == nil {
 		err = command.CheckFormat(c)
 	}
 	return call{c: c, options: options{
-		store: store, in: p.Stdin, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, getenv: p.Getenv,
+		store: store, schedules: timed, units: schedule.Units{Getenv: p.Getenv, Environ: p.Environ, Executable: p.Executable, Flags: m.Config.FlagArgs()}, in: p.Stdin, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, getenv: p.Getenv,
 		compose: composecall.Caller{Find: p.FindProgram, Environ: p.Environ}, owners: m.Connector, engine: m.Engine, definition: p.Definition, catalog: p.OpenCatalog,
 		serviceSettings: p.ServiceSettings, environ: p.Environ, executable: p.Executable, flags: m.Config.FlagArgs(), previews: m.Config.Stacks.Previews,
 	}}, err

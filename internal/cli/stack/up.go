@@ -127,7 +127,7 @@ func (k call) run(ctx context.Context, s stack.State) (stack.State, error) {
 		return s, err
 	}
 	r := stacks.Runner{
-		Agent: k.agent, Store: k.store, Limit: k.c.Duration("timeout"), Now: func() time.Time { return time.Now().UTC() }, Fail: k.engine.FailPoint(),
+		Agent: k.agent, Schedules: schedules{k}, Store: k.store, Limit: k.c.Duration("timeout"), Now: func() time.Time { return time.Now().UTC() }, Fail: k.engine.FailPoint(),
 		Definition: func(name string) ([]byte, error) {
 			ref, err := catalog.ParseRef(name)
 			if err != nil {
@@ -161,6 +161,8 @@ func stepLine(s stack.State, step stack.Step, o *stack.Outcome) string {
 		return name + " runs as " + stacks.TaskName(step.Had)
 	case step.Verb == stack.Apply && o != nil:
 		return name + " is applied"
+	case step.Verb == stack.Await && step.Member.Kind == stack.Schedule:
+		return ""
 	case step.Verb == stack.Await && o == nil:
 		return "waiting until " + name + " is " + string(step.Is)
 	case step.Verb == stack.Await:

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/podtask/podtask/internal/define/short"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -31,8 +32,8 @@ type Member struct {
 	// Job: it runs to its end.
 	Job   bool
 	After []short.Dependency
-	// Settings are flags of `podtask service create` with their values.
-	Settings []string
+	// Settings are flags of `podtask service create` with their values, Times those of `podtask schedule create`.
+	Settings, Times []string
 }
 
 // kind names what values a key has.
@@ -41,35 +42,57 @@ type kind string
 const (
 	word   kind = "string"
 	number kind = "integer"
+	yesNo  kind = "boolean"
 	list   kind = "array"
 )
 
-// settingKey is a key that is a flag of `podtask service create`.
+// settingKey is a key that is a flag of `podtask service create`, or of `podtask schedule create`.
 type settingKey struct {
 	key  string
 	kind kind
+	of   room
 	what string
 }
 
+// room names the members that a key is for.
+type room int
+
+const (
+	all room = iota
+	services
+	schedules
+)
+
 var settings = []settingKey{
-	{"count", number, "how many copies run"},
-	{"listen", list, "addresses of this host that lead to the copies: [IP:]PORT=CONTAINER:PORT"},
-	{"name-as", list, "names by which other members reach the copies: NAME[:PORT][=CONTAINER:PORT]"},
-	{"ingress", list, "public addresses: URL=CONTAINER:PORT[,OPTION=VALUE...]"},
-	{"env", list, "variables for every container: NAME=VALUE"},
-	{"secret", list, "secrets of Podman for every container: NAME[,type=env|mount][,target=...]"},
-	{"map-volume", list, "what of this host is mounted for a volume: NAME=PATH, NAME=podman:VOLUME"},
-	{"map-secret", list, "where this host has a secret of AWS: ARN=SOURCE"},
-	{"memory", word, "the most memory of a copy, such as 512m"},
-	{"cpus", word, "the most processors of a copy, such as 1.5"},
-	{"pids-limit", number, "the most processes and threads of a copy"},
-	{"min-healthy", number, "the percentage of copies that stay healthy in an update"},
-	{"max", number, "the percentage of copies that there are at most in an update"},
-	{"health-grace", word, "the time in which failed health checks do not count, such as 30s"},
-	{"drain", word, "the time that a copy has to finish connections, such as 30s"},
-	{"sleep-after", word, "the time without a connection after which the copies stop, until the next one comes, such as 30m"},
-	{"hold", word, "the time that a connection is held while the service wakes, such as 1m"},
-	{"strategy", word, "how an update replaces copies: rolling, blue-green, linear or canary"},
+	{"count", number, services, "how many copies run"},
+	{"listen", list, services, "addresses of this host that lead to the copies: [IP:]PORT=CONTAINER:PORT"},
+	{"name-as", list, services, "names by which other members reach the copies: NAME[:PORT][=CONTAINER:PORT]"},
+	{"ingress", list, services, "public addresses: URL=CONTAINER:PORT[,OPTION=VALUE...]"},
+	{"env", list, all, "variables for every container: NAME=VALUE"},
+	{"secret", list, all, "secrets of Podman for every container: NAME[,type=env|mount][,target=...]"},
+	{"map-volume", list, all, "what of this host is mounted for a volume: NAME=PATH, NAME=podman:VOLUME"},
+	{"map-secret", list, all, "where this host has a secret of AWS: ARN=SOURCE"},
+	{"memory", word, all, "the most memory of a copy, such as 512m"},
+	{"cpus", word, all, "the most processors of a copy, such as 1.5"},
+	{"pids-limit", number, all, "the most processes and threads of a copy"},
+	{"min-healthy", number, services, "the percentage of copies that stay healthy in an update"},
+	{"max", number, services, "the percentage of copies that there are at most in an update"},
+	{"health-grace", word, services, "the time in which failed health checks do not count, such as 30s"},
+	{"drain", word, services, "the time that a copy has to finish connections, such as 30s"},
+	{"sleep-after", word, services, "the time without a connection after which the copies stop, until the next one comes, such as 30m"},
+	{"hold", word, services, "the time that a connection is held while the service wakes, such as 1m"},
+	{"strategy", word, services, "how an update replaces copies: rolling, blue-green, linear or canary"},
+	{"at", list, schedules, "when it is run: calendar events of systemd.time(7), lines of cron, or rate(), cron() or at() of EventBridge"},
+	{"timezone", word, schedules, "the time zone of the times, such as Europe/Berlin"},
+	{"overlap", word, schedules, "what happens if an earlier run has not ended: forbid, replace or allow"},
+	{"catch-up", yesNo, schedules, "whether missed times are made up for with one run"},
+}
+
+// IsOfServices reports whether a word of Settings is for services only.
+func IsOfServices(word string) bool {
+	name, _, _ := strings.Cut(strings.TrimPrefix(word, "--"), "=")
+	i := setting(name)
+	return i >= 0 && settings[i].of == services
 }
 
 // Is reports whether a text is a stack file: an object with members.
@@ -164,7 +187,11 @@ func (p *parser) member(of doctree.Field) Member {
 			m.After, p.problems = append(m.After, after...), append(p.problems, problems...)
 		default:
 			if i := setting(f.Key); i >= 0 {
-				m.Settings = append(m.Settings, p.setting(i, f)...)
+				to := &m.Settings
+				if settings[i].of == schedules {
+					to = &m.Times
+				}
+				*to = append(*to, p.setting(i, f)...)
 			} else if short.IsContainerKey(f.Key) {
 				inline.Fields = append(inline.Fields, f)
 			} else {
@@ -226,8 +253,8 @@ func (p *parser) setting(i int, f doctree.Field) (words []string) {
 		}
 	}
 	for _, v := range values {
-		if !v.IsScalar() || s.kind == number && v.Kind != doctree.Number {
-			p.at(v, f.Key+" is "+map[kind]string{word: "a text", number: "a whole number", list: "a list of texts"}[s.kind], "")
+		if !v.IsScalar() || s.kind == number && v.Kind != doctree.Number || s.kind == yesNo && v.Text != "true" && v.Text != "false" {
+			p.at(v, f.Key+" is "+map[kind]string{word: "a text", number: "a whole number", yesNo: "true or false", list: "a list of texts"}[s.kind], "")
 			continue
 		}
 		words = append(words, fmt.Sprintf("--%s=%s", s.key, v.Text))
@@ -251,6 +278,8 @@ func Schema() map[string]any {
 			properties[s.key] = object{"description": s.what, "anyOf": []any{object{"type": "string"}, object{"type": "array", "items": object{"type": "string"}}, object{"type": "object"}}}
 		case number:
 			properties[s.key] = object{"type": "integer", "minimum": 0, "description": s.what}
+		case yesNo:
+			properties[s.key] = object{"type": "boolean", "description": s.what}
 		default:
 			properties[s.key] = object{"type": []string{"string", "number"}, "description": s.what}
 		}
@@ -262,7 +291,7 @@ func Schema() map[string]any {
 			"$schema": object{"type": "string"},
 			"name":    object{"type": "string", "pattern": "^[a-z0-9][a-z0-9_-]{0,62}$", "description": "the name of the stack; without it, that of the directory"},
 			"members": object{
-				"type": "object", "minProperties": 1, "description": "services and jobs by their names",
+				"type": "object", "minProperties": 1, "description": "services, jobs and schedules by their names",
 				"additionalProperties": object{
 					"type": "object", "additionalProperties": false, "properties": properties,
 					"oneOf": []any{object{"required": []string{"file"}}, object{"required": []string{"image"}}},

@@ -52,6 +52,23 @@ func TestProblems(t *testing.T) {
 }
 
 // A member with an image is a container in the short form; settings of services stay flags, with the words of Compose too.
+func TestTimes(t *testing.T) {
+	t.Parallel()
+	f, problems := Parse("stack.yaml", []byte("members:\n  report: {image: i, at: ['Mon 03:00', rate(1 hour)], catch-up: true, memory: 64m}\n"))
+	if len(problems) > 0 {
+		t.Fatal(problems)
+	}
+	if m := f.Members[0]; !slices.Equal(m.Times, []string{"--at=Mon 03:00", "--at=rate(1 hour)", "--catch-up=true"}) || !slices.Equal(m.Settings, []string{"--memory=64m"}) {
+		t.Errorf("%+v", m)
+	}
+	if _, problems := Parse("f", []byte("members: {a: {image: i, at: daily, catch-up: maybe}}")); len(problems) != 1 || !strings.Contains(problems[0].String(), "catch-up is true or false") {
+		t.Error(problems)
+	}
+	if !IsOfServices("--count=2") || IsOfServices("--memory=64m") || IsOfServices("--at=daily") {
+		t.Error("the keys of services are others")
+	}
+}
+
 func TestInline(t *testing.T) {
 	t.Parallel()
 	f, problems := Parse("stack.yaml", []byte("members:\n  web: {image: i, ports: [80], environment: {A: b}, count: 2, depends_on: [db]}\n  db: {image: j}\n"))

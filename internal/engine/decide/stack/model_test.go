@@ -61,7 +61,7 @@ func (h *host) do(s State, step Step) (problem string) {
 		if h.is[step.Member.Object] != step.Member.Print {
 			problem = fmt.Sprintf("it waits for %s, which is not there", step.Name)
 		}
-		if step.Is == whole(step.Member) {
+		if step.Is == step.Member.Kind.Whole() {
 			h.ready[step.Member.Object] = true
 		}
 		if step.Is == Completed {
@@ -92,7 +92,7 @@ func (h *host) do(s State, step Step) (problem string) {
 func (h *host) has(r Revision) string {
 	want := map[string]string{}
 	for _, m := range r.Members {
-		if m.Kind == Service {
+		if m.Kind != Job {
 			want[m.Object] = m.Print
 		}
 	}
@@ -284,14 +284,16 @@ func drawStack(t *rapid.T) (members []Member) {
 		m := service(name, name+rapid.SampledFrom([]string{"1", "2"}).Draw(t, "print"))
 		if rapid.IntRange(0, 2).Draw(t, "job") == 0 {
 			m = job(name, m.Print)
+		} else if rapid.IntRange(0, 3).Draw(t, "schedule") == 0 {
+			m.Kind = Schedule
 		} else if i == 0 {
 			m = m.at(":80")
 		}
 		for _, of := range members {
 			if rapid.Bool().Draw(t, "waits") {
 				is := rapid.SampledFrom([]Condition{Started, Healthy}).Draw(t, "is")
-				if of.Kind == Job {
-					is = Completed
+				if of.Kind != Service {
+					is = of.Kind.Whole()
 				}
 				m.After = append(m.After, Dependency{of.Name, is})
 			}

@@ -18,7 +18,7 @@ func Problems(members []Member) (all []Problem) {
 		all = append(all, Problem{m.Name, after, fmt.Sprintf(format, args...)})
 	}
 	if len(members) > MaxMembers {
-		all = append(all, Problem{Text: fmt.Sprintf("a stack has up to %d services and jobs, not %d", MaxMembers, len(members))})
+		all = append(all, Problem{Text: fmt.Sprintf("a stack has up to %d services, jobs and schedules, not %d", MaxMembers, len(members))})
 	}
 	r := Revision{Members: members}
 	objects := make(map[string]string)
@@ -38,7 +38,9 @@ func Problems(members []Member) (all []Problem) {
 			case of == nil:
 				tell(m, d.Name, "%s waits for %s, which is not in the stack", m.Name, d.Name)
 			case d.Is == Completed && of.Kind != Job:
-				tell(m, d.Name, "%s waits for %s to complete, and that is a service, which never ends", m.Name, d.Name)
+				tell(m, d.Name, "%s waits for %s to complete, and that is a %s, which never ends", m.Name, d.Name, of.Kind)
+			case d.Is == Healthy && of.Kind == Schedule:
+				tell(m, d.Name, "%s waits for %s to be healthy, and that is a schedule, whose tasks run later: wait until it is started", m.Name, d.Name)
 			case d.Is == Healthy && of.Kind == Job:
 				tell(m, d.Name, "%s waits for %s to be healthy, and that is a job: wait for it to complete", m.Name, d.Name)
 			}

@@ -14,8 +14,9 @@ type Kind string
 
 // The kinds of members.
 const (
-	Service Kind = "service" // copies that are kept running
-	Job     Kind = "job"     // a task that runs to its end, and succeeds
+	Service  Kind = "service"  // copies that are kept running
+	Job      Kind = "job"      // a task that runs to its end, and succeeds
+	Schedule Kind = "schedule" // times at which a task is run
 )
 
 // Condition names what a member waits for, in the order in which they come true.
@@ -23,7 +24,7 @@ type Condition string
 
 // The conditions of dependencies.
 const (
-	Started   Condition = "started"   // a copy runs
+	Started   Condition = "started"   // a copy runs, or the schedule is there
 	Healthy   Condition = "healthy"   // all copies are healthy
 	Completed Condition = "completed" // the job has succeeded
 )
@@ -34,7 +35,7 @@ type Dependency struct {
 	Is   Condition `json:"is"`
 }
 
-// Member is a service or a job as a stack wants it.
+// Member is a service, a job or a schedule as a stack wants it.
 type Member struct {
 	// Name is unique in the stack, Object on the host: that of the service, and the beginning of those of a job's tasks.
 	Name   string `json:"name"`
@@ -210,8 +211,8 @@ func Check(s State) error {
 		errs = append(errs, r.Check())
 	}
 	for n, h := range s.Have {
-		if h.Object == "" || h.Kind != Service && h.Kind != Job {
-			errs = append(errs, fmt.Errorf("the member %s of the record is neither a service nor a job", n))
+		if h.Object == "" || h.Kind != Service && h.Kind != Job && h.Kind != Schedule {
+			errs = append(errs, fmt.Errorf("the member %s of the record is no service, job or schedule", n))
 		}
 	}
 	return errors.Join(errs...)

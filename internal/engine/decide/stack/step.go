@@ -164,7 +164,7 @@ func (s State) ahead(goal Revision) (Step, bool) {
 	}
 	for _, m := range ordered {
 		seen, touched := c.Touched[m.Name]
-		if is := whole(m); touched && seen != is && !s.Differs(m) && !s.skips(m) && c.Stuck[m.Name] == "" {
+		if is := m.Kind.Whole(); touched && seen != is && !s.Differs(m) && !s.skips(m) && c.Stuck[m.Name] == "" {
 			return Step{Verb: Await, Name: m.Name, Member: m, Is: is, Had: s.Have[m.Name]}, true
 		}
 	}
@@ -188,10 +188,13 @@ func (s State) apply(goal Revision, m Member) Step {
 	return Step{Verb: Apply, Name: m.Name, Member: m, Had: h}
 }
 
-// whole is the condition of a member that is as it is wanted.
-func whole(m Member) Condition {
-	if m.Kind == Job {
+// Whole is the condition of a member that is as it is wanted.
+func (k Kind) Whole() Condition {
+	switch k {
+	case Job:
 		return Completed
+	case Schedule:
+		return Started
 	}
 	return Healthy
 }

@@ -2,6 +2,8 @@ package stacks
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -26,10 +28,25 @@ type Agent interface {
 	Remove(ctx context.Context, id, by string, force bool) error
 }
 
+// Schedules names what makes and removes schedules.
+type Schedules interface {
+	// Apply makes a schedule of a stack, or makes it what it is to be; images are those that are pinned.
+	Apply(ctx context.Context, stack string, m stack.Member, images map[string]string) error
+	// Remove removes it with the tasks that it has run. Without it, or if it is somebody else's, it does nothing.
+	Remove(ctx context.Context, stack string, h stack.Had) error
+}
+
+// ScheduleID is the ID of a schedule of a stack. One of another ID is not the stack's.
+func ScheduleID(of, object string) string {
+	sum := sha256.Sum256([]byte("stack\x00" + of + "\x00" + object))
+	return hex.EncodeToString(sum[:16])
+}
+
 // Runner carries out the change of a stack.
 type Runner struct {
-	Agent Agent
-	Store interface{ Put(stack.State) error }
+	Agent     Agent
+	Schedules Schedules
+	Store     interface{ Put(stack.State) error }
 	// Definition returns the text of a registered definition, JSON.
 	Definition func(ref string) ([]byte, error)
 	// RemoveVolumes removes the volumes that were made for a stack.
@@ -88,6 +105,11 @@ func (r Runner) do(ctx context.Context, s stack.State, step stack.Step) (o stack
 	case step.Verb == stack.Apply && step.Member.Kind == stack.Job:
 		task, err = r.applyJob(limited, s, step)
 		o.Mark = task
+	case step.Verb == stack.Apply && step.Member.Kind == stack.Schedule:
+		err = ofSchedule(limited, r.Schedules.Apply(limited, s.Name, step.Member, pinned(step.Member)))
+	case step.Verb == stack.Await && step.Member.Kind == stack.Schedule: // it is there
+	case step.Verb == stack.Remove && step.Had.Kind == stack.Schedule:
+		err = ofSchedule(limited, r.Schedules.Remove(limited, s.Name, step.Had))
 	case step.Verb == stack.Apply:
 		o.Mark, o.Made, err = r.applyService(limited, s, step)
 	case step.Verb == stack.Await && step.Member.Kind == stack.Job:
@@ -137,6 +159,14 @@ func problems(f *api.Failure) (all []string) {
 type stepError struct{ text string }
 
 func (e *stepError) Error() string { return e.text }
+
+// ofSchedule returns the error of a step of a schedule, which no agent reports.
+func ofSchedule(ctx context.Context, err error) error {
+	if err == nil || ctx.Err() != nil {
+		return err
+	}
+	return failf("%v", err)
+}
 
 func failf(format string, args ...any) error { return &stepError{fmt.Sprintf(format, args...)} }
 

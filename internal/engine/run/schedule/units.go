@@ -8,10 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/podtask/podtask/internal/atomicfile"
-	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/unitfile/unitdir"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
 )
 
@@ -21,7 +22,7 @@ func serviceName(schedule string) string { return "podtask-schedule-" + schedule
 
 // timerText is the timer of a schedule. It wakes the service when it starts, too, because times may have passed
 // while the host was off. A daemon-reload wakes it as well, which does no harm.
-func timerText(s schedule.State) string {
+func timerText(s State) string {
 	var b strings.Builder
 	b.WriteString(unitHead + "[Unit]\nDescription=podtask schedule " + s.Name + "\n\n[Timer]\nOnActiveSec=0\nAccuracySec=1s\n")
 	for _, e := range s.Calendar {
@@ -31,7 +32,7 @@ func timerText(s schedule.State) string {
 	return b.String()
 }
 
-// retryAfter is how many seconds systemd waits after a run that could not be started, and after a kill.
+// retryAfter gives the seconds that systemd waits after a run that could not be started, and after a kill.
 const retryAfter = 10
 
 // serviceText is the service of a schedule. It ends when the task has an owner of its own. A schedule may be due
@@ -62,27 +63,69 @@ func serviceText(name string, argv, env []string) (string, error) {
 	return b.String(), nil
 }
 
-// unitPaths are the files of a schedule: the service, the timer, and the link that starts the timer with the
-// user manager.
-func (o options) unitPaths(name string) (service, timer, link string, err error) {
-	dir := unitdir.Services(o.getenv)
-	if dir == "" {
-		return "", "", "", errors.New("no directory for services: set HOME or XDG_CONFIG_HOME")
-	}
-	return filepath.Join(dir, serviceName(name)), filepath.Join(dir, schedule.TimerName(name)), filepath.Join(dir, "timers.target.wants", schedule.TimerName(name)), nil
+// Units writes the units of schedules, below the configuration directory of the user.
+type Units struct {
+	Getenv  func(string) string
+	Environ func() []string
+	// Executable returns the path of this program, and Flags are those of the configuration.
+	Executable func() (string, error)
+	Flags      []string
 }
 
-// install writes the units of a schedule and starts its timer. It may be repeated.
-func (o options) install(ctx context.Context, manager *cgroups.User, s schedule.State) error {
-	service, timer, link, err := o.unitPaths(s.Name)
+// Free returns an error if a schedule cannot have its units, because there are files of their names.
+func (o Units) Free(name string) error {
+	service, _, _, err := o.paths(name)
 	if err != nil {
 		return err
 	}
-	self, err := o.executable()
+	if _, err := os.Lstat(service); err == nil {
+		return fmt.Errorf("%s already exists: it belongs to a schedule %s of another state directory, or it is a unit of yours", service, name)
+	}
+	return nil
+}
+
+// paths are the files of a schedule: the service, the timer, and the link that starts the timer with the
+// user manager.
+func (o Units) paths(name string) (service, timer, link string, err error) {
+	dir := unitdir.Services(o.Getenv)
+	if dir == "" {
+		return "", "", "", errors.New("no directory for services: set HOME or XDG_CONFIG_HOME")
+	}
+	return filepath.Join(dir, serviceName(name)), filepath.Join(dir, TimerName(name)), filepath.Join(dir, "timers.target.wants", TimerName(name)), nil
+}
+
+// Why explains a schedule as it is now, with its status: active, paused, or no-timer.
+func (s State) Why(ctx context.Context, getenv func(string) string) (status string, why []api.Reason, err error) {
+	timer := false
+	if manager, err := cgroups.Dial(ctx, getenv); err == nil {
+		active, err := manager.ActiveState(ctx, TimerName(s.Name))
+		timer = err == nil && active == "active"
+		manager.Close()
+	}
+	var next time.Time
+	switch {
+	case s.Paused:
+		status = "paused"
+	case !timer:
+		status = "no-timer"
+	default:
+		status = "active"
+		next, err = SystemdCalendar{Path: getenv("PATH")}.Next(ctx, s.Calendar, time.Now())
+	}
+	return status, Explain(s, next, timer), err
+}
+
+// Install writes the units of a schedule and starts its timer. It may be repeated.
+func (o Units) Install(ctx context.Context, manager *cgroups.User, s State) error {
+	service, timer, link, err := o.paths(s.Name)
+	if err != nil {
+		return err
+	}
+	self, err := o.Executable()
 	if err != nil {
 		return fmt.Errorf("find this program: %w", err)
 	}
-	text, err := serviceText(s.Name, append(append([]string{self}, o.flags...), "schedule", "run", "--due", s.Name), unitdir.Environment(o.environ()))
+	text, err := serviceText(s.Name, append(append([]string{self}, o.Flags...), "schedule", "run", "--due", s.Name), unitdir.Environment(o.Environ()))
 	if err != nil {
 		return err
 	}
@@ -101,16 +144,16 @@ func (o options) install(ctx context.Context, manager *cgroups.User, s schedule.
 	if err := manager.Reload(ctx); err != nil {
 		return err
 	}
-	return manager.RestartService(ctx, schedule.TimerName(s.Name))
+	return manager.RestartService(ctx, TimerName(s.Name))
 }
 
-// uninstall stops the timer of a schedule and removes its units. It may be repeated.
-func (o options) uninstall(ctx context.Context, manager *cgroups.User, name string) error {
-	service, timer, link, err := o.unitPaths(name)
+// Uninstall stops the timer of a schedule and removes its units. It may be repeated.
+func (o Units) Uninstall(ctx context.Context, manager *cgroups.User, name string) error {
+	service, timer, link, err := o.paths(name)
 	if err != nil {
 		return err
 	}
-	if err := manager.StopService(ctx, schedule.TimerName(name)); err != nil {
+	if err := manager.StopService(ctx, TimerName(name)); err != nil {
 		return err
 	}
 	for _, path := range []string{link, timer, service} {

@@ -5,14 +5,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/unitfile/unitdir"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 func TestUnits(t *testing.T) {
 	t.Parallel()
-	timer := timerText(schedule.State{Name: "nightly", Calendar: []string{"Mon..Fri 03:00 Europe/Berlin", "Sun 05:00"}})
+	timer := timerText(State{Name: "nightly", Calendar: []string{"Mon..Fri 03:00 Europe/Berlin", "Sun 05:00"}})
 	for _, want := range []string{"OnCalendar=Mon..Fri 03:00 Europe/Berlin\nOnCalendar=Sun 05:00\n", "Unit=podtask-schedule-nightly.service\n"} {
 		if !strings.Contains(timer, want) {
 			t.Errorf("no %q in\n%s", want, timer)
@@ -43,14 +42,14 @@ func TestUnitEnvironmentHasNoPasswords(t *testing.T) {
 func TestNamesAndTimesStayInTheirLines(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"", "../x", "a/b", "a b", "a\nb", "a%n", "-x", strings.Repeat("a", 101)} {
-		if schedule.CheckName(name) == nil {
+		if CheckName(name) == nil {
 			t.Errorf("%q is taken for a name", name)
 		}
 	}
 	if _, err := exec.LookPath("systemd-analyze"); err != nil {
 		t.Skip("systemd-analyze is not installed")
 	}
-	c := schedule.SystemdCalendar{Path: "/usr/bin:/bin"}
+	c := SystemdCalendar{Path: "/usr/bin:/bin"}
 	for _, at := range []string{"daily\n[Service]", "daily\nOnActiveSec=1", "daily\r", "%h", "daily; hourly"} {
 		if c.Check(t.Context(), at) == nil {
 			t.Errorf("%q is taken for a time", at)
@@ -63,7 +62,7 @@ func TestSecretsOfTheShellAreRefused(t *testing.T) {
 	task := taskdef.Task{Containers: []taskdef.Container{{Name: "app", Secrets: []taskdef.Secret{
 		{Name: "A", SecretValue: taskdef.SecretValue{Source: "env:A"}}, {Name: "B", SecretValue: taskdef.SecretValue{Source: "podman:b"}}, {Name: "C", SecretValue: taskdef.SecretValue{Source: "env:file"}},
 	}}}}
-	err := checkSources(task, map[string][]byte{"file": nil})
+	err := CheckSources(task, map[string][]byte{"file": nil})
 	if err == nil || !strings.Contains(err.Error(), "the secret A") || strings.Contains(err.Error(), "secret C") {
 		t.Error(err)
 	}

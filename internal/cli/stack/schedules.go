@@ -1,0 +1,266 @@
+package stack
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/podtask/podtask/internal/define"
+	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/internal/define/stackfile"
+	"github.com/podtask/podtask/internal/engine/decide/stack"
+	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/internal/engine/run/stacks"
+	"github.com/podtask/podtask/internal/serve"
+	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/cgroups"
+)
+
+// scheduleRequest describes a schedule, without its definition and images.
+type scheduleRequest struct {
+	api.NewTask
+	Times schedule.Times `json:"times"`
+}
+
+// schedule makes a member a schedule, whose times are flags of podtask schedule create.
+func (m *member) schedule(words []string) error {
+	m.Kind, m.notes = stack.Schedule, nil
+	set := flag.NewFlagSet("schedule create", flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	set.Func("at", "", func(at string) error { m.times.At = append(slices.Clone(m.times.At), at); return nil })
+	set.Func("overlap", "", func(word string) error { m.times.Overlap = schedule.Overlap(word); return nil })
+	set.StringVar(&m.times.Zone, "timezone", m.times.Zone, "")
+	set.BoolVar(&m.times.Paused, "paused", m.times.Paused, "")
+	catchUp := set.Bool("catch-up", false, "")
+	if err := set.Parse(words); err != nil {
+		return err
+	}
+	set.Visit(func(f *flag.Flag) {
+		if f.Name == "catch-up" {
+			m.times.CatchUp = catchUp
+		}
+	})
+	if !slices.Contains(append(schedule.Overlaps, ""), m.times.Overlap) {
+		return fmt.Errorf("overlap is forbid, replace or allow, not %q", m.times.Overlap)
+	}
+	return nil
+}
+
+// scheduleOf makes a member of a stack file a schedule, if the file or its definition has times.
+func (m *member) scheduleOf(one stackfile.Member) error {
+	times := slices.ContainsFunc(one.Times, func(word string) bool { return strings.HasPrefix(word, "--at=") })
+	switch {
+	case one.Job && len(one.Times) > 0:
+		return errors.New("it is a job, which runs once in a change, and has times: leave job or the times out")
+	case m.Kind != stack.Schedule && !times && len(one.Times) > 0:
+		return fmt.Errorf("%s is for schedules: write at: 'Mon..Fri 03:00' besides", strings.TrimPrefix(one.Times[0], "--"))
+	case m.Kind != stack.Schedule && !times:
+		return nil
+	}
+	for _, word := range one.Settings {
+		if stackfile.IsOfServices(word) {
+			return fmt.Errorf("%s is for services, and this is a schedule: leave it out", strings.TrimPrefix(word, "--"))
+		}
+	}
+	m.words = nil // those of a service that the definition describes
+	if times {
+		m.times.At = nil
+	}
+	return m.schedule(one.Times)
+}
+
+// free returns an error if a new schedule cannot have its name.
+func (k call) free(m *member, of string) error {
+	now, found, err := k.schedules.Find(m.Object)
+	switch {
+	case err != nil:
+		return err
+	case found && now.ID != stacks.ScheduleID(of, m.Object):
+		return fmt.Errorf("%s: there is a schedule %s already, which is not of this stack: remove it with `podtask schedule rm %s`, or give the stack another name with --name", m.place, m.Object, m.Object)
+	case found:
+		return nil
+	}
+	return k.units.Free(m.Object)
+}
+
+// timers connects to systemd's user manager, without which no schedule is woken.
+func (k call) timers(ctx context.Context) (*cgroups.User, error) {
+	manager, err := cgroups.Dial(ctx, k.getenv)
+	if err != nil {
+		return nil, fmt.Errorf("no schedule without systemd's user manager, whose timers wake it: %w", err)
+	}
+	return manager, nil
+}
+
+// schedules implements stacks.Schedules.
+type schedules struct{ call }
+
+func (k schedules) Apply(ctx context.Context, of string, m stack.Member, images map[string]string) error {
+	var q scheduleRequest
+	if err := json.Unmarshal(m.Request, &q); err != nil {
+		return fmt.Errorf("the record of %s cannot be read: %w", m.Name, err)
+	}
+	lock, err := k.schedules.LockWait(ctx, m.Object)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	s, found, err := k.schedules.Find(m.Object)
+	id, now := stacks.ScheduleID(of, m.Object), time.Now().UTC()
+	switch {
+	case err != nil:
+		return err
+	case found && s.ID != id:
+		return fmt.Errorf("there is a schedule %s already, which is not of this stack", m.Object)
+	case !found:
+		s = schedule.State{ID: id, Name: m.Object, Created: now, Decided: now}
+	}
+	before := s
+	q.TaskSettings.Images = images
+	cron, err := k.defined(ctx, q, m.Definition, &s)
+	if err != nil {
+		return err
+	}
+	if err := q.Times.Set(ctx, schedule.SystemdCalendar{Path: k.getenv("PATH")}, &s, cron); err != nil {
+		return err
+	}
+	if before.Paused && !s.Paused || !slices.Equal(before.Calendar, s.Calendar) { // times before this change are not its own
+		s.Decided = now
+	}
+	manager, err := k.timers(ctx)
+	if err != nil {
+		return err
+	}
+	defer manager.Close()
+	if err := k.schedules.Put(s); err != nil {
+		return err
+	}
+	if s.Paused {
+		return k.units.Uninstall(ctx, manager, s.Name)
+	}
+	return k.units.Install(ctx, manager, s)
+}
+
+// defined gives a schedule the task of a registered definition, and returns what that says about times if it is a CronJob.
+func (k schedules) defined(ctx context.Context, q scheduleRequest, definition string, s *schedule.State) (*pod.CronJob, error) {
+	d, err := k.definition(k.c, "")
+	if err != nil {
+		return nil, err
+	}
+	ref, err := catalog.ParseRef(definition)
+	if err != nil {
+		return nil, err
+	}
+	registered, err := k.catalog(k.c)
+	if err != nil {
+		return nil, err
+	}
+	r, text, err := registered.Find(ref)
+	if err != nil {
+		return nil, err
+	}
+	if d.Changes, err = serve.ChangesOf(q.TaskSettings, q.TaskOptions); err != nil {
+		return nil, err
+	}
+	_, f, err := d.Unlocked().Check(define.Registered(r, text))
+	if err == nil {
+		err = f.Definition.Err()
+	}
+	if err != nil {
+		return nil, err
+	}
+	s.Options = f.Definition.Options
+	s.Options.Namespace = q.Namespace
+	if s.Task, s.Files, err = f.Definition.PrepareCopies(ctx, k.engine.Secrets); err != nil {
+		return nil, err
+	}
+	return f.Definition.Manifest.CronJob, schedule.CheckSources(s.Task, s.Files)
+}
+
+func (k schedules) Remove(ctx context.Context, of string, h stack.Had) error {
+	lock, err := k.schedules.LockWait(ctx, h.Object)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	s, found, err := k.schedules.Find(h.Object)
+	if err != nil || !found || s.ID != stacks.ScheduleID(of, h.Object) {
+		return err
+	}
+	manager, err := k.timers(ctx)
+	if err != nil {
+		return err
+	}
+	defer manager.Close()
+	if err := k.units.Uninstall(ctx, manager, s.Name); err != nil {
+		return err
+	}
+	for _, r := range s.Runs {
+		if r.Task == "" {
+			continue
+		}
+		err := k.agent.Remove(ctx, r.Task, "podtask stack", true)
+		if err == nil {
+			err = k.agent.Watch(ctx, r.Task, func(api.Task) bool { return true })
+		}
+		if err != nil && !api.Is(err, api.NotFound) {
+			return err
+		}
+	}
+	return k.schedules.Delete(s.Name)
+}
+
+// scheduled returns the schedule of a member; found is false if it is gone.
+func (k call) scheduled(of stack.State, h stack.Had) (s schedule.State, found bool, err error) {
+	s, found, err = k.schedules.Find(h.Object)
+	if found = found && s.ID == stacks.ScheduleID(of.Name, h.Object); found {
+		s, _, _ = schedule.Fold(s, k.engine.Tasks.Lookup)
+	}
+	return s, found, err
+}
+
+// runs lists the tasks that a schedule of a stack has run.
+func (k call) runs(of stack.State, h stack.Had) (ids []string, err error) {
+	if h.Kind != stack.Schedule {
+		return nil, nil
+	}
+	s, _, err := k.scheduled(of, h)
+	for _, r := range s.Runs {
+		if r.Task != "" {
+			ids = append(ids, r.Task)
+		}
+	}
+	return ids, err
+}
+
+func (k call) scheduleRow(of stack.State, h stack.Had, r memberRow) (memberRow, error) {
+	s, found, err := k.scheduled(of, h)
+	switch {
+	case !found:
+		r.Status = "gone"
+	case s.Paused:
+		r.Status = "paused"
+	default:
+		r.Status = "active"
+	}
+	if n := len(s.Runs); n > 0 {
+		r.Reason = "the latest run: " + string(s.Runs[n-1].Status)
+	}
+	return r, err
+}
+
+func (k call) whySchedule(ctx context.Context, of stack.State, h stack.Had) ([]api.Reason, error) {
+	s, found, err := k.scheduled(of, h)
+	if err != nil || !found {
+		return []api.Reason{}, err
+	}
+	_, why, err := s.Why(ctx, k.getenv)
+	return why, err
+}
