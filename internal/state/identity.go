@@ -54,6 +54,16 @@ func (s *Store) Identity(key string) (Identity, error) {
 	return f.Identify(s.path(key))
 }
 
+// DirectoryIdentity returns the identity of the directory of all records, which is another one after each write, removal and
+// move of a record. The error satisfies errors.ErrUnsupported if the file system has none.
+func (s *Store) DirectoryIdentity() (Identity, error) {
+	f, ok := s.fs.(identifier)
+	if !ok {
+		return Identity{}, errors.ErrUnsupported
+	}
+	return f.Identify(s.dir)
+}
+
 // Keys returns the keys of all records, in order.
 func (s *Store) Keys() ([]string, error) {
 	names, err := s.fs.ReadDir(s.dir)

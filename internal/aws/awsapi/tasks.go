@@ -425,12 +425,11 @@ func (in listTasksIn) fits(s lifecycle.State, host string) bool {
 	if desired == "" {
 		desired = "RUNNING"
 	}
-	c := clientOf(s)
 	return desiredOf(s) == desired &&
 		(in.Family == "" || s.Task.Family == in.Family) &&
-		(in.StartedBy == "" || c.StartedBy == in.StartedBy) &&
+		(in.StartedBy == "" || clientOf(s).StartedBy == in.StartedBy) &&
 		(in.ServiceName == "" || s.Options.Service == in.ServiceName) &&
-		(in.LaunchType == "" || launchTypeOfTask(c) == in.LaunchType) &&
+		(in.LaunchType == "" || launchTypeOfTask(clientOf(s)) == in.LaunchType) &&
 		(in.ContainerInstance == "" || in.ContainerInstance == host || strings.HasSuffix(in.ContainerInstance, "/"+host))
 }
 

@@ -13,7 +13,8 @@ import (
 )
 
 // Cache has the states of tasks for a reader that asks again and again. A record is read again when
-// its file is another one, whichever process wrote it, so the states are those of the records. What it returns
+// its file is another one, whichever process wrote it, so the states are those of the records. While the directory of
+// the records is unchanged, no file is looked at. What it returns
 // is shared: it must not be changed. It is safe for concurrent use.
 type Cache struct {
 	tasks *Tasks
@@ -21,6 +22,7 @@ type Cache struct {
 
 	mu      sync.Mutex
 	entries map[string]cacheEntry
+	order   listing
 	used    time.Time
 	idle    *time.Timer // nil without entries
 }
@@ -29,6 +31,13 @@ type Cache struct {
 type cacheEntry struct {
 	identity state.Identity
 	state    lifecycle.State
+}
+
+// listing has the keys of all records in the order of States, with the identity that their directory had before they were
+// listed. Without keys it is none.
+type listing struct {
+	identity state.Identity
+	keys     []string
 }
 
 // cacheIdle bounds the time that a cache keeps states that are not asked for.
@@ -76,15 +85,23 @@ func (c *Cache) get(id string) (lifecycle.State, error) {
 
 // States is Tasks.States. Those that own knows are not read.
 func (c *Cache) States(own func(id string) (lifecycle.State, bool)) ([]lifecycle.State, []error) {
-	keys, err := c.tasks.Store.Keys()
-	if err != nil {
-		return nil, []error{err}
+	identity, identityErr := c.tasks.Store.DirectoryIdentity()
+	now := c.now()
+	keys, listed := c.listed(identity, identityErr)
+	if !listed {
+		var err error
+		if keys, err = c.tasks.Store.Keys(); err != nil {
+			return nil, []error{err}
+		}
+		c.forget(keys)
 	}
-	c.forget(keys)
 	states := make([]lifecycle.State, 0, len(keys))
 	var errs []error
 	for _, key := range keys {
 		s, ok := own(key)
+		if !ok && listed {
+			s, ok = c.cached(key)
+		}
 		var err error
 		if !ok {
 			s, err = c.get(key)
@@ -96,8 +113,43 @@ func (c *Cache) States(own func(id string) (lifecycle.State, bool)) ([]lifecycle
 			errs = append(errs, fmt.Errorf("record %s: %w", key, err))
 		}
 	}
-	slices.SortStableFunc(states, func(a, b lifecycle.State) int { return a.CreatedAt.Compare(b.CreatedAt) })
+	if !listed {
+		slices.SortStableFunc(states, func(a, b lifecycle.State) int { return a.CreatedAt.Compare(b.CreatedAt) })
+		if len(errs) == 0 && identityErr == nil && identity.Unique(now) {
+			c.keepOrder(identity, states)
+		}
+	}
 	return states, errs
+}
+
+// listed returns the keys of all records in the order of States if they are known for the directory as it is.
+func (c *Cache) listed(identity state.Identity, err error) (keys []string, ok bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err != nil || c.order.keys == nil || c.order.identity != identity {
+		return nil, false
+	}
+	c.used = c.now()
+	return c.order.keys, true
+}
+
+// keepOrder keeps the order of states, which are those of all records.
+func (c *Cache) keepOrder(identity state.Identity, states []lifecycle.State) {
+	keys := make([]string, 0, len(states))
+	for _, s := range states {
+		keys = append(keys, s.ID)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.order = listing{identity, keys}
+}
+
+// cached returns the state of a record whose directory is unchanged.
+func (c *Cache) cached(key string) (lifecycle.State, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	e, ok := c.entries[key]
+	return e.state, ok
 }
 
 // forget drops the states of records that are gone.
@@ -128,5 +180,6 @@ func (c *Cache) dropIdle() {
 		return
 	}
 	clear(c.entries)
+	c.order = listing{}
 	c.idle = nil
 }

@@ -22,6 +22,17 @@ type cacheBed struct {
 	store *state.Store
 	cache *Cache
 	ahead time.Duration // of the clock before that of the files
+	moves int           // of the clock of the file system
+}
+
+// tick has the file system's clock move on after the directory of the records was changed, as the clock's lead says it has.
+func (b *cacheBed) tick() {
+	b.Helper()
+	b.moves++
+	at := time.Unix(1_000_000_000+int64(b.moves), 0)
+	if err := os.Chtimes(filepath.Join(b.dir, "tasks"), at, at); err != nil {
+		b.Fatal(err)
+	}
 }
 
 func newCacheBed(t *testing.T) *cacheBed {
@@ -51,6 +62,9 @@ func (b *cacheBed) put(id, name string) {
 	}
 	if err != nil {
 		b.Fatal(err)
+	}
+	if b.ahead > 0 {
+		b.tick()
 	}
 }
 
@@ -97,6 +111,7 @@ func TestTheCacheHasWhatIsRecorded(t *testing.T) {
 	if err := b.store.Delete(strings.Repeat("a", 32)); err != nil {
 		t.Fatal(err)
 	}
+	b.tick()
 	b.want("other")
 	if _, err := b.cache.Get(strings.Repeat("a", 32)); !errors.As(err, new(*NotFoundError)) {
 		t.Errorf("a record that is gone: %v", err)
@@ -140,6 +155,34 @@ func TestTheCacheReadsWhatIsNewOnly(t *testing.T) {
 	spoil()
 	if _, errs := b.cache.States(func(string) (lifecycle.State, bool) { return lifecycle.State{}, false }); len(errs) != 1 {
 		t.Errorf("a record of this moment was not read again: %v", errs)
+	}
+}
+
+// While the directory is unchanged no file is looked at, but the record of a task that has lost its owner is.
+func TestTheCacheLooksAtNoFileOfAnUnchangedDirectory(t *testing.T) {
+	t.Parallel()
+	b := newCacheBed(t)
+	b.put("a", "one")
+	b.put("b", "two")
+	b.ahead = time.Hour
+	owned := func(id string) (s lifecycle.State, ok bool) {
+		if id != strings.Repeat("b", 32) {
+			return s, false
+		}
+		s, err := b.cache.tasks.Get(id)
+		s.Name = "mine"
+		return s, err == nil
+	}
+	if states, errs := b.cache.States(owned); len(errs) != 0 || len(states) != 2 || states[1].Name != "mine" {
+		t.Errorf("%v %v", states, errs)
+	}
+	if err := os.WriteFile(filepath.Join(b.dir, "tasks", strings.Repeat("a", 32)+".json"), []byte("changed without a trace in the directory"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	b.want("one two")
+	b.tick()
+	if _, errs := b.cache.States(owned); len(errs) != 1 {
+		t.Errorf("a changed directory: %v", errs)
 	}
 }
 
