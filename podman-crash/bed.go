@@ -1,0 +1,171 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// A bed is a rootless Podman with a store of its own in a temporary directory.
+type bed struct {
+	dir      string
+	runtime  string // in place of XDG_RUNTIME_DIR; it has the same last element
+	podman   string
+	image    string // the name of an image, or a tar file with a root file system
+	token    string
+	deadline time.Duration // of each command
+}
+
+const localImage = "localhost/podman-crash:1"
+
+// open makes the directories, and imports or pulls the image.
+func (b *bed) open() error {
+	for _, dir := range []string{filepath.Join(b.dir, "home"), filepath.Join(b.dir, "tmp"), filepath.Join(b.runtime, "systemd")} {
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			return err
+		}
+	}
+	// The user's manager makes cgroups and scopes. Podman shows a tree of /run to netavark that has only this directory
+	// of it: links with names would lead nowhere.
+	for _, name := range []string{"bus", "systemd/private"} {
+		os.Link(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), name), filepath.Join(b.runtime, name))
+	}
+	kube := strings.NewReplacer("IMAGE", localImage, "TOKEN", b.token).Replace(kubeFile)
+	if err := os.WriteFile(filepath.Join(b.dir, "kube.yaml"), []byte(kube), 0o600); err != nil {
+		return err
+	}
+	get := []string{"import " + b.image + " " + localImage}
+	if _, err := os.Stat(b.image); err != nil {
+		get = []string{"pull -q " + b.image, "tag " + b.image + " " + localImage}
+	}
+	// The first pod builds the image of its infra container.
+	for _, command := range append(get, "pod create --name p --network none", "pod rm -f p") {
+		if out, code, err := b.do(command); err != nil || code != 0 {
+			return fmt.Errorf("podman %s: %d %v: %s", command, code, err, out)
+		}
+	}
+	return nil
+}
+
+// wipe ends what runs from the store and removes it.
+func (b *bed) wipe() {
+	for _, pid := range b.processes(filepath.Base(b.dir), b.token) {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	b.run(b.deadline, b.podman, "unshare", "rm", "-rf", filepath.Join(b.dir, "store"), filepath.Join(b.dir, "home"))
+	if pid := b.pausePID(); pid > 1 {
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+	os.RemoveAll(b.dir)
+	os.RemoveAll(b.runtime)
+}
+
+// pausePID returns the process that keeps the user namespace, or 0.
+func (b *bed) pausePID() int {
+	data, _ := os.ReadFile(filepath.Join(b.runtime, "libpod/tmp/pause.pid"))
+	pid, _ := strconv.Atoi(strings.TrimSpace(string(data)))
+	return pid
+}
+
+// args returns the words of a command of Podman in this bed.
+func (b *bed) args(command string) []string {
+	words := []string{b.podman, "--root", filepath.Join(b.dir, "store"), "--runroot", filepath.Join(b.runtime, "containers")}
+	replace := strings.NewReplacer("IMAGE", localImage, "TOKEN", b.token, "KUBE", filepath.Join(b.dir, "kube.yaml"))
+	for _, word := range split(command) {
+		words = append(words, replace.Replace(word))
+	}
+	return words
+}
+
+// do runs a command of Podman; the error is errDeadline if it does not end in time.
+func (b *bed) do(command string) (out string, code int, err error) {
+	return b.run(b.deadline, b.args(command)...)
+}
+
+// run runs a command in the bed's environment. What the command leaves keeps its output open, so that goes to a file.
+func (b *bed) run(deadline time.Duration, command ...string) (string, int, error) {
+	file, err := os.CreateTemp(filepath.Join(b.dir, "tmp"), "out")
+	if err != nil {
+		return "", 0, err
+	}
+	defer os.Remove(file.Name())
+	defer file.Close()
+	cmd := exec.Command(command[0], command[1:]...)
+	cmd.Dir, cmd.Stdout, cmd.Stderr = b.dir, file, file
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	cmd.Env = append(os.Environ(), "HOME="+filepath.Join(b.dir, "home"), "XDG_RUNTIME_DIR="+b.runtime,
+		"XDG_DATA_HOME=", "XDG_CONFIG_HOME=", "TMPDIR="+filepath.Join(b.dir, "tmp"))
+	if err := cmd.Start(); err != nil {
+		return "", 0, err
+	}
+	timer := time.AfterFunc(deadline, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	cmd.Wait()
+	if !timer.Stop() {
+		err = errDeadline
+	}
+	data, _ := os.ReadFile(file.Name())
+	return string(bytes.TrimSpace(data)), cmd.ProcessState.ExitCode(), err
+}
+
+// processes returns the processes whose command line has one of the words in it, without this one and its tracers.
+func (b *bed) processes(words ...string) []int {
+	var pids []int
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, file := range files {
+		data, _ := os.ReadFile(file)
+		pid, _ := strconv.Atoi(filepath.Base(filepath.Dir(file)))
+		if pid == os.Getpid() {
+			continue
+		}
+		for _, word := range words {
+			if bytes.Contains(data, []byte(word)) {
+				pids = append(pids, pid)
+				break
+			}
+		}
+	}
+	return pids
+}
+
+// payloads counts the processes that containers run.
+func (b *bed) payloads() int { return len(b.processes("sleep\x00" + b.token)) }
+
+// left returns mounts, network namespaces and processes of containers.
+func (b *bed) left() []string {
+	var out []string
+	for _, pid := range b.processes(filepath.Base(b.dir), b.token) {
+		data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
+		words := strings.SplitN(string(data), "\x00", 2)
+		out = append(out, "process of "+filepath.Base(words[0]))
+	}
+	mounts, _ := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", b.pausePID()))
+	out = append(out, leftMounts(string(mounts), b.dir)...)
+	spaces, _ := filepath.Glob(filepath.Join(b.runtime, "netns/netns-*"))
+	for range spaces {
+		out = append(out, "network namespace")
+	}
+	return out
+}
+
+// leftMounts returns the mounts of containers below a directory, from a file mountinfo.
+func leftMounts(mountinfo, dir string) []string {
+	var out []string
+	for _, line := range strings.Split(mountinfo, "\n") {
+		fields := strings.Fields(line)
+		if len(fields) < 5 || !strings.HasPrefix(fields[4], dir+"/") {
+			continue
+		}
+		for _, end := range []string{"/merged", "/shm"} {
+			if strings.HasSuffix(fields[4], end) {
+				out = append(out, "mount at "+end[1:])
+			}
+		}
+	}
+	return out
+}

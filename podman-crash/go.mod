@@ -1,0 +1,3 @@
+module podman-crash
+
+go 1.21

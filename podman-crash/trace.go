@@ -1,0 +1,195 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+)
+
+// Numbers of linux/ptrace.h that package syscall does not have.
+const (
+	ptraceSeize       = 0x4206
+	ptraceListen      = 0x4208
+	ptraceSyscallInfo = 0x420e // Linux 5.3
+	eventStop         = 128
+	traceOptions      = syscall.PTRACE_O_TRACESYSGOOD | syscall.PTRACE_O_TRACEFORK | syscall.PTRACE_O_TRACEVFORK |
+		syscall.PTRACE_O_TRACECLONE | syscall.PTRACE_O_TRACEEXEC
+)
+
+// traced are the programs that are followed. A process that executes another one, such as the program of a container,
+// is let go.
+var traced = map[string]bool{
+	"podman": true, "conmon": true, "crun": true, "runc": true, "netavark": true, "aardvark-dns": true,
+	"pasta": true, "pasta.avx2": true, "passt": true, "passt.avx2": true, "slirp4netns": true, "rootlessport": true,
+	"fuse-overlayfs": true,
+}
+
+// A tracer follows one command and all that it starts, counts the entries into some system calls by the processes of
+// one program, and kills the process of the when-th entry. That call is then not made. strace counts for each thread
+// by itself instead, which for a Go program is another number in each run.
+type tracer struct {
+	program string // its file name without .avx2; "" is any
+	calls   map[uint64]bool
+	when    int // 0 only counts
+
+	count    int
+	killed   int            // the process that was killed, or 0
+	programs map[int]string // by thread
+}
+
+// traceResult is the report of the tracer to the process that started it.
+type traceResult struct {
+	Count, Killed, Exit int
+}
+
+// trace runs the command until it ends. What it leaves is let go when the tracer's process ends.
+func (t *tracer) trace(command []string) (traceResult, error) {
+	runtime.LockOSThread()
+	// The shell waits until it is traced, and has one thread.
+	r, w, err := os.Pipe()
+	if err != nil {
+		return traceResult{}, err
+	}
+	stub := exec.Command("/bin/sh", append([]string{"-c", `read -r go <&3; exec 3<&-; exec "$@"`, "sh"}, command...)...)
+	stub.Stdout, stub.Stderr = os.Stdout, os.Stderr
+	stub.ExtraFiles = []*os.File{r}
+	if err := stub.Start(); err != nil {
+		return traceResult{}, err
+	}
+	root := stub.Process.Pid
+	if err := ptrace(ptraceSeize, root, traceOptions); err != nil {
+		return traceResult{}, fmt.Errorf("ptrace is refused here: %w", err)
+	}
+	// A seized process runs on until it is interrupted.
+	if err := ptrace(0x4207, root, 0); err != nil { // PTRACE_INTERRUPT
+		return traceResult{}, err
+	}
+	fmt.Fprintln(w, "go")
+	t.programs = map[int]string{}
+	for {
+		var status syscall.WaitStatus
+		pid, err := syscall.Wait4(-1, &status, syscall.WALL, nil)
+		switch {
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case err != nil:
+			return traceResult{}, fmt.Errorf("wait: %w", err)
+		case status.Stopped():
+			t.stopped(pid, status)
+			continue
+		}
+		delete(t.programs, pid)
+		if pid == root {
+			exit := status.ExitStatus()
+			if status.Signaled() {
+				exit = 128 + int(status.Signal())
+			}
+			return traceResult{t.count, t.killed, exit}, nil
+		}
+	}
+}
+
+// stopped lets a stopped thread go on. Errors mean that the thread was killed meanwhile.
+func (t *tracer) stopped(pid int, status syscall.WaitStatus) {
+	sig, event := status.StopSignal(), int(status)>>16
+	switch {
+	case event == eventStop && sig != syscall.SIGTRAP:
+		ptrace(ptraceListen, pid, 0) // stopped as a group
+	case event == syscall.PTRACE_EVENT_EXEC:
+		delete(t.programs, pid)
+		if !traced[t.programOf(pid)] {
+			ptrace(syscall.PTRACE_DETACH, pid, 0)
+			return
+		}
+		ptrace(syscall.PTRACE_SYSCALL, pid, 0)
+	case event != 0:
+		ptrace(syscall.PTRACE_SYSCALL, pid, 0)
+	case sig == syscall.SIGTRAP|0x80:
+		if nr, ok := entered(pid); ok && t.calls[nr] {
+			t.hit(pid)
+		}
+		ptrace(syscall.PTRACE_SYSCALL, pid, 0)
+	default:
+		ptrace(syscall.PTRACE_SYSCALL, pid, uintptr(sig))
+	}
+}
+
+// hit counts an entry, and kills at the chosen one.
+func (t *tracer) hit(pid int) {
+	if t.program != "" && strings.TrimSuffix(t.programOf(pid), ".avx2") != t.program {
+		return
+	}
+	t.count++
+	if t.count == t.when {
+		t.killed = pid
+		syscall.Kill(pid, syscall.SIGKILL)
+	}
+}
+
+// programOf returns the file name of the program of a thread, "" if it has ended.
+func (t *tracer) programOf(pid int) string {
+	if name, ok := t.programs[pid]; ok {
+		return name
+	}
+	link, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+	if err != nil {
+		return ""
+	}
+	name := strings.TrimSuffix(filepath.Base(link), " (deleted)")
+	t.programs[pid] = name
+	return name
+}
+
+// entered returns the number of the system call that a thread is about to make.
+func entered(pid int) (uint64, bool) {
+	var info struct {
+		op uint8
+		_  [3]uint8
+		_  uint32
+		_  [2]uint64
+		nr uint64
+		_  [8]uint64
+	}
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_PTRACE, ptraceSyscallInfo, uintptr(pid), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
+	return info.nr, errno == 0 && info.op == 1
+}
+
+func ptrace(request, pid int, data uintptr) error {
+	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PTRACE, uintptr(request), uintptr(pid), 0, data, 0, 0); errno != 0 {
+		return errno
+	}
+	return nil
+}
+
+// errDeadline is the error of a command that does not end in time.
+var errDeadline = errors.New("deadline")
+
+// traceCommand runs a tracer in a process of its own, since one that ends lets go all that it traces.
+func (b *bed) traceCommand(k kill, command []string, deadline time.Duration) (traceResult, string, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return traceResult{}, "", err
+	}
+	file := filepath.Join(b.dir, "trace")
+	os.Remove(file)
+	args := append([]string{self, "-trace", file, "-program", k.Program, "-syscall", k.Syscall, "-when", strconv.Itoa(k.When), "--"}, command...)
+	out, code, err := b.run(deadline, args...)
+	if err != nil {
+		return traceResult{}, out, err
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		return traceResult{}, out, fmt.Errorf("the tracer ended with %d: %s", code, out)
+	}
+	var res traceResult
+	_, err = fmt.Sscan(string(data), &res.Count, &res.Killed, &res.Exit)
+	return res, out, err
+}
