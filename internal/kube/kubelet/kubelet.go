@@ -31,6 +31,7 @@ import (
 
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/kube/kubenode"
+	"github.com/podtask/podtask/internal/kube/pressure"
 	"github.com/podtask/podtask/internal/state"
 )
 
@@ -115,14 +116,14 @@ type work struct {
 
 // limits are the checked values of work.
 type limits struct {
-	thresholds []kubenode.Threshold
+	thresholds []pressure.Threshold
 	sysctls    []string
 }
 
 // check reads the thresholds and the sysctls, and checks the rest. All problems are in the error.
 func (w work) check() (out limits, err error) {
 	var errs []error
-	if out.thresholds, err = kubenode.ParseThresholds(w.evict); err != nil {
+	if out.thresholds, err = pressure.ParseThresholds(w.evict); err != nil {
 		errs = append(errs, fmt.Errorf("--eviction-hard: %w", err))
 	}
 	if out.sysctls, err = kubenode.ParseSysctls(w.sysctls); err != nil {
@@ -171,7 +172,7 @@ func newOptions(stderr io.Writer, getenv func(string) string) *options {
 	f.Int64Var(&o.work.pods, "max-pods", 110, "how many Pods the node takes")
 	f.DurationVar(&o.work.sync, "sync-frequency", kubenode.DefaultPace.Refresh, "how often ConfigMaps and Secrets are read whose content is in files of containers")
 	f.DurationVar(&o.work.shutdown, "shutdown-grace-period", time.Minute, "how long Pods have to end when the host shuts down; a quarter of it is for critical ones alone")
-	f.StringVar(&o.work.evict, "eviction-hard", kubenode.DefaultThresholds, "`SIGNAL<AMOUNT,...`, what the host must have left; below that Pods are evicted")
+	f.StringVar(&o.work.evict, "eviction-hard", pressure.DefaultThresholds, "`SIGNAL<AMOUNT,...`, what the host must have left; below that Pods are evicted")
 	f.StringVar(&o.work.sysctls, "allowed-unsafe-sysctls", "", "`NAME,PREFIX*,...`, sysctls that Pods may set beside the safe ones of Kubernetes")
 	f.IntVar(&o.endpoint.port, "port", 10250, "the `PORT` at which the API server reaches this node for logs and exec; 0 for a free one")
 	f.StringVar(&o.endpoint.clientCAs, "client-ca-file", "", "the `FILE` with the authorities of certificates of callers (default: that of the kubeconfig)")

@@ -2,7 +2,6 @@ package kubenode
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -197,20 +196,13 @@ func joinable(t api.Task, target string) bool {
 }
 
 func (r ephemeralRun) tryStart(ctx context.Context, task string) (s ephemeral.State, err error) {
-	definition, err := r.pods.manifests.ofEphemeral(ctx, r.latest(), r.volumes, r.container)
+	definition, err := r.pods.manifests.OfEphemeral(ctx, r.latest(), r.volumes, r.container)
 	if err != nil {
 		return s, err
 	}
 	return r.pods.Ephemerals.Start(ctx, ephemeral.Request{
 		Task: task, Name: r.container.Name, Index: r.index, Target: r.container.TargetContainerName, Definition: definition,
 	})
-}
-
-// ofEphemeral converts a Pod whose only container is an ephemeral one.
-func (m manifests) ofEphemeral(ctx context.Context, pod *corev1.Pod, v *volumes, c corev1.EphemeralContainer) (json.RawMessage, error) {
-	pod.Spec.InitContainers, pod.Spec.Containers = nil, []corev1.Container{corev1.Container(c.EphemeralContainerCommon)}
-	pod.Spec.RestartPolicy, pod.Spec.ActiveDeadlineSeconds = corev1.RestartPolicyNever, nil
-	return m.of(ctx, pod, v, nil)
 }
 
 // explain reports why the container does not run.

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/podtask/podtask/internal/kube/pressure"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	"k8s.io/apimachinery/pkg/types"
@@ -32,14 +33,14 @@ type candidate struct {
 // It is the order of the kubelet: Pods that use more memory than they request, which those
 // without requests do; those of the least priority; those that are the most above. What
 // Pods use of a disk is not known, so there priorities decide. Among equals the latest goes.
-func firstToGo(short Signal, all []candidate) (candidate, bool) {
+func firstToGo(short pressure.Signal, all []candidate) (candidate, bool) {
 	all = slices.DeleteFunc(slices.Clone(all), func(c candidate) bool { return critical(c.pod) })
 	if len(all) == 0 {
 		return candidate{}, false
 	}
 	return slices.MinFunc(all, func(a, b candidate) int {
 		above := func(c candidate) int64 { return 0 }
-		if short == MemoryAvailable {
+		if short == pressure.MemoryAvailable {
 			above = candidate.above
 		}
 		return cmp.Or(
@@ -66,8 +67,8 @@ func (c candidate) above() int64 {
 
 // reasons are the containers of a Pod that use more memory than they request, as the
 // kubelet says it.
-func (c candidate) reasons(short Signal) (text string) {
-	if short != MemoryAvailable {
+func (c candidate) reasons(short pressure.Signal) (text string) {
+	if short != pressure.MemoryAvailable {
 		return ""
 	}
 	for _, one := range c.pod.Spec.Containers {
@@ -82,7 +83,7 @@ func (c candidate) reasons(short Signal) (text string) {
 
 // evictor evicts one Pod after the other while the host is short of something.
 type evictor struct {
-	short func() []Shortage
+	short func() []pressure.Shortage
 	use   func(context.Context) (map[types.UID]MemoryUse, error)
 	pods  *Pods
 	last  *podWorker // the Pod that was evicted last
@@ -95,7 +96,7 @@ func (e *evictor) step(ctx context.Context) {
 	}
 }
 
-func (e *evictor) evict(ctx context.Context, short Shortage) {
+func (e *evictor) evict(ctx context.Context, short pressure.Shortage) {
 	use, err := e.use(ctx)
 	if err != nil {
 		e.pods.Log.Warn("what Pods use is not known", "error", err)
@@ -113,7 +114,7 @@ func (e *evictor) evict(ctx context.Context, short Shortage) {
 		return
 	}
 	e.last = workers[first.pod.UID]
-	e.last.evict(short.message() + first.reasons(short.Signal))
+	e.last.evict(short.Message() + first.reasons(short.Signal))
 }
 
 // running are the workers of Pods that use the host and are not about to end.

@@ -6,46 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/kube/pressure"
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 )
-
-func TestThresholds(t *testing.T) {
-	t.Parallel()
-	all, err := ParseThresholds(DefaultThresholds)
-	if err != nil || len(all) != 4 {
-		t.Fatalf("%v, %v", all, err)
-	}
-	levels := map[Signal]Level{
-		MemoryAvailable: {100<<20 - 1, 8 << 30}, DiskAvailable: {100, 1000}, InodesFree: {49, 1000}, // PIDs are not known
-	}
-	short := shortages(levels, all)
-	if len(short) != 2 || short[0] != (Shortage{MemoryAvailable, 100<<20 - 1, 100 << 20}) || short[1] != (Shortage{InodesFree, 49, 50}) {
-		t.Errorf("short of %+v", short)
-	}
-	if got, want := (Shortage{MemoryAvailable, 53 << 20, 100 << 20}).message(), "The node was low on resource: memory. Threshold quantity: 100Mi, available: 53Mi. "; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
-	}
-	_, err = ParseThresholds("memory.available<lots, imagefs.available<5%, pid.available<101%, nodefs.available, pid.available<1,pid.available<2")
-	for _, want := range []string{`"lots"`, `"imagefs.available<5%"`, `"101%"`, `"nodefs.available"`, "pid.available is there twice"} {
-		if err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("no %s in %v", want, err)
-		}
-	}
-}
-
-func FuzzParseThresholds(f *testing.F) {
-	f.Add(DefaultThresholds)
-	f.Fuzz(func(t *testing.T, text string) {
-		all, err := ParseThresholds(text)
-		for _, s := range all {
-			if least := s.least(1000); err == nil && least < 0 {
-				t.Errorf("%q: at least %d", text, least)
-			}
-		}
-	})
-}
 
 func TestTheOrderOfEvictions(t *testing.T) {
 	t.Parallel()
@@ -64,25 +29,25 @@ func TestTheOrderOfEvictions(t *testing.T) {
 	younger := pod("younger", "64Mi", -5, 10*mib)
 	younger.pod.CreationTimestamp = metav1.NewTime(time.Unix(1000, 0))
 	for _, c := range []struct {
-		signal Signal
+		signal pressure.Signal
 		want   string
 		all    []candidate
 	}{
-		{MemoryAvailable, "", nil},
-		{MemoryAvailable, "", []candidate{important}},
-		{MemoryAvailable, "best-effort", []candidate{within, above, more, best, important}},
-		{MemoryAvailable, "more", []candidate{within, above, more}},
-		{MemoryAvailable, "low", []candidate{best, low, within}},
-		{MemoryAvailable, "blind", []candidate{low, blind, best}},
-		{MemoryAvailable, "younger", []candidate{within, younger}},
-		{DiskAvailable, "within", []candidate{above, within, best}},
+		{pressure.MemoryAvailable, "", nil},
+		{pressure.MemoryAvailable, "", []candidate{important}},
+		{pressure.MemoryAvailable, "best-effort", []candidate{within, above, more, best, important}},
+		{pressure.MemoryAvailable, "more", []candidate{within, above, more}},
+		{pressure.MemoryAvailable, "low", []candidate{best, low, within}},
+		{pressure.MemoryAvailable, "blind", []candidate{low, blind, best}},
+		{pressure.MemoryAvailable, "younger", []candidate{within, younger}},
+		{pressure.DiskAvailable, "within", []candidate{above, within, best}},
 	} {
 		got, ok := firstToGo(c.signal, c.all)
 		if ok != (c.want != "") || ok && got.pod.Name != c.want {
 			t.Errorf("short of %s, of %d the first is %v, want %q", c.signal, len(c.all), got.pod, c.want)
 		}
 	}
-	if got, want := more.reasons(MemoryAvailable), "Container app was using 80Mi, request is 64Mi, has larger consumption of memory. "; got != want {
+	if got, want := more.reasons(pressure.MemoryAvailable), "Container app was using 80Mi, request is 64Mi, has larger consumption of memory. "; got != want {
 		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
@@ -99,7 +64,9 @@ func TestAnEvictedPodFailsAndStaysSo(t *testing.T) {
 		w.await("Running", func() bool { return w.has(p.Name).Status.Phase == corev1.PodRunning })
 	}
 	w.agent.slow = true
-	e := &evictor{pods: w.pods, short: func() []Shortage { return []Shortage{{MemoryAvailable, 1, 2}} },
+	e := &evictor{pods: w.pods, short: func() []pressure.Shortage {
+		return []pressure.Shortage{{Signal: pressure.MemoryAvailable, Left: 1, Least: 2}}
+	},
 		use: func(context.Context) (map[types.UID]MemoryUse, error) { return nil, nil }}
 	e.step(t.Context())
 	e.step(t.Context()) // the other one stays until this one has gone

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podtask/podtask/internal/kube/pressure"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
 )
@@ -52,7 +53,7 @@ const TaintNoNetwork = "podtask/no-pod-network"
 type node struct {
 	identity Identity
 	host     Host
-	figures  func(stateDir string) Figures
+	figures  func(stateDir string) pressure.Figures
 	log      *slog.Logger
 	every    time.Duration // between two looks at the host
 	pressure *pressures
@@ -311,27 +312,27 @@ func pressureOf(kind corev1.NodeConditionType, short bool, yes, no, what string)
 // pressures remembers the shortages of a host. A condition stays for a while after a shortage, so that it does not come
 // and go (kubelet: eviction-pressure-transition-period).
 type pressures struct {
-	thresholds []Threshold
+	thresholds []pressure.Threshold
 	now        func() time.Time
 
 	mu    sync.Mutex
-	short []Shortage
+	short []pressure.Shortage
 	last  map[corev1.NodeConditionType]time.Time
 }
 
 const pressureStays = 5 * time.Minute
 
-func newPressures(thresholds []Threshold) *pressures {
+func newPressures(thresholds []pressure.Threshold) *pressures {
 	return &pressures{thresholds: thresholds, now: time.Now, last: make(map[corev1.NodeConditionType]time.Time)}
 }
 
 // look returns the conditions that are true.
-func (p *pressures) look(f Figures) map[corev1.NodeConditionType]bool {
+func (p *pressures) look(f pressure.Figures) map[corev1.NodeConditionType]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.short = shortages(f.Levels, p.thresholds)
+	p.short = pressure.Shortages(f.Levels, p.thresholds)
 	for _, s := range p.short {
-		p.last[s.Signal.condition()] = p.now()
+		p.last[s.Signal.Condition()] = p.now()
 	}
 	out := make(map[corev1.NodeConditionType]bool)
 	for kind, at := range p.last {
@@ -341,7 +342,7 @@ func (p *pressures) look(f Figures) map[corev1.NodeConditionType]bool {
 }
 
 // shortages returns the shortages of the latest measurement.
-func (p *pressures) shortages() []Shortage {
+func (p *pressures) shortages() []pressure.Shortage {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return p.short

@@ -13,6 +13,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podtask/podtask/internal/kube/pressure"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -30,11 +31,11 @@ func (h *hostStub) Budget(context.Context) (api.Budget, error) { return h.budget
 func TestNodeTellsWhatTheHostHas(t *testing.T) {
 	t.Parallel()
 	host := &hostStub{budget: api.Budget{CPU: 1.5, Memory: 1 << 30}}
-	figures := Figures{CPUs: 4, Memory: 8 << 30, Levels: map[Signal]Level{DiskAvailable: {4, 100}}}
+	figures := pressure.Figures{CPUs: 4, Memory: 8 << 30, Levels: map[pressure.Signal]pressure.Level{pressure.DiskAvailable: {Left: 4, All: 100}}}
 	now := time.Unix(1000, 0)
-	pressure := newPressures([]Threshold{{Signal: DiskAvailable, Percent: 5}})
-	pressure.now = func() time.Time { return now }
-	n := &node{identity: Identity{Name: "edge", Pods: 110, Version: "v0.1+dirty"}, host: host, figures: func(string) Figures { return figures }, log: slog.New(slog.DiscardHandler), pressure: pressure}
+	low := newPressures([]pressure.Threshold{{Signal: pressure.DiskAvailable, Percent: 5}})
+	low.now = func() time.Time { return now }
+	n := &node{identity: Identity{Name: "edge", Pods: 110, Version: "v0.1+dirty"}, host: host, figures: func(string) pressure.Figures { return figures }, log: slog.New(slog.DiscardHandler), pressure: low}
 	seen := n.look(t.Context())
 	if got := seen.Status.Allocatable[corev1.ResourceCPU]; got.String() != "1500m" || seen.Status.Capacity.Cpu().Value() != 4 {
 		t.Errorf("allocatable %s of %s", got.String(), seen.Status.Capacity.Cpu())
@@ -134,7 +135,7 @@ func TestHeartbeatsAreRare(t *testing.T) {
 func TestNodeSaysThatLimitsCannotBeApplied(t *testing.T) {
 	t.Parallel()
 	why := "cgroup controllers cpu are not delegated"
-	n := &node{identity: Identity{Name: "edge", UserNamespace: true}, host: &hostStub{}, figures: func(string) Figures { return Figures{} }, log: slog.New(slog.DiscardHandler),
+	n := &node{identity: Identity{Name: "edge", UserNamespace: true}, host: &hostStub{}, figures: func(string) pressure.Figures { return pressure.Figures{} }, log: slog.New(slog.DiscardHandler),
 		pressure: newPressures(nil), noLimits: func() string { return why }}
 	condition := func(o *corev1.Node) (found corev1.NodeCondition) {
 		for _, c := range o.Status.Conditions {

@@ -156,3 +156,7 @@ func TestTheAgentKnowsTheNames(t *testing.T) {
 		return slices.ContainsFunc(summary(w.agent.names), func(line string) bool { return strings.HasSuffix(line, " 80->task-of-u1:80") })
 	})
 }
+
+func service(namespace, name, address string, ports ...corev1.ServicePort) *corev1.Service {
+	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{ClusterIP: address, Ports: ports}}
+}

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/podtask/podtask/internal/kube/podmanifest"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -60,7 +61,7 @@ type PodsConfig struct {
 type Pods struct {
 	PodsConfig
 	// manifests make documents for the agent.
-	manifests manifests
+	manifests podmanifest.Manifests
 
 	names *podNames
 
@@ -77,7 +78,7 @@ type Pods struct {
 // NewPods returns the Pods of a node. They are kept until ctx ends; then the caller waits
 // for them.
 func NewPods(ctx context.Context, c PodsConfig) *Pods {
-	p := &Pods{PodsConfig: c, running: ctx, manifests: manifests{c.Node, c.Address, c.Server, c.Services}}
+	p := &Pods{PodsConfig: c, running: ctx, manifests: podmanifest.Manifests{Node: c.Node, Address: c.Address, Server: c.Server, Services: c.Services}}
 	p.names = &podNames{pods: p, changed: make(chan struct{}, 1)}
 	return p
 }

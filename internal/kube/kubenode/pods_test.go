@@ -25,6 +25,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 	"k8s.io/client-go/tools/record"
 
+	"github.com/podtask/podtask/internal/kube/podmanifest"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -551,7 +552,7 @@ func TestTokensAreReplacedInTime(t *testing.T) {
 	t.Parallel()
 	asked := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for _, c := range []struct{ lasts, want time.Duration }{{10 * time.Minute, 8 * time.Minute}, {time.Hour, 48 * time.Minute}, {365 * 24 * time.Hour, 24 * time.Hour}, {0, 0}} {
-		if got := renewal(asked, asked.Add(c.lasts)).Sub(asked); got != c.want {
+		if got := podmanifest.Renewal(asked, asked.Add(c.lasts)).Sub(asked); got != c.want {
 			t.Errorf("a token of %s is replaced after %s, want %s", c.lasts, got, c.want)
 		}
 	}
@@ -561,14 +562,14 @@ func TestTokensAreReplacedInTime(t *testing.T) {
 		made++
 		return true, &authenticationv1.TokenRequest{Status: authenticationv1.TokenRequestStatus{Token: fmt.Sprint("token ", made), ExpirationTimestamp: metav1.NewTime(now.Add(time.Hour))}}, nil
 	})
-	o := newObjects(client, func() corev1.ResourceList { return nil })
-	o.now = func() time.Time { return now }
+	o := podmanifest.NewObjects(client, func() corev1.ResourceList { return nil })
+	o.Now = func() time.Time { return now }
 	for _, c := range []struct {
 		after time.Duration
 		want  string
 	}{{0, "token 1"}, {47 * time.Minute, "token 1"}, {48 * time.Minute, "token 2"}, {95 * time.Minute, "token 2"}} {
 		now = asked.Add(c.after)
-		if got, err := o.reading(pod).Token(t.Context(), corev1.ServiceAccountTokenProjection{}); err != nil || got != c.want {
+		if got, err := o.Reading(pod).Token(t.Context(), corev1.ServiceAccountTokenProjection{}); err != nil || got != c.want {
 			t.Errorf("after %s there is %q, %v; want %q", c.after, got, err, c.want)
 		}
 	}

@@ -5,14 +5,18 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"os"
+	"path/filepath"
 	"slices"
 	"sync"
 	"time"
 
+	"k8s.io/apimachinery/pkg/types"
+
+	"github.com/podtask/podtask/internal/kube/podmanifest"
+	"github.com/podtask/podtask/pkg/api"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
-
-	"github.com/podtask/podtask/pkg/api"
 )
 
 // Pace holds the delays between attempts.
@@ -35,7 +39,7 @@ type podWorker struct {
 	before  []<-chan struct{}
 	report  *reporter
 	events  *containerEvents
-	volumes *volumes
+	volumes *podmanifest.Volumes
 
 	ctx    context.Context // ends when the Pod is to end
 	cancel context.CancelFunc
@@ -71,12 +75,12 @@ func (f failure) apply(s *corev1.PodStatus) {
 
 func newPodWorker(p *Pods, pod *corev1.Pod, task string) *podWorker {
 	w := &podWorker{pods: p, pod: pod, task: task, ended: make(chan struct{}), changed: make(chan struct{}), report: newReporter(p, pod), events: &containerEvents{recorder: p.Events, adopted: task},
-		volumes: &volumes{podDir(p.Dir, pod.UID), newObjects(p.Client, p.Room)}}
+		volumes: &podmanifest.Volumes{Dir: podmanifest.PodDir(p.Dir, pod.UID), From: podmanifest.NewObjects(p.Client, p.Room)}}
 	if task == "" { // then the API server has told of the Pod
 		w.report.server = pod
-		w.report.restarts = restarted(pod.Status, nil) // it has a status if a task of it was lost
+		w.report.restarts = podmanifest.Restarted(pod.Status, nil) // it has a status if a task of it was lost
 	} else {
-		w.report.restarts = markedRestarts(pod)
+		w.report.restarts = podmanifest.MarkedRestarts(pod)
 		w.updates.created(pod)
 	}
 	w.ctx, w.cancel = context.WithCancel(p.running)
@@ -183,7 +187,7 @@ func (w *podWorker) run(ctx context.Context) {
 		return
 	}
 	w.end(ctx)
-	if err := w.volumes.remove(); err != nil {
+	if err := w.volumes.Remove(); err != nil {
 		w.pods.Log.Warn("the files of a Pod cannot be removed", "pod", w.name(), "error", err)
 	}
 	w.pods.forget(w)
@@ -307,9 +311,9 @@ func (w *podWorker) tryCreate(ctx context.Context) (wait string, err error) {
 	if w.closing() {
 		return "", &rejectedError{reasonShutdown, messageShutdown}
 	}
-	definition, err := w.pods.manifests.of(w.ctx, pod, w.volumes, w.report.earlier())
+	definition, err := w.pods.manifests.Of(w.ctx, pod, w.volumes, w.report.earlier())
 	if err != nil {
-		if apiServerAway(err) {
+		if podmanifest.ApiServerAway(err) {
 			return "", err
 		}
 		return waitConfigError, err
@@ -613,4 +617,47 @@ func (w *podWorker) terminationRequest() (Request, time.Duration) {
 		d = d*time.Duration(1+len(w.pod.Spec.InitContainers)) + slack
 	}
 	return Stop, d
+}
+
+func (w *podWorker) refreshVolumes(ctx context.Context) {
+	said := "" // an error is logged once
+	pause := w.pods.Pace.Refresh
+	if w.taskID() != "" && w.volumes.Missing() {
+		pause = min(pause, w.pods.Pace.Steady)
+	}
+	for ; sleep(ctx, pause); pause = min(2*pause, w.pods.Pace.Refresh) {
+		pod := w.report.known()
+		if pod == nil || w.taskID() == "" || w.report.ended() {
+			continue
+		}
+		if !podmanifest.Followed(pod) {
+			return
+		}
+		problem := ""
+		if err := w.volumes.Write(ctx, pod, w.volumes.From.Reading(pod)); err != nil && ctx.Err() == nil {
+			problem = err.Error()
+		} else {
+			pause = w.pods.Pace.Refresh
+		}
+		if problem != "" && problem != said {
+			w.pods.Log.Warn("files of a Pod stay as they are", "pod", w.name(), "error", problem)
+		}
+		said = problem
+	}
+}
+
+// removeOrphans removes the files of Pods that have ended while no process was there.
+func removeOrphans(p *Pods) {
+	entries, err := os.ReadDir(p.Dir)
+	if err != nil {
+		return // there are none
+	}
+	for _, e := range entries {
+		if p.find("", "", types.UID(e.Name())) != nil {
+			continue
+		}
+		if err := os.RemoveAll(filepath.Join(p.Dir, e.Name())); err != nil {
+			p.Log.Warn("the files of a Pod that has ended cannot be removed", "error", err)
+		}
+	}
 }

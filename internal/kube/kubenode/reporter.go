@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"sync"
 
+	"github.com/podtask/podtask/internal/kube/podmanifest"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -148,7 +149,7 @@ func (r *reporter) restart() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.want != nil {
-		r.restarts = restarted(*r.want, r.restarts)
+		r.restarts = podmanifest.Restarted(*r.want, r.restarts)
 	}
 }
 

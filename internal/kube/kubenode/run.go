@@ -8,6 +8,8 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/kube/podmanifest"
+	"github.com/podtask/podtask/internal/kube/pressure"
 	vklog "github.com/virtual-kubelet/virtual-kubelet/log"
 	vk "github.com/virtual-kubelet/virtual-kubelet/node"
 	corev1 "k8s.io/api/core/v1"
@@ -38,7 +40,7 @@ type Config struct {
 	// Dir has the files of Pods, which only this user may read.
 	Dir string
 	// Thresholds say how much the host must have left; Use is what Pods use.
-	Thresholds []Threshold
+	Thresholds []pressure.Threshold
 	Use        func(context.Context) (map[types.UID]MemoryUse, error)
 	// Access is the connection of Client to the API server, for a watch of the Pods that finds members which this
 	// program does not know; nil for a watch with Client, which does not find them.
@@ -78,20 +80,20 @@ func Run(asked context.Context, c Config) error {
 	defer wg.Wait()
 	defer cancel(nil)
 
-	n := &node{identity: c.Identity, host: c.Host, figures: FiguresOf, log: c.Log, every: lookEvery, pressure: newPressures(c.Thresholds), noLimits: c.NoLimits}
+	n := &node{identity: c.Identity, host: c.Host, figures: pressure.FiguresOf, log: c.Log, every: lookEvery, pressure: newPressures(c.Thresholds), noLimits: c.NoLimits}
 	n.look(ctx)
 	members := NewMembers()
 	informer, err := c.informer(members)
 	if err != nil {
 		return err
 	}
-	linked := newServices(c.Client)
+	linked := podmanifest.NewServices(c.Client)
 	events, stopEvents := newRecorder(c.Client, c.Identity.Name)
 	defer stopEvents()
 	pods := NewPods(ctx, PodsConfig{
 		Node: c.Identity.Name, Client: c.Client, Agent: c.Agent, Events: events, Log: c.Log, Pace: c.Pace,
 		Room: n.room, Pressures: n.pressures, Current: informer.current, Address: addressOf(c.Identity), Server: c.Server, Dir: c.Dir,
-		Services: linked.of, Members: members, Sysctls: c.Sysctls, Ephemerals: c.Ephemerals,
+		Services: linked.Of, Members: members, Sysctls: c.Sysctls, Ephemerals: c.Ephemerals,
 	})
 	defer pods.Wait()
 	defer cancel(nil) // before the wait
@@ -114,7 +116,7 @@ func Run(asked context.Context, c Config) error {
 		wg.Go(func() { cancel(fmt.Errorf("serve logs and exec: %w", c.Serve(ctx, pods))) })
 	}
 	informer.watch(ctx, pods, &wg)
-	linked.watch(ctx, &wg, pods.names.wake)
+	linked.Watch(ctx, &wg, pods.names.wake)
 	wg.Go(func() { pods.names.run(ctx) })
 	wg.Go(func() { n.run(ctx, &evictor{short: n.pressure.shortages, use: c.Use, pods: pods}) })
 	wg.Go(func() { register(ctx, c, n) })

@@ -23,6 +23,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/podtask/podtask/internal/kube/pressure"
 	"github.com/podtask/podtask/internal/testing/controlplane"
 	"github.com/podtask/podtask/pkg/api"
 )
@@ -203,7 +204,7 @@ func scaleNode(t *testing.T, plane *controlplane.Plane, name string, sum *counts
 	if err != nil {
 		t.Fatal(err)
 	}
-	thresholds, err := ParseThresholds("")
+	thresholds, err := pressure.ParseThresholds("")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,35 +3,12 @@ package kubenode
 import (
 	"context"
 	"encoding/json"
-	"maps"
 	"testing"
 
+	"github.com/podtask/podtask/internal/kube/podmanifest"
 	corev1 "k8s.io/api/core/v1"
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/fake"
 )
-
-func service(namespace, name, address string, ports ...corev1.ServicePort) *corev1.Service {
-	return &corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: namespace, Name: name}, Spec: corev1.ServiceSpec{ClusterIP: address, Ports: ports}}
-}
-
-func TestVariablesOfServices(t *testing.T) {
-	t.Parallel()
-	port := corev1.ServicePort{Port: 80}
-	got := serviceVariables([]*corev1.Service{
-		service("default", "my-db", "10.0.0.5", corev1.ServicePort{Name: "sql", Port: 5432}, corev1.ServicePort{Name: "status-udp", Port: 53, Protocol: corev1.ProtocolUDP}),
-		service("default", "headless", corev1.ClusterIPNone, port), service("default", "external", "", port), service("default", "kubernetes", "10.0.0.1", port),
-	})
-	want := map[string]string{
-		"MY_DB_SERVICE_HOST": "10.0.0.5", "MY_DB_SERVICE_PORT": "5432", "MY_DB_SERVICE_PORT_SQL": "5432", "MY_DB_SERVICE_PORT_STATUS_UDP": "53",
-		"MY_DB_PORT": "tcp://10.0.0.5:5432", "MY_DB_PORT_5432_TCP": "tcp://10.0.0.5:5432", "MY_DB_PORT_5432_TCP_PROTO": "tcp",
-		"MY_DB_PORT_5432_TCP_PORT": "5432", "MY_DB_PORT_5432_TCP_ADDR": "10.0.0.5", "MY_DB_PORT_53_UDP": "udp://10.0.0.5:53",
-		"MY_DB_PORT_53_UDP_PROTO": "udp", "MY_DB_PORT_53_UDP_PORT": "53", "MY_DB_PORT_53_UDP_ADDR": "10.0.0.5",
-	}
-	if !maps.Equal(got, want) {
-		t.Errorf("%v", got)
-	}
-}
 
 // TestPodsHaveVariablesOfServices: they come before all others, so that others win.
 func TestPodsHaveVariablesOfServices(t *testing.T) {
@@ -40,7 +17,7 @@ func TestPodsHaveVariablesOfServices(t *testing.T) {
 	linked.Spec.Containers[0].EnvFrom = []corev1.EnvFromSource{{Prefix: "own"}}
 	alone.Spec.EnableServiceLinks = ptr(false)
 	w := newWorld(t, linked, alone)
-	w.pods.manifests.services = func(_ context.Context, namespace string) ([]*corev1.Service, error) {
+	w.pods.manifests.Services = func(_ context.Context, namespace string) ([]*corev1.Service, error) {
 		return []*corev1.Service{service(namespace, "db", "10.0.0.5", corev1.ServicePort{Port: 80})}, nil
 	}
 	for uid, pod := range map[string]*corev1.Pod{"u1": linked, "u2": alone} {
@@ -66,14 +43,14 @@ func TestPodsHaveVariablesOfServices(t *testing.T) {
 
 func TestServicesAreWatched(t *testing.T) {
 	t.Parallel()
-	s := newServices(fake.NewClientset(service("a", "two", "10.0.0.2"), service("a", "one", "10.0.0.1"), service("b", "other", "10.0.0.3")))
+	s := podmanifest.NewServices(fake.NewClientset(service("a", "two", "10.0.0.2"), service("a", "one", "10.0.0.1"), service("b", "other", "10.0.0.3")))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
-	if _, err := s.of(ended, "a"); err == nil {
+	if _, err := s.Of(ended, "a"); err == nil {
 		t.Error("Services that nobody has read are known")
 	}
-	s.factory.Start(t.Context().Done())
-	got, err := s.of(t.Context(), "a")
+	s.Factory.Start(t.Context().Done())
+	got, err := s.Of(t.Context(), "a")
 	if err != nil || len(got) != 2 || got[0].Name != "one" {
 		t.Errorf("%v, %v", got, err)
 	}

@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podtask/podtask/internal/kube/podmanifest"
+	"github.com/podtask/podtask/internal/kube/pressure"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -26,7 +28,7 @@ func TestShutdownEndsPodsInOrder(t *testing.T) {
 		w.awaitTask(string(p.UID))
 		w.set(string(p.UID), func(s *taskStub) { s.pod.Status.Phase = corev1.PodRunning })
 	}
-	n := &node{identity: Identity{Name: "edge", Pods: 110}, host: &hostStub{}, figures: func(string) Figures { return Figures{} }, log: slog.New(slog.DiscardHandler), pressure: newPressures(nil)}
+	n := &node{identity: Identity{Name: "edge", Pods: 110}, host: &hostStub{}, figures: func(string) pressure.Figures { return pressure.Figures{} }, log: slog.New(slog.DiscardHandler), pressure: newPressures(nil)}
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -151,7 +153,7 @@ func TestPodRunsAgainAfterARestartOfTheHost(t *testing.T) {
 func TestALostTaskCountsAsARestart(t *testing.T) {
 	t.Parallel()
 	pod := aPod("web", "u1")
-	pod.Annotations = map[string]string{annotationRestarts: `{"app":70}`} // not the node's
+	pod.Annotations = map[string]string{podmanifest.AnnotationRestarts: `{"app":70}`} // not the node's
 	pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 2, State: corev1.ContainerState{Running: new(corev1.ContainerStateRunning)}}}
 	w := newWorld(t, pod)
 	_ = w.pods.CreatePod(t.Context(), pod)
@@ -163,7 +165,7 @@ func TestALostTaskCountsAsARestart(t *testing.T) {
 		got := w.has("web").Status.ContainerStatuses
 		return len(got) == 1 && got[0].RestartCount == 3
 	})
-	if task, _, _ := w.agent.get("task-of-u1"); task.pod.Annotations[annotationRestarts] != `{"app":3}` {
+	if task, _, _ := w.agent.get("task-of-u1"); task.pod.Annotations[podmanifest.AnnotationRestarts] != `{"app":3}` {
 		t.Errorf("the task has %v", task.pod.Annotations)
 	}
 }
@@ -224,7 +226,7 @@ func TestContainersAreToldTheAddressOfTheNode(t *testing.T) {
 	for _, path := range []string{"status.hostIP", "status.hostIPs", "status.podIP"} {
 		pod.Spec.Containers[0].Env = append(pod.Spec.Containers[0].Env, corev1.EnvVar{Name: path, ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}})
 	}
-	got := manifests{node: "edge", address: "192.0.2.7"}.adapted(pod).Spec.Containers[0].Env
+	got := podmanifest.Manifests{Node: "edge", Address: "192.0.2.7"}.Adapted(pod).Spec.Containers[0].Env
 	if got[0].Value != "192.0.2.7" || got[1].Value != "192.0.2.7" || got[2].ValueFrom == nil {
 		t.Errorf("%+v", got)
 	}

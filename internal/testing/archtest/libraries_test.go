@@ -46,7 +46,7 @@ var wrappers = []struct {
 	},
 	{
 		library: "k8s.io/client-go/",
-		only:    []string{"internal/kube/kubenode", "internal/kube/kubelet", "internal/kube/kubeserve", "test/"},
+		only:    []string{"internal/kube/kubenode", "internal/kube/podmanifest", "internal/kube/kubelet", "internal/kube/kubeserve", "test/"},
 		why:     "it is larger than podtask",
 	},
 	{

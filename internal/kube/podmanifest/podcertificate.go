@@ -1,4 +1,4 @@
-package kubenode
+package podmanifest
 
 import (
 	"context"
@@ -48,7 +48,7 @@ func (r *reading) Certificate(ctx context.Context, want corev1.PodCertificatePro
 		c = &podCertificate{}
 		r.certificates[string(text)] = c
 	}
-	if len(c.chain) == 0 || !r.now().Before(c.renewal) {
+	if len(c.chain) == 0 || !r.Now().Before(c.renewal) {
 		err = r.renew(ctx, c, want)
 	}
 	if len(c.chain) == 0 {

@@ -1,4 +1,4 @@
-package kubenode
+package podmanifest
 
 import (
 	"cmp"
@@ -20,14 +20,15 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// services watch the Services of the cluster, as a kubelet does: Pods have variables of those in their
+// Services watch the Services of the cluster, as a kubelet does: Pods have variables of those in their
 // namespace. One watch of a node is less than a request for each Pod.
-type services struct {
-	factory informers.SharedInformerFactory
+type Services struct {
+	Factory informers.SharedInformerFactory
 }
 
-func newServices(client kubernetes.Interface) services {
-	s := services{informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(func(o any) (any, error) {
+// NewServices returns the services of a cluster, which Watch reads.
+func NewServices(client kubernetes.Interface) Services {
+	s := Services{informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(func(o any) (any, error) {
 		if s, ok := o.(*corev1.Service); ok { // the rest would only need memory
 			return &corev1.Service{
 				ObjectMeta: metav1.ObjectMeta{Name: s.Name, Namespace: s.Namespace, UID: s.UID, ResourceVersion: s.ResourceVersion},
@@ -38,19 +39,19 @@ func newServices(client kubernetes.Interface) services {
 		}
 		return o, nil
 	}))}
-	s.factory.Core().V1().Services().Informer() // so that Start starts it
+	s.Factory.Core().V1().Services().Informer() // so that Start starts it
 	return s
 }
 
-// watch watches until ctx ends. Changed is called after each change.
-func (s services) watch(ctx context.Context, wg *sync.WaitGroup, changed func()) {
-	_, _ = s.factory.Core().V1().Services().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails for an informer that has ended
+// Watch watches until ctx ends. Changed is called after each change.
+func (s Services) Watch(ctx context.Context, wg *sync.WaitGroup, changed func()) {
+	_, _ = s.Factory.Core().V1().Services().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{ // fails for an informer that has ended
 		AddFunc: func(any) { changed() }, UpdateFunc: func(any, any) { changed() }, DeleteFunc: func(any) { changed() },
 	})
-	s.factory.Start(ctx.Done())
+	s.Factory.Start(ctx.Done())
 	wg.Go(func() {
 		<-ctx.Done()
-		s.factory.Shutdown()
+		s.Factory.Shutdown()
 	})
 }
 
@@ -60,11 +61,11 @@ var errServicesUnread = errors.New("services have not yet been read at least onc
 // firstServices bounds the wait of a Pod for the first answer of the API server.
 const firstServices = 5 * time.Second
 
-// of returns the Services of a namespace, or of all with an empty one, in the order of their names.
-func (s services) of(ctx context.Context, namespace string) ([]*corev1.Service, error) {
+// Of returns the Services of a namespace, or of all with an empty one, in the order of their names.
+func (s Services) Of(ctx context.Context, namespace string) ([]*corev1.Service, error) {
 	ctx, cancel := context.WithTimeout(ctx, firstServices)
 	defer cancel()
-	informer := s.factory.Core().V1().Services()
+	informer := s.Factory.Core().V1().Services()
 	if !cache.WaitForCacheSync(ctx.Done(), informer.Informer().HasSynced) {
 		return nil, errServicesUnread
 	}

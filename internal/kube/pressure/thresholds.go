@@ -1,4 +1,4 @@
-package kubenode
+package pressure
 
 import (
 	"errors"
@@ -51,7 +51,10 @@ const DefaultThresholds = "memory.available<100Mi,nodefs.available<10%,nodefs.in
 func ParseThresholds(text string) (out []Threshold, err error) {
 	var errs []error
 	seen := make(map[Signal]bool)
-	for _, item := range items(text) {
+	for item := range strings.SplitSeq(text, ",") {
+		if item = strings.TrimSpace(item); item == "" {
+			continue
+		}
 		t, err := parseThreshold(item)
 		if err == nil && seen[t.Signal] {
 			err = fmt.Errorf("%s is there twice", t.Signal)
@@ -105,8 +108,8 @@ type Shortage struct {
 	Left, Least int64
 }
 
-// shortages are the signals below their thresholds, the most urgent one first.
-func shortages(levels map[Signal]Level, thresholds []Threshold) (out []Shortage) {
+// Shortages are the signals below their thresholds, the most urgent one first.
+func Shortages(levels map[Signal]Level, thresholds []Threshold) (out []Shortage) {
 	for _, s := range signals {
 		for _, t := range thresholds {
 			l, known := levels[s.signal]
@@ -118,8 +121,8 @@ func shortages(levels map[Signal]Level, thresholds []Threshold) (out []Shortage)
 	return out
 }
 
-// condition is the condition of a node that is short of something.
-func (s Signal) condition() corev1.NodeConditionType {
+// Condition is the condition of a node that is short of something.
+func (s Signal) Condition() corev1.NodeConditionType {
 	for _, o := range signals {
 		if o.signal == s {
 			return o.condition
@@ -128,8 +131,8 @@ func (s Signal) condition() corev1.NodeConditionType {
 	return ""
 }
 
-// message returns the reason of an eviction in the words of the kubelet.
-func (s Shortage) message() string {
+// Message returns the reason of an eviction in the words of the kubelet.
+func (s Shortage) Message() string {
 	what, text := string(s.Signal), func(n int64) string { return strconv.FormatInt(n, 10) }
 	for _, o := range signals {
 		if o.signal == s.Signal {

@@ -1,4 +1,4 @@
-package kubenode
+package podmanifest
 
 import (
 	"context"
@@ -13,11 +13,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// objects fetches what one Pod refers to. Tokens and objects that never change are fetched once.
-type objects struct {
+// Objects fetches what one Pod refers to. Tokens and objects that never change are fetched once.
+type Objects struct {
 	client kubernetes.Interface
 	room   func() corev1.ResourceList // what the node has for Pods
-	now    func() time.Time
+	Now    func() time.Time
 
 	mu      sync.Mutex
 	configs map[string]*corev1.ConfigMap // immutable
@@ -34,13 +34,14 @@ type token struct {
 	until time.Time // then another one is asked for
 }
 
-func newObjects(client kubernetes.Interface, room func() corev1.ResourceList) *objects {
-	return &objects{client: client, room: room, now: time.Now, configs: make(map[string]*corev1.ConfigMap), secrets: make(map[string]*corev1.Secret), tokens: make(map[string]token), certificates: make(map[string]*podCertificate)}
+// NewObjects returns a reader of objects of the API server; room returns what the node can give.
+func NewObjects(client kubernetes.Interface, room func() corev1.ResourceList) *Objects {
+	return &Objects{client: client, room: room, Now: time.Now, configs: make(map[string]*corev1.ConfigMap), secrets: make(map[string]*corev1.Secret), tokens: make(map[string]token), certificates: make(map[string]*podCertificate)}
 }
 
-// reading is one look at the objects: each is fetched once. It is a kubefiles.Source.
+// reading is one look at the Objects: each is fetched once. It is a kubefiles.Source.
 type reading struct {
-	*objects
+	*Objects
 	pod     *corev1.Pod
 	configs map[string]answered[corev1.ConfigMap]
 	secrets map[string]answered[corev1.Secret]
@@ -53,14 +54,14 @@ type answered[T any] struct {
 	err    error
 }
 
-// reading returns a new look at the objects of a Pod.
-func (o *objects) reading(pod *corev1.Pod) *reading {
-	return &reading{objects: o, pod: pod, configs: make(map[string]answered[corev1.ConfigMap]), secrets: make(map[string]answered[corev1.Secret])}
+// Reading returns a new look at the objects of a Pod.
+func (o *Objects) Reading(pod *corev1.Pod) *reading {
+	return &reading{Objects: o, pod: pod, configs: make(map[string]answered[corev1.ConfigMap]), secrets: make(map[string]answered[corev1.Secret])}
 }
 
 // ConfigMap implements kubefiles.Source.
 func (r *reading) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
-	return fetch(r, r.configs, r.objects.configs, name, func() (*corev1.ConfigMap, *bool, error) {
+	return fetch(r, r.configs, r.Objects.configs, name, func() (*corev1.ConfigMap, *bool, error) {
 		c, err := r.client.CoreV1().ConfigMaps(r.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 		return c, c.Immutable, err
 	})
@@ -68,7 +69,7 @@ func (r *reading) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap
 
 // Secret implements kubefiles.Source.
 func (r *reading) Secret(ctx context.Context, name string) (*corev1.Secret, error) {
-	return fetch(r, r.secrets, r.objects.secrets, name, func() (*corev1.Secret, *bool, error) {
+	return fetch(r, r.secrets, r.Objects.secrets, name, func() (*corev1.Secret, *bool, error) {
 		s, err := r.client.CoreV1().Secrets(r.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 		return s, s.Immutable, err
 	})
@@ -123,7 +124,7 @@ func (r *reading) Token(ctx context.Context, want corev1.ServiceAccountTokenProj
 	if want.ExpirationSeconds != nil {
 		seconds = *want.ExpirationSeconds
 	}
-	key, asked := fmt.Sprintf("%d %s", seconds, want.Audience), r.now()
+	key, asked := fmt.Sprintf("%d %s", seconds, want.Audience), r.Now()
 	r.mu.Lock()
 	have, known := r.tokens[key]
 	r.mu.Unlock()
@@ -135,7 +136,7 @@ func (r *reading) Token(ctx context.Context, want corev1.ServiceAccountTokenProj
 		return "", fmt.Errorf("service account %q: %w", accountOf(r.pod), err)
 	}
 	r.mu.Lock()
-	r.tokens[key] = token{made.Status.Token, renewal(asked, made.Status.ExpirationTimestamp.Time)}
+	r.tokens[key] = token{made.Status.Token, Renewal(asked, made.Status.ExpirationTimestamp.Time)}
 	r.mu.Unlock()
 	return made.Status.Token, nil
 }
@@ -146,8 +147,8 @@ const (
 	mostAge   = 24 * time.Hour
 )
 
-// renewal returns the time at which a token is replaced by another one.
-func renewal(asked, expires time.Time) time.Time {
+// Renewal returns the time at which a token is replaced by another one.
+func Renewal(asked, expires time.Time) time.Time {
 	at := expires.Add(-expires.Sub(asked) / leastLeft)
 	if oldest := asked.Add(mostAge); oldest.Before(at) {
 		return oldest

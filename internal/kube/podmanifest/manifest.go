@@ -1,4 +1,4 @@
-package kubenode
+package podmanifest
 
 import (
 	"context"
@@ -8,27 +8,28 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/podtask/podtask/pkg/taskdef"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// manifests make the documents that an agent is given: a Pod with all that it refers to.
-type manifests struct {
-	node, address string
-	server        [2]string
+// Manifests make the documents that an agent is given: a Pod with all that it refers to.
+type Manifests struct {
+	Node, Address string
+	Server        [2]string
 	// services returns the Services of a namespace; nil if Pods have no variables of them.
-	services func(ctx context.Context, namespace string) ([]*corev1.Service, error)
+	Services func(ctx context.Context, namespace string) ([]*corev1.Service, error)
 }
 
-// of returns a v1 List of the Pod and the objects it refers to, each fetched by its name.
+// Of returns a v1 List of the Pod and the objects it refers to, each fetched by its name.
 // Files of volumes that are kept are written first. All objects that are missing are in the
 // error. Restarts are those before the task.
-func (m manifests) of(ctx context.Context, pod *corev1.Pod, v *volumes, restarts map[string]int32) (json.RawMessage, error) {
-	from := v.from.reading(pod)
-	errs := []error{v.write(ctx, pod, from)}
-	pod = m.adapted(v.mounted(pod))
+func (m Manifests) Of(ctx context.Context, pod *corev1.Pod, v *Volumes, restarts map[string]int32) (json.RawMessage, error) {
+	from := v.From.Reading(pod)
+	errs := []error{v.Write(ctx, pod, from)}
+	pod = m.Adapted(v.mounted(pod))
 	markRestarts(pod, restarts)
 	objects := []runtime.Object{pod}
 	tokens, err := m.tokens(ctx, pod, from)
@@ -39,8 +40,8 @@ func (m manifests) of(ctx context.Context, pod *corev1.Pod, v *volumes, restarts
 		objects = append(objects, t)
 	}
 	configs, secrets := references(pod)
-	if m.services != nil && linksServices(pod) {
-		all, err := m.services(ctx, pod.Namespace)
+	if m.Services != nil && linksServices(pod) {
+		all, err := m.Services(ctx, pod.Namespace)
 		if err != nil {
 			errs = append(errs, err)
 		}
@@ -78,8 +79,8 @@ func missing(kind, name string, err error) error {
 	return fmt.Errorf("%s %q: %w", kind, name, err)
 }
 
-// apiServerAway reports whether an error says nothing about the Pod.
-func apiServerAway(err error) bool {
+// ApiServerAway reports whether an error says nothing about the Pod.
+func ApiServerAway(err error) bool {
 	status := apierrors.APIStatus(nil)
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded) ||
 		apierrors.IsServerTimeout(err) || apierrors.IsServiceUnavailable(err) || apierrors.IsTooManyRequests(err) || apierrors.IsInternalError(err) ||
@@ -98,16 +99,16 @@ func named(pod *corev1.Pod, name string) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: name, Namespace: pod.Namespace}
 }
 
-// adapted is the Pod as the agent is given it: marked as one of this node, without what
+// Adapted is the Pod as the agent is given it: marked as one of this node, without what
 // servers add, and with the addresses of this node and of the API server.
-func (m manifests) adapted(pod *corev1.Pod) *corev1.Pod {
+func (m Manifests) Adapted(pod *corev1.Pod) *corev1.Pod {
 	p := pod.DeepCopy()
 	p.TypeMeta, p.Status, p.ManagedFields = typeOf("Pod"), corev1.PodStatus{}, nil
 	p.Spec.EphemeralContainers = nil // runEphemerals starts them beside the task
 	if p.Annotations == nil {
 		p.Annotations = make(map[string]string)
 	}
-	p.Annotations[AnnotationNode] = m.node
+	p.Annotations[taskdef.AnnotationNode] = m.Node
 	delete(p.Annotations, corev1.LastAppliedConfigAnnotation)
 	for _, list := range [][]corev1.Container{p.Spec.InitContainers, p.Spec.Containers} {
 		for i := range list {
@@ -120,24 +121,24 @@ func (m manifests) adapted(pod *corev1.Pod) *corev1.Pod {
 
 // addServer sets the variables from which clients in a cluster know the API server, unless
 // the container has them. Elsewhere they hold a ClusterIP, which does not exist here.
-func (m manifests) addServer(c *corev1.Container) {
+func (m Manifests) addServer(c *corev1.Container) {
 	for i, name := range []string{"KUBERNETES_SERVICE_HOST", "KUBERNETES_SERVICE_PORT"} {
 		has := slices.ContainsFunc(c.Env, func(v corev1.EnvVar) bool { return v.Name == name })
-		if !has && m.server[i] != "" {
-			c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: m.server[i]})
+		if !has && m.Server[i] != "" {
+			c.Env = append(c.Env, corev1.EnvVar{Name: name, Value: m.Server[i]})
 		}
 	}
 }
 
 // setAddress gives a container the node's address where it asks for that of its host, so that it is
 // told what the status of the Pod says.
-func (m manifests) setAddress(c *corev1.Container) {
+func (m Manifests) setAddress(c *corev1.Container) {
 	for i, e := range c.Env {
-		if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil || m.address == "" {
+		if e.ValueFrom == nil || e.ValueFrom.FieldRef == nil || m.Address == "" {
 			continue
 		}
 		if path := e.ValueFrom.FieldRef.FieldPath; path == "status.hostIP" || path == "status.hostIPs" {
-			c.Env[i] = corev1.EnvVar{Name: e.Name, Value: m.address}
+			c.Env[i] = corev1.EnvVar{Name: e.Name, Value: m.Address}
 		}
 	}
 }
@@ -217,7 +218,7 @@ func isToken(name string) bool {
 }
 
 // tokens asks for the tokens of a Pod's service account and puts Secrets in their place.
-func (m manifests) tokens(ctx context.Context, pod *corev1.Pod, from *reading) (out []*corev1.Secret, err error) {
+func (m Manifests) tokens(ctx context.Context, pod *corev1.Pod, from *reading) (out []*corev1.Secret, err error) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if v.Projected == nil {
@@ -249,4 +250,11 @@ func accountOf(pod *corev1.Pod) string {
 		return pod.Spec.ServiceAccountName
 	}
 	return "default"
+}
+
+// OfEphemeral converts a Pod whose only container is an ephemeral one.
+func (m Manifests) OfEphemeral(ctx context.Context, pod *corev1.Pod, v *Volumes, c corev1.EphemeralContainer) (json.RawMessage, error) {
+	pod.Spec.InitContainers, pod.Spec.Containers = nil, []corev1.Container{corev1.Container(c.EphemeralContainerCommon)}
+	pod.Spec.RestartPolicy, pod.Spec.ActiveDeadlineSeconds = corev1.RestartPolicyNever, nil
+	return m.Of(ctx, pod, v, nil)
 }

@@ -1,4 +1,4 @@
-package kubenode
+package podmanifest
 
 import (
 	"crypto/x509"
@@ -14,19 +14,26 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 )
 
+func webPod() *corev1.Pod {
+	return &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "default", Name: "web", UID: "u1"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "app", Image: "app:1"}}},
+	}
+}
+
 // A certificate is requested once, taken when it was issued, and replaced when the signer says so: until then
 // the older one stays.
 func TestCertificatesOfPodsAreReplacedInTime(t *testing.T) {
 	t.Parallel()
-	pod := aPod("web", "u1")
+	pod := webPod()
 	pod.Spec.NodeName = "edge"
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge", UID: "n1"}},
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "default", UID: "s1"}})
-	o := newObjects(client, func() corev1.ResourceList { return nil })
+	o := NewObjects(client, func() corev1.ResourceList { return nil })
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
-	o.now = func() time.Time { return now }
+	o.Now = func() time.Time { return now }
 	want := corev1.PodCertificateProjection{SignerName: "x/s", KeyType: "ECDSAP256", KeyPath: "key.pem", UserAnnotations: map[string]string{"x/path": "/a"}}
-	look := func() (key, chain []byte, err error) { return o.reading(pod).Certificate(t.Context(), want) }
+	look := func() (key, chain []byte, err error) { return o.Reading(pod).Certificate(t.Context(), want) }
 	requests := client.CertificatesV1().PodCertificateRequests(pod.Namespace)
 	request := func(names int) *certificates.PodCertificateRequest {
 		t.Helper()
@@ -80,12 +87,12 @@ func TestCertificatesOfPodsAreReplacedInTime(t *testing.T) {
 
 func TestACertificateThatIsDenied(t *testing.T) {
 	t.Parallel()
-	pod := aPod("web", "u1")
+	pod := webPod()
 	pod.Spec.NodeName = "edge"
 	client := fake.NewClientset(&corev1.Node{ObjectMeta: metav1.ObjectMeta{Name: "edge"}}, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: pod.Namespace, Name: "default"}})
-	o := newObjects(client, func() corev1.ResourceList { return nil })
+	o := NewObjects(client, func() corev1.ResourceList { return nil })
 	want := corev1.PodCertificateProjection{SignerName: "x/s", KeyType: "ED25519"}
-	_, _, _ = o.reading(pod).Certificate(t.Context(), want)
+	_, _, _ = o.Reading(pod).Certificate(t.Context(), want)
 	requests := client.CertificatesV1().PodCertificateRequests(pod.Namespace)
 	list, err := requests.List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(list.Items) != 1 {
@@ -96,13 +103,13 @@ func TestACertificateThatIsDenied(t *testing.T) {
 	if _, err := requests.UpdateStatus(t.Context(), &p, metav1.UpdateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err = o.reading(pod).Certificate(t.Context(), want); err == nil || !strings.Contains(err.Error(), "x/s has not issued the certificate: Denied, Policy: not this one") {
+	if _, _, err = o.Reading(pod).Certificate(t.Context(), want); err == nil || !strings.Contains(err.Error(), "x/s has not issued the certificate: Denied, Policy: not this one") {
 		t.Error(err)
 	}
 	if err := requests.Delete(t.Context(), p.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, _, err = o.reading(pod).Certificate(t.Context(), want); err == nil || !strings.Contains(err.Error(), "another one is made") {
+	if _, _, err = o.Reading(pod).Certificate(t.Context(), want); err == nil || !strings.Contains(err.Error(), "another one is made") {
 		t.Error(err)
 	}
 	for _, kind := range []string{"RSA3072", "ECDSAP384", "ECDSAP521"} {
