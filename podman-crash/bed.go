@@ -34,7 +34,7 @@ func (b *bed) open() error {
 	// The user's manager makes cgroups and scopes. Podman shows a tree of /run to netavark that has only this directory
 	// of it: links with names would lead nowhere.
 	for _, name := range []string{"bus", "systemd/private"} {
-		os.Link(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), name), filepath.Join(b.runtime, name))
+		_ = os.Link(filepath.Join(os.Getenv("XDG_RUNTIME_DIR"), name), filepath.Join(b.runtime, name))
 	}
 	kube := strings.NewReplacer("IMAGE", localImage, "TOKEN", b.token).Replace(kubeFile)
 	if err := os.WriteFile(filepath.Join(b.dir, "kube.yaml"), []byte(kube), 0o600); err != nil {
@@ -56,11 +56,11 @@ func (b *bed) open() error {
 // wipe ends what runs from the store and removes it.
 func (b *bed) wipe() {
 	for _, pid := range b.processes(filepath.Base(b.dir), b.token) {
-		syscall.Kill(pid, syscall.SIGKILL)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
-	b.run(b.deadline, b.podman, "unshare", "rm", "-rf", filepath.Join(b.dir, "store"), filepath.Join(b.dir, "home"))
+	_, _, _ = b.run(b.deadline, b.podman, "unshare", "rm", "-rf", filepath.Join(b.dir, "store"), filepath.Join(b.dir, "home"))
 	if pid := b.pausePID(); pid > 1 {
-		syscall.Kill(pid, syscall.SIGKILL)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	os.RemoveAll(b.dir)
 	os.RemoveAll(b.runtime)
@@ -75,7 +75,8 @@ func (b *bed) pausePID() int {
 
 // args returns the words of a command of Podman in this bed.
 func (b *bed) args(command string) []string {
-	words := []string{b.podman, "--root", filepath.Join(b.dir, "store"), "--runroot", filepath.Join(b.runtime, "containers")}
+	// Podman 4 takes no more than 50 characters as runroot.
+	words := []string{b.podman, "--root", filepath.Join(b.dir, "store"), "--runroot", filepath.Join(b.runtime, "c")}
 	replace := strings.NewReplacer("IMAGE", localImage, "TOKEN", b.token, "KUBE", filepath.Join(b.dir, "kube.yaml"))
 	for _, word := range split(command) {
 		words = append(words, replace.Replace(word))
@@ -104,8 +105,8 @@ func (b *bed) run(deadline time.Duration, command ...string) (string, int, error
 	if err := cmd.Start(); err != nil {
 		return "", 0, err
 	}
-	timer := time.AfterFunc(deadline, func() { syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
-	cmd.Wait()
+	timer := time.AfterFunc(deadline, func() { _ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) })
+	_ = cmd.Wait() // its state has the exit code
 	if !timer.Stop() {
 		err = errDeadline
 	}

@@ -113,7 +113,7 @@ func TestOptions(t *testing.T) {
 var someResults = []result{
 	{Kill: kill{"run", "podman", "any", 0}, Count: 5, Missed: true},
 	{Kill: kill{"run", "podman", "any", 2}, Took: time.Second},
-	{Kill: kill{"run", "podman", "any", 4}, Failures: []failure{{"left", "a <mount>"}, {"left", "b"}, {"exit", "137\x00"}}},
+	{Kill: kill{"run", "podman", "any", 4}, At: "podman:mount", Failures: []failure{{"left", "a <mount>"}, {"left", "b"}, {"exit", "137\x00"}}},
 	{Kill: kill{"stop", "podman", "any", 0}, Missed: true},
 }
 
@@ -124,7 +124,7 @@ func TestTable(t *testing.T) {
 	for _, want := range []string{
 		"| run | podman | 5 | 2 | 1 | 0 | 0 | 0 | 1 | 0 | 1 |\n",
 		"| stop | podman | 0 | 0 | 0 |",
-		"podman-crash -scenario run -program podman -syscall any -when 4\n    left: a <mount>\n",
+		"podman-crash -scenario run -program podman -syscall any -when 4 # podman:mount\n    left: a <mount>\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%s\nhas no %q", b.String(), want)
@@ -164,7 +164,7 @@ func TestMain(m *testing.M) {
 // The shell makes three system calls kill; the tracer counts them, and kills at the second.
 func TestTracerCountsAndKills(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ when, want string }{{"", "3 false 0"}, {"xx", "2 true 137"}} {
+	for _, test := range []struct{ when, want string }{{"", "3 false 0 -"}, {"xx", "2 true 137 kill"}} {
 		file := filepath.Join(t.TempDir(), "trace")
 		cmd := exec.Command(os.Args[0], "sh", "-c", "kill -0 $$; kill -0 $$; (kill -0 $$); exit 0")
 		cmd.Env = append(os.Environ(), "TEST_TRACE="+file, "TEST_WHEN="+test.when)
@@ -180,7 +180,7 @@ func TestTracerCountsAndKills(t *testing.T) {
 			t.Fatal(err)
 		}
 		f := strings.Fields(string(data))
-		if got := f[0] + map[bool]string{true: " true ", false: " false "}[f[1] != "0"] + f[2]; got != test.want {
+		if got := f[0] + map[bool]string{true: " true ", false: " false "}[f[1] != "0"] + f[2] + " " + f[3][strings.Index(f[3], ":")+1:]; got != test.want {
 			t.Errorf("when %q: %s, want %s", test.when, got, test.want)
 		}
 	}

@@ -65,7 +65,7 @@ func (o *options) traceOne(command []string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(o.trace, []byte(fmt.Sprintln(res.Count, res.Killed, res.Exit)), 0o600)
+	return os.WriteFile(o.trace, []byte(fmt.Sprintln(res.Count, res.Killed, res.Exit, res.At)), 0o600)
 }
 
 // check finds mistakes in the options before anything runs.
@@ -87,7 +87,7 @@ func (o *options) runAll() (bool, error) {
 	if err := o.check(); err != nil {
 		return false, err
 	}
-	dir, err := os.MkdirTemp("", "podman-crash")
+	dir, err := os.MkdirTemp("", "pcrash")
 	if err != nil {
 		return false, err
 	}
@@ -122,6 +122,10 @@ func (o *options) runScenario(b *bed, name string, begin time.Time) ([]result, e
 	counted, err := o.tryClean(b, k)
 	if err != nil {
 		return nil, err
+	}
+	fmt.Fprintf(os.Stderr, "podman-crash: %s: %d calls\n", name, counted.Count)
+	if counted.Count == 0 && o.when == 0 {
+		return nil, fmt.Errorf("no system call %s of %s was seen", o.syscall, o.program)
 	}
 	moments := choose(o.seed, counted.Count, o.kills)
 	if o.when > 0 {

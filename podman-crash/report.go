@@ -38,7 +38,7 @@ func table(w io.Writer, version string, results []result) {
 	fmt.Fprintln(w)
 	for _, r := range results {
 		for _, f := range r.Failures {
-			fmt.Fprintf(w, "%s\n    %s: %s\n", r.Kill, f.Check, strings.ReplaceAll(f.Seen, "\n", "\n    "))
+			fmt.Fprintf(w, "%s # %s\n    %s: %s\n", r.Kill, r.At, f.Check, strings.ReplaceAll(f.Seen, "\n", "\n    "))
 		}
 	}
 }
@@ -105,7 +105,9 @@ func junit(w io.Writer, version string, results []result) error {
 		}
 		all.Suites = append(all.Suites, s)
 	}
-	io.WriteString(w, xml.Header)
+	if _, err := io.WriteString(w, xml.Header); err != nil {
+		return err
+	}
 	e := xml.NewEncoder(w)
 	e.Indent("", "  ")
 	return e.Encode(all)

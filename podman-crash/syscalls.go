@@ -28,3 +28,13 @@ func callsOf(name string) (map[uint64]bool, error) {
 	}
 	return out, nil
 }
+
+// nameOf returns the name of a call of the table.
+func nameOf(nr uint64) string {
+	for name, n := range syscalls {
+		if n == nr {
+			return name
+		}
+	}
+	return "-"
+}

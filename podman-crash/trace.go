@@ -40,14 +40,17 @@ type tracer struct {
 	calls   map[uint64]bool
 	when    int // 0 only counts
 
+	root     int
 	count    int
 	killed   int            // the process that was killed, or 0
+	at       string         // the program and the call of the kill
 	programs map[int]string // by thread
 }
 
 // traceResult is the report of the tracer to the process that started it.
 type traceResult struct {
 	Count, Killed, Exit int
+	At                  string // the call of the kill, "-" without one
 }
 
 // trace runs the command until it ends. What it leaves is let go when the tracer's process ends.
@@ -65,6 +68,7 @@ func (t *tracer) trace(command []string) (traceResult, error) {
 		return traceResult{}, err
 	}
 	root := stub.Process.Pid
+	t.root = root
 	if err := ptrace(ptraceSeize, root, traceOptions); err != nil {
 		return traceResult{}, fmt.Errorf("ptrace is refused here: %w", err)
 	}
@@ -73,7 +77,7 @@ func (t *tracer) trace(command []string) (traceResult, error) {
 		return traceResult{}, err
 	}
 	fmt.Fprintln(w, "go")
-	t.programs = map[int]string{}
+	t.programs, t.at = map[int]string{}, "-"
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WALL, nil)
@@ -92,7 +96,7 @@ func (t *tracer) trace(command []string) (traceResult, error) {
 			if status.Signaled() {
 				exit = 128 + int(status.Signal())
 			}
-			return traceResult{t.count, t.killed, exit}, nil
+			return traceResult{t.count, t.killed, exit, t.at}, nil
 		}
 	}
 }
@@ -102,35 +106,35 @@ func (t *tracer) stopped(pid int, status syscall.WaitStatus) {
 	sig, event := status.StopSignal(), int(status)>>16
 	switch {
 	case event == eventStop && sig != syscall.SIGTRAP:
-		ptrace(ptraceListen, pid, 0) // stopped as a group
+		_ = ptrace(ptraceListen, pid, 0) // stopped as a group
 	case event == syscall.PTRACE_EVENT_EXEC:
 		delete(t.programs, pid)
-		if !traced[t.programOf(pid)] {
-			ptrace(syscall.PTRACE_DETACH, pid, 0)
+		if pid != t.root && !traced[t.programOf(pid)] { // the shell's own may be seen too
+			_ = ptrace(syscall.PTRACE_DETACH, pid, 0)
 			return
 		}
-		ptrace(syscall.PTRACE_SYSCALL, pid, 0)
+		_ = ptrace(syscall.PTRACE_SYSCALL, pid, 0)
 	case event != 0:
-		ptrace(syscall.PTRACE_SYSCALL, pid, 0)
+		_ = ptrace(syscall.PTRACE_SYSCALL, pid, 0)
 	case sig == syscall.SIGTRAP|0x80:
 		if nr, ok := entered(pid); ok && t.calls[nr] {
-			t.hit(pid)
+			t.hit(pid, nr)
 		}
-		ptrace(syscall.PTRACE_SYSCALL, pid, 0)
+		_ = ptrace(syscall.PTRACE_SYSCALL, pid, 0)
 	default:
-		ptrace(syscall.PTRACE_SYSCALL, pid, uintptr(sig))
+		_ = ptrace(syscall.PTRACE_SYSCALL, pid, uintptr(sig))
 	}
 }
 
 // hit counts an entry, and kills at the chosen one.
-func (t *tracer) hit(pid int) {
+func (t *tracer) hit(pid int, nr uint64) {
 	if t.program != "" && strings.TrimSuffix(t.programOf(pid), ".avx2") != t.program {
 		return
 	}
 	t.count++
 	if t.count == t.when {
-		t.killed = pid
-		syscall.Kill(pid, syscall.SIGKILL)
+		t.killed, t.at = pid, t.programOf(pid)+":"+nameOf(nr)
+		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 }
 
@@ -190,6 +194,6 @@ func (b *bed) traceCommand(k kill, command []string, deadline time.Duration) (tr
 		return traceResult{}, out, fmt.Errorf("the tracer ended with %d: %s", code, out)
 	}
 	var res traceResult
-	_, err = fmt.Sscan(string(data), &res.Count, &res.Killed, &res.Exit)
+	_, err = fmt.Sscan(string(data), &res.Count, &res.Killed, &res.Exit, &res.At)
 	return res, out, err
 }

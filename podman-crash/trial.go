@@ -24,6 +24,7 @@ type failure struct{ Check, Seen string }
 type result struct {
 	Kill     kill
 	Count    int
+	At       string // the program and the call of the kill
 	Missed   bool
 	Failures []failure
 	Took     time.Duration
@@ -57,7 +58,7 @@ func (b *bed) try(k kill) (result, error) {
 	case k.When == 0 && trace.Exit != 0:
 		return r, fmt.Errorf("podman %s: exit code %d: %s", s.kill, trace.Exit, out)
 	}
-	r.Count, r.Missed = trace.Count, k.When > 0 && trace.Killed == 0
+	r.Count, r.At, r.Missed = trace.Count, trace.At, k.When > 0 && trace.Killed == 0
 	b.check(&r, s)
 	b.remove(&r)
 	r.Took = time.Since(begin)
