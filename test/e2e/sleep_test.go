@@ -79,7 +79,7 @@ func TestSleepAndWakeByListener(t *testing.T) {
 	}
 
 	before := b.sleeper()
-	visit(t, 200, ask)
+	visit(t, 1000, ask)
 	after := b.sleeper()
 	if after.Wakes != before.Wakes+1 {
 		t.Errorf("it was woken %d times by connections that came at once", after.Wakes-before.Wakes)
@@ -149,7 +149,7 @@ func TestSleepAndWakeByIngressAndName(t *testing.T) {
 	ask := func() (string, error) { return askURL(c, url) }
 	b.fallsAsleep()
 	before := b.sleeper()
-	visit(t, 200, ask)
+	visit(t, 1000, ask)
 	if s := b.sleeper(); s.Wakes != before.Wakes+1 {
 		t.Errorf("it was woken %d times by requests that came at once", s.Wakes-before.Wakes)
 	}
