@@ -132,11 +132,11 @@ func (c *Client) RemoveContainer(ctx context.Context, name, taskID string) error
 	return c.remove(ctx, seen.ID)
 }
 
-// withoutStorage reports whether a call failed because the removal of a container was cut off between its
-// storage and its entry in Podman's database. Podman cannot inspect it, but lists and removes it.
+// withoutStorage reports whether a call for a container or a pod failed because the removal of a container was cut off
+// between its storage, or the layer of that, and its entry in Podman's database. Podman cannot inspect it, but lists and removes it.
 func withoutStorage(err error) bool {
 	var e *Error
-	return errors.As(err, &e) && e.Class == Interrupted && e.Cause == storageGone
+	return errors.As(err, &e) && (e.Class == Interrupted && e.Cause == storageGone || strings.Contains(e.Cause, removedLayer))
 }
 
 // removeListed removes the task's container of that name, which cannot be inspected.

@@ -585,11 +585,18 @@ func TestPodThatIsStillThereIsNotCalledRemoved(t *testing.T) {
 // A removal that was cut off has left a container without storage, which Podman lists and cannot inspect.
 func TestAContainerWithoutStorageIsRemovedWithoutAnInspection(t *testing.T) {
 	t.Parallel()
+	for _, cause := range []string{`getting container from store \"2\": container not known`, `reading information about layer \"3\": layer not known`} {
+		testWithoutStorage(t, `{"cause":"x","message":"`+cause+`","response":500}`)
+	}
+}
+
+func testWithoutStorage(t *testing.T, broken string) {
+	t.Helper()
 	var removed []string
 	client := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
 		switch {
 		case r.Method == http.MethodDelete && strings.HasSuffix(r.URL.Path, "/pods/web") && len(removed) == 0:
-			reply(w, 500, `{"cause":"container not known","message":"getting container from store \"2\": container not known","response":500}`)
+			reply(w, 500, broken)
 		case r.Method == http.MethodDelete:
 			removed = append(removed, path.Base(r.URL.Path))
 			reply(w, 200, map[bool]string{true: `{"Id":"x"}`, false: `[{"Id":"x"}]`}[strings.Contains(r.URL.Path, "/pods/")])
@@ -601,10 +608,10 @@ func TestAContainerWithoutStorageIsRemovedWithoutAnInspection(t *testing.T) {
 			}
 			reply(w, 200, `[{"Id":"2","Names":["web-app"],"State":"removing","Labels":{"podtask.task-id":"t"}}]`)
 		default:
-			reply(w, 500, `{"cause":"container not known","message":"getting container from store \"2\": container not known","response":500}`)
+			reply(w, 500, broken)
 		}
 	})
-	if _, err := client.InspectContainer(soon(t), "web-app"); !errors.Is(err, libpod.Interrupted) || !strings.Contains(err.Error(), "podman rm --force") {
+	if _, err := client.InspectContainer(soon(t), "web-app"); strings.Contains(broken, "container not known") && (!errors.Is(err, libpod.Interrupted) || !strings.Contains(err.Error(), "podman rm --force")) {
 		t.Errorf("an inspection says %v", err)
 	}
 	if err := client.RemovePod(soon(t), "web", "t"); err != nil || !slices.Equal(removed, []string{"2", "web"}) {
