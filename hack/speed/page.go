@@ -63,6 +63,7 @@ func page(ctx context.Context, share string, rounds, tasks int, only []string) e
 		l.commands(rounds, fmt.Sprintf("agent with %d tasks", tasks))
 		l.clean()
 	})
+	part("asleep", func() { l.asleep(agent, stopService) })
 	part("many", func() { l.many(min(rounds, 5)) })
 	part("hundreds", l.hundreds)
 	if l.err != nil {
