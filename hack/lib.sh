@@ -91,13 +91,12 @@ pids_of_uids() {
 	done
 }
 
-# Build tags. The product talks to Podman's socket only and is static; race
-# builds need a C compiler, and no headers of libbtrfs with the second set.
-# urfave_cli_no_docs leaves out the documentation generator of urfave/cli, which would otherwise
-# initialize in every command.
-TAGS="remote containers_image_openpgp urfave_cli_no_docs"
-# shellcheck disable=SC2034 # used by the scripts that source this file
-RACE_TAGS="$TAGS exclude_graphdriver_btrfs"
+# Build tags. The product talks to Podman's socket only and is static, and race builds need no headers of libbtrfs. The
+# others leave out what libraries would link and no command uses: the documentation generator of urfave/cli, which would
+# initialize in every command, a client of Docker's daemon, drivers of a storage that Podman's service opens, and pages of
+# gRPC for a debugger (1.5 MB of each program).
+TAGS="remote containers_image_openpgp urfave_cli_no_docs containers_image_docker_daemon_stub \
+exclude_graphdriver_btrfs exclude_graphdriver_overlay exclude_graphdriver_zfs grpcnotrace"
 
 # version prints the version of the clone: its tag, what git describe says after one, or
 # without any tag a pseudo-version as Go makes them. VERSION overrides it.
