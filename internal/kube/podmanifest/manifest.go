@@ -218,7 +218,7 @@ func isToken(name string) bool {
 }
 
 // tokens asks for the tokens of a Pod's service account and puts Secrets in their place.
-func (m Manifests) tokens(ctx context.Context, pod *corev1.Pod, from *reading) (out []*corev1.Secret, err error) {
+func (m Manifests) tokens(ctx context.Context, pod *corev1.Pod, from *Reading) (out []*corev1.Secret, err error) {
 	for i := range pod.Spec.Volumes {
 		v := &pod.Spec.Volumes[i]
 		if v.Projected == nil {

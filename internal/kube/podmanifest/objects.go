@@ -39,8 +39,8 @@ func NewObjects(client kubernetes.Interface, room func() corev1.ResourceList) *O
 	return &Objects{client: client, room: room, Now: time.Now, configs: make(map[string]*corev1.ConfigMap), secrets: make(map[string]*corev1.Secret), tokens: make(map[string]token), certificates: make(map[string]*podCertificate)}
 }
 
-// reading is one look at the Objects: each is fetched once. It is a kubefiles.Source.
-type reading struct {
+// Reading fetches each object once, for one Pod at one time. It is a kubefiles.Source.
+type Reading struct {
 	*Objects
 	pod     *corev1.Pod
 	configs map[string]answered[corev1.ConfigMap]
@@ -55,12 +55,12 @@ type answered[T any] struct {
 }
 
 // Reading returns a new look at the objects of a Pod.
-func (o *Objects) Reading(pod *corev1.Pod) *reading {
-	return &reading{Objects: o, pod: pod, configs: make(map[string]answered[corev1.ConfigMap]), secrets: make(map[string]answered[corev1.Secret])}
+func (o *Objects) Reading(pod *corev1.Pod) *Reading {
+	return &Reading{Objects: o, pod: pod, configs: make(map[string]answered[corev1.ConfigMap]), secrets: make(map[string]answered[corev1.Secret])}
 }
 
 // ConfigMap implements kubefiles.Source.
-func (r *reading) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
+func (r *Reading) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap, error) {
 	return fetch(r, r.configs, r.Objects.configs, name, func() (*corev1.ConfigMap, *bool, error) {
 		c, err := r.client.CoreV1().ConfigMaps(r.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 		return c, c.Immutable, err
@@ -68,7 +68,7 @@ func (r *reading) ConfigMap(ctx context.Context, name string) (*corev1.ConfigMap
 }
 
 // Secret implements kubefiles.Source.
-func (r *reading) Secret(ctx context.Context, name string) (*corev1.Secret, error) {
+func (r *Reading) Secret(ctx context.Context, name string) (*corev1.Secret, error) {
 	return fetch(r, r.secrets, r.Objects.secrets, name, func() (*corev1.Secret, *bool, error) {
 		s, err := r.client.CoreV1().Secrets(r.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 		return s, s.Immutable, err
@@ -76,7 +76,7 @@ func (r *reading) Secret(ctx context.Context, name string) (*corev1.Secret, erro
 }
 
 // fetch gets an object, unless it is known.
-func fetch[T any](r *reading, seen map[string]answered[T], kept map[string]*T, name string, get func() (*T, *bool, error)) (*T, error) {
+func fetch[T any](r *Reading, seen map[string]answered[T], kept map[string]*T, name string, get func() (*T, *bool, error)) (*T, error) {
 	if a, known := seen[name]; known {
 		return a.object, a.err
 	}
@@ -97,7 +97,7 @@ func fetch[T any](r *reading, seen map[string]answered[T], kept map[string]*T, n
 }
 
 // TrustBundles implements kubefiles.Source. What the API server has in its cache is new enough.
-func (r *reading) TrustBundles(ctx context.Context) ([]certificates.ClusterTrustBundle, error) {
+func (r *Reading) TrustBundles(ctx context.Context) ([]certificates.ClusterTrustBundle, error) {
 	a := &r.bundles
 	if a.object == nil && a.err == nil {
 		a.object, a.err = r.client.CertificatesV1().ClusterTrustBundles().List(ctx, metav1.ListOptions{ResourceVersion: "0"})
@@ -109,10 +109,10 @@ func (r *reading) TrustBundles(ctx context.Context) ([]certificates.ClusterTrust
 }
 
 // Allocatable implements kubefiles.Source.
-func (r *reading) Allocatable() corev1.ResourceList { return r.room() }
+func (r *Reading) Allocatable() corev1.ResourceList { return r.room() }
 
 // Token implements kubefiles.Source. A token is bound to the Pod, so it ends with it.
-func (r *reading) Token(ctx context.Context, want corev1.ServiceAccountTokenProjection) (string, error) {
+func (r *Reading) Token(ctx context.Context, want corev1.ServiceAccountTokenProjection) (string, error) {
 	request := &authv1.TokenRequest{Spec: authv1.TokenRequestSpec{
 		ExpirationSeconds: want.ExpirationSeconds,
 		BoundObjectRef:    &authv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: r.pod.Name, UID: r.pod.UID},

@@ -36,7 +36,7 @@ var errNotIssued = errors.New("the signer has not issued the certificate yet")
 
 // Certificate implements kubefiles.Source: what was issued is kept, and replaced when the signer says so. Until then
 // each look asks for the answer once.
-func (r *reading) Certificate(ctx context.Context, want corev1.PodCertificateProjection) (key, chain []byte, err error) {
+func (r *Reading) Certificate(ctx context.Context, want corev1.PodCertificateProjection) (key, chain []byte, err error) {
 	text, err := json.Marshal(want)
 	if err != nil {
 		return nil, nil, err
@@ -58,7 +58,7 @@ func (r *reading) Certificate(ctx context.Context, want corev1.PodCertificatePro
 }
 
 // renew requests a certificate, or takes over what the signer has answered.
-func (r *reading) renew(ctx context.Context, c *podCertificate, want corev1.PodCertificateProjection) error {
+func (r *Reading) renew(ctx context.Context, c *podCertificate, want corev1.PodCertificateProjection) error {
 	if c.wanted == nil {
 		if err := r.requestCertificate(ctx, c, want); err != nil {
 			return err
@@ -86,7 +86,7 @@ func (r *reading) renew(ctx context.Context, c *podCertificate, want corev1.PodC
 }
 
 // requestCertificate makes a key and a request for its certificate.
-func (r *reading) requestCertificate(ctx context.Context, c *podCertificate, want corev1.PodCertificateProjection) error {
+func (r *Reading) requestCertificate(ctx context.Context, c *podCertificate, want corev1.PodCertificateProjection) error {
 	account, err := r.client.CoreV1().ServiceAccounts(r.pod.Namespace).Get(ctx, accountOf(r.pod), metav1.GetOptions{})
 	if err != nil {
 		return fmt.Errorf("service account %q: %w", accountOf(r.pod), err)

@@ -25,7 +25,7 @@ func PodDir(dir string, uid types.UID) string { return filepath.Join(dir, string
 
 // Write makes the files of all volumes what the objects are. All that is missing is in
 // the error; the volumes that it is missing from stay as they are.
-func (v *Volumes) Write(ctx context.Context, pod *corev1.Pod, from *reading) error {
+func (v *Volumes) Write(ctx context.Context, pod *corev1.Pod, from *Reading) error {
 	var errs []error
 	for _, one := range pod.Spec.Volumes {
 		if !kubefiles.Supported(pod, one) {
