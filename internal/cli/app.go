@@ -99,7 +99,7 @@ func coreCommands(p *command.Program, build part.Build) []commandGroup {
 			service.TaskdefCommand(p), run.SchemaCommand(p, documents), run.ExplainCommand(p, build.Formats),
 		}},
 		{"Services and systemd", []*cli.Command{
-			service.Command(p), unit.Command(p), unit.GenerateCommand(p), unit.AutoUpdateCommand(p),
+			service.Command(p), unit.Command(p), unit.GenerateCommand(p, build.Generate()), unit.AutoUpdateCommand(p),
 			agent.Command(p, build), ingress.Command(p),
 		}},
 		{"Hosts", []*cli.Command{host.ContextCommand(p), host.Command(p), host.PushCommand(p), host.PortForwardCommand(p)}},

@@ -16,6 +16,7 @@ var table = []part.Absent{
 	{Name: "updates"},
 	{Name: "deploy", Commands: []string{"deploy"}},
 	{Name: "import", Commands: []string{"import", "ecs import", "ecs diff"}},
+	{Name: "export"},
 	{Name: "kubelet", Commands: []string{"kubelet"}},
 	{Name: "ecs", Commands: []string{"ecs"}},
 	{Name: "aws", Commands: []string{"aws"}, Settings: []string{"aws-listen"}},

@@ -6,6 +6,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/aws"
 	"github.com/podtask/podtask/internal/cli/deploy"
 	"github.com/podtask/podtask/internal/cli/ecs"
+	"github.com/podtask/podtask/internal/cli/export"
 	"github.com/podtask/podtask/internal/cli/importer"
 	"github.com/podtask/podtask/internal/cli/inject"
 	"github.com/podtask/podtask/internal/cli/kubelet"
@@ -32,6 +33,7 @@ func linked() []part.Part {
 		updates.Part(),
 		deploy.Part(),
 		importer.Part(),
+		export.Part(),
 		aws.Part(),
 		kubelet.Part(),
 		ecs.Part(),

@@ -35,6 +35,8 @@ type Part struct {
 	// Convert returns a document, or the task definition that the part makes of it. It is called for each document that a
 	// command reads as a task definition.
 	Convert func(ctx context.Context, p *command.Program, doc define.Document) (define.Document, error)
+	// Generate is `podtask generate TARGET SOURCE`, which writes files of other tools.
+	Generate func(p *command.Program, c *cli.Context) error
 	// Formats returns what becomes of the members of files that the part reads, for `podtask explain`.
 	Formats func() []members.Format
 	// FlagValues has the values of flags that take one of a few, by the name of the flag, for completion.
@@ -166,6 +168,16 @@ func (b Build) Convert() (all []func(ctx context.Context, p *command.Program, do
 		}
 	}
 	return all
+}
+
+// Generate returns the function of the part that writes files of other tools; nil if none is linked.
+func (b Build) Generate() func(p *command.Program, c *cli.Context) error {
+	for _, p := range b.Parts {
+		if p.Generate != nil {
+			return p.Generate
+		}
+	}
+	return nil
 }
 
 // BeforeCleanUp returns what the parts do before tasks that ended long ago are removed.

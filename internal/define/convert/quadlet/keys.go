@@ -53,10 +53,57 @@ func (q *conversion) kernel(ctr *convert.Container, a taskunit.Assignment) bool 
 	case "SecurityLabelType", "SecurityLabelLevel", "SecurityLabelFileType":
 		kind := strings.ToLower(strings.TrimPrefix(a.Key, "SecurityLabel"))
 		ctr.SecurityOptions = append(ctr.SecurityOptions, "label:"+kind+":"+q.text(a))
+	case "PodmanArgs":
+		q.arguments(ctr, a)
 	default:
 		return false
 	}
 	return true
+}
+
+// valued are the arguments that arguments converts, and whose value may be a word of its own.
+var valued = []string{"--memory", "--memory-reservation", "--memory-swap", "--cpu-shares", "--cpus", "--pid", "--ipc"}
+
+// arguments converts arguments of podman run for which a definition has a member. Others are lost one by one.
+func (q *conversion) arguments(ctr *convert.Container, a taskunit.Assignment) {
+	all := q.words(a)
+	for i := 0; i < len(all); i++ {
+		w := all[i]
+		if slices.Contains(valued, w) && i+1 < len(all) {
+			i++
+			w += "=" + all[i]
+		}
+		name, value, _ := strings.Cut(w, "=")
+		size, err := units.RAMInBytes(value)
+		mib := (size + units.MiB - 1) / units.MiB
+		number, notNumber := strconv.ParseFloat(value, 64)
+		switch {
+		case w == "--privileged":
+			ctr.Privileged = true
+		case name == "--exit-policy": // a task ends with its containers, whatever it is
+		case w == "--interactive" || w == "-i":
+			ctr.Interactive = true
+		case w == "--tty" || w == "-t":
+			ctr.Terminal = true
+		case w == "--pid=host":
+			q.Def.PIDMode = "host"
+		case w == "--ipc=host":
+			q.Def.IPCMode = "host"
+		case name == "--memory" && err == nil:
+			ctr.Memory = mib
+		case name == "--memory-reservation" && err == nil:
+			ctr.Reservation = mib
+		case name == "--memory-swap" && err == nil && ctr.Memory > 0 && mib >= ctr.Memory:
+			swap := mib - ctr.Memory
+			ctr.AddLinux().MaxSwap = &swap
+		case name == "--cpu-shares" && notNumber == nil:
+			ctr.CPU = int64(number)
+		case name == "--cpus" && notNumber == nil:
+			ctr.AddExtensions().CPULimit = number
+		default:
+			q.Lose(a.Line, "PodmanArgs=%s: %s", w, quadletReason("Container", "PodmanArgs"))
+		}
+	}
 }
 
 // capabilityNames are those of Podman in the spelling of the ECS model.

@@ -147,6 +147,8 @@ func (q *conversion) announce(f taskunit.File) {
 			}
 		case a.Section == "Container" && a.Key == "Notify" && a.Value == "healthy":
 			q.ready[file] = "HEALTHY"
+		case a.Section == "Service" && a.Key == "Type" && a.Value == "oneshot":
+			q.ready[file] = "SUCCESS"
 		}
 	}
 	q.containers[file] = len(q.Def.Containers)
@@ -169,7 +171,9 @@ func (q *conversion) container(f taskunit.File) {
 		case "Unit":
 			q.dependency(ctr, a)
 		case "Service":
-			q.service(a)
+			if !q.runsOnce(ctr, f, a) {
+				q.service(a)
+			}
 		case "Install":
 			q.install(a)
 		default:
@@ -192,6 +196,16 @@ func (q *conversion) container(f taskunit.File) {
 	case q.ready[path.Base(f.Path)] == "HEALTHY":
 		ctr.AddExtensions().ImageHealthCheck = true
 	}
+}
+
+// runsOnce converts what [Service] says of one container among several that runs to its end: Type=oneshot, for which others wait. It
+// reports whether nothing is left to say of the assignment.
+func (q *conversion) runsOnce(ctr *convert.Container, f taskunit.File, a taskunit.Assignment) bool {
+	if len(q.Def.Containers) == 1 || q.ready[path.Base(f.Path)] != "SUCCESS" {
+		return false
+	}
+	ctr.Essential = false
+	return a.Key == "Type" || a.Key == "RemainAfterExit" || a.Key == "TimeoutStartSec" && a.Value == "infinity"
 }
 
 // writable gives a read-only container the directories that Podman lets it write to, unless the file has none of them or
@@ -263,6 +277,15 @@ func (q *conversion) pod(f taskunit.File) {
 			}
 		case a.Section == "Pod" && a.Key == "Network":
 			q.network(a)
+		case a.Section == "Pod" && a.Key == "PodmanArgs":
+			var limits convert.Container
+			q.arguments(&limits, a)
+			if limits.Memory > 0 {
+				q.Def.Memory = strconv.FormatInt(limits.Memory, 10)
+			}
+			if limits.Extensions != nil && limits.Extensions.CPULimit > 0 {
+				q.Def.CPU = strconv.Itoa(int(limits.Extensions.CPULimit * 1024))
+			}
 		case a.Section == "Pod" && a.Key == "StopTimeout":
 			if n := q.number(a); n > 0 {
 				q.Assign(&q.Unit.Task, a.Line, a.Key, strconv.Itoa(n))
@@ -483,6 +506,12 @@ func (q *conversion) dependency(ctr *convert.Container, a taskunit.Assignment) {
 			q.Assign(&q.Unit.Unit, a.Line, a.Key, name)
 		case ours && a.Key != "PartOf":
 			d := convert.Dependency{Container: q.Def.Containers[i].Name, Condition: q.ready[name]}
+			if d.Condition == "SUCCESS" && a.Key == "Wants" { // which does not mind a failure
+				d.Condition = "COMPLETE"
+			}
+			if a.Key == "After" && slices.ContainsFunc(ctr.DependsOn, func(has convert.Dependency) bool { return has.Container == d.Container }) {
+				continue
+			}
 			if !slices.Contains(ctr.DependsOn, d) {
 				ctr.DependsOn = append(ctr.DependsOn, d)
 			}

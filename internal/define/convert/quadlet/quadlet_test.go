@@ -98,7 +98,7 @@ AddHost=box:host-gateway
 AutoUpdate=registry
 Ulimit=nofile=1000:2000
 Ulimit=nproc=7
-PodmanArgs=--memory 64m
+PodmanArgs=--log-tag=x --memory 64m
 EnvironmentFile=web.env
 Entrypoint=["/bin/sh","-c"]
 Environment=GONE=1
@@ -146,7 +146,7 @@ PidsLimit=9
 		"web.container:7: Tmpfs=/run3:size=8m,mode=1777,notmpcopyup: a definition has no option notmpcopyup",
 		"web.container:8: UserNS=: " + quadletReasons["Container"]["UserNS"],
 		"web.container:12: AddHost=box: the address of the host is known when a container starts; use the name host.docker.internal",
-		"web.container:16: PodmanArgs=: " + quadletReasons["Container"]["PodmanArgs"],
+		"web.container:16: PodmanArgs=--log-tag=x: " + quadletReasons["Container"]["PodmanArgs"],
 	}
 	if diff := cmp.Diff(lost, r.Lost); diff != "" {
 		t.Error(diff)
