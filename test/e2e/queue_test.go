@@ -239,7 +239,7 @@ func TestWhyAndTimelineOfATask(t *testing.T) {
 		t.Errorf("why says %s: %q", code, got)
 	}
 	text := b.want(0, "timeline", id).out
-	for _, want := range []string{"exited (7)", "(pod)", "db ", "web ", "exit code 7", "█ healthy", "wait for db "} {
+	for _, want := range []string{"exited (7)", "(task)", "db ", "web ", "exit code 7", "█ healthy", "wait for db "} {
 		if !strings.Contains(text, want) {
 			t.Errorf("no %q in\n%s", want, text)
 		}

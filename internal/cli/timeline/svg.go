@@ -29,6 +29,7 @@ const svgStyle = `.page{fill:#fff}.ink{fill:#111}.dim{fill:#475467}.grid{stroke:
 // SVG returns the chart as a self-contained picture without scripts. The tooltip of a span has its activity
 // and length. The picture shrinks to the width of the page that it is on.
 func (c Chart) SVG() string {
+	c = c.drawn()
 	p := picture{chart: c, width: svgWidth, lane: svgLane, left: svgMargin + svgLetter*8, right: svgMargin}
 	for _, l := range c.Lanes {
 		p.left = max(p.left, 2*svgMargin+svgLetter*len([]rune(l.Name)))
@@ -42,7 +43,7 @@ func (c Chart) SVG() string {
 
 // NarrowSVG is SVG for a phone: the names and notes are above the bars, and letters keep their size.
 func (c Chart) NarrowSVG() string {
-	p := picture{chart: c, width: svgNarrow, lane: svgLane + svgAbove, above: svgAbove, left: svgMargin, right: svgMargin}
+	p := picture{chart: c.drawn(), width: svgNarrow, lane: svgLane + svgAbove, above: svgAbove, left: svgMargin, right: svgMargin}
 	return p.draw()
 }
 

@@ -22,6 +22,7 @@ const ticks = 4
 // long are cut; lines end with a line feed. Paint may color the glyphs of a kind of activity and
 // must not change their width; nil leaves them plain.
 func (c Chart) Text(width int, paint func(kind, glyphs string) string) string {
+	c = c.drawn()
 	if paint == nil {
 		paint = plain
 	}
@@ -138,6 +139,7 @@ func plain(_, text string) string { return text }
 // Steps lists what each lane did and for how long, in lines of at most width columns; a step
 // that is too long for one is cut. Paint is as for Text.
 func (c Chart) Steps(width int, paint func(kind, text string) string) string {
+	c = c.drawn()
 	if paint == nil {
 		paint = plain
 	}

@@ -5,6 +5,7 @@ package timeline
 import (
 	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -26,6 +27,8 @@ type Lane struct {
 	Note string
 	// Failed marks the end of the bar.
 	Failed bool
+	// Quiet: the bar is only drawn if it failed.
+	Quiet bool
 }
 
 // Span is a time in one state.
@@ -92,6 +95,12 @@ func (c Chart) at(t time.Time) float64 {
 	return min(1, max(0, float64(t.Sub(c.From))/float64(c.length())))
 }
 
+// drawn is the chart without the lanes that are not drawn.
+func (c Chart) drawn() Chart {
+	c.Lanes = slices.DeleteFunc(slices.Clone(c.Lanes), func(l Lane) bool { return l.Quiet && !l.Failed })
+	return c
+}
+
 // kinds returns the kinds of the spans in the order of the legend, unknown ones last.
 func (c Chart) kinds() []string {
 	occurs := map[string]bool{}
@@ -118,7 +127,7 @@ func (c Chart) kinds() []string {
 // style is the glyph and the color of a kind of activity.
 type style struct {
 	glyph rune
-	color string // in SVG; visible on white and on a dark background
+	color string // in SVG; at least three times as bright or dark as a white and a dark background (WCAG 2.2, 1.4.11)
 }
 
 // order is the order of kinds in the legend.
@@ -126,17 +135,17 @@ var order = []string{"resolve", "pull", "prepare", "create", "wait", "start", "r
 
 // styles has the style of each kind.
 var styles = map[string]style{
-	"resolve":   {'·', "#98a2b3"},
-	"pull":      {'▒', "#5b93d6"},
-	"prepare":   {'░', "#7f9fc9"},
-	"create":    {'▓', "#3f6fb5"},
-	"wait":      {'-', "#c09a3a"},
-	"start":     {'▄', "#8f86c9"},
-	"run":       {'▆', "#6fae4c"},
-	"healthy":   {'█', "#3f9428"},
+	"resolve":   {'·', "#7d8797"},
+	"pull":      {'▒', "#3b82d6"},
+	"prepare":   {'░', "#1f968d"},
+	"create":    {'▓', "#7d5bd0"},
+	"wait":      {'-', "#a8801f"},
+	"start":     {'▄', "#bb5fa8"},
+	"run":       {'▆', "#4f9a3a"},
+	"healthy":   {'█', "#2b8435"},
 	"unhealthy": {'▂', "#d1493f"},
-	"restart":   {'~', "#e0752d"},
-	"fault":     {'≈', "#b8862b"},
+	"restart":   {'~', "#d0661f"},
+	"fault":     {'≈', "#8f7412"},
 	FailedKind:  {'✗', "#e5484d"},
 }
 

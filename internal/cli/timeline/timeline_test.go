@@ -6,7 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"os"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -63,6 +65,57 @@ server & co  ····▒▒▒▒▒▒▒▓----------▆▆▆▆████�
 			if n := utf8.RuneCountInString(line); n > max(width, 2+8+2+23) {
 				t.Errorf("asked for %d columns: %d: %q", width, n, line)
 			}
+		}
+	}
+}
+
+// What is quiet is not drawn, unless it failed.
+func TestQuietLanesAreDrawnIfTheyFailed(t *testing.T) {
+	t.Parallel()
+	c := shop()
+	c.Lanes[1].Quiet = true
+	for what, text := range map[string]string{"text": c.Text(80, nil), "steps": c.Steps(80, nil), "picture": c.SVG(), "narrow picture": c.NarrowSVG()} {
+		if strings.Contains(text, "(pod)") || !strings.Contains(text, "migrate") {
+			t.Errorf("the %s is %s", what, text)
+		}
+	}
+	c.Lanes[1].Failed = true
+	if text := c.Text(80, nil); !strings.Contains(text, "(pod)") {
+		t.Error(text)
+	}
+}
+
+// The colors of bars can be told from both backgrounds (WCAG 2.2, 1.4.11).
+func TestColorsAreSeenOnBothBackgrounds(t *testing.T) {
+	t.Parallel()
+	light := func(hex string) (sum float64) {
+		for i, weight := range []float64{0.2126, 0.7152, 0.0722} {
+			n, err := strconv.ParseUint(hex[1+2*i:3+2*i], 16, 8)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if part := float64(n) / 255; part <= 0.04045 {
+				sum += weight * part / 12.92
+			} else {
+				sum += weight * math.Pow((part+0.055)/1.055, 2.4)
+			}
+		}
+		return sum + 0.05
+	}
+	c := timeline.Chart{From: noon, To: at(40), Lanes: []timeline.Lane{{Name: "a", Failed: true}}}
+	for i, kind := range []string{"resolve", "pull", "prepare", "create", "wait", "start", "run", "healthy", "unhealthy", "restart", "fault"} {
+		c.Lanes[0].Spans = append(c.Lanes[0].Spans, timeline.Span{State: kind, From: at(float64(i)), To: at(float64(i + 1))})
+	}
+	colors := map[string]bool{}
+	for _, m := range regexp.MustCompile(`fill="(#[0-9a-f]{6})"`).FindAllStringSubmatch(c.SVG(), -1) {
+		colors[m[1]] = true
+	}
+	if len(colors) != 12 {
+		t.Errorf("12 kinds have %d colors", len(colors))
+	}
+	for color := range colors {
+		if a, b := light("#ffffff")/light(color), light(color)/light("#16181d"); a < 3 || b < 3 {
+			t.Errorf("%s: %.1f on white, %.1f on dark", color, a, b)
 		}
 	}
 }

@@ -130,7 +130,9 @@ func chartOf(t api.Task, now time.Time) timeline.Chart {
 	}
 	names := activities{t}
 	names.task(lane(console.TaskLabel, ""))
-	names.pod(lane(console.InfraLabel, lifecycle.Infra))
+	pod := lane(console.InfraLabel, lifecycle.Infra)
+	names.pod(pod)
+	pod.Quiet = true // its containers say that they wait for it
 	for _, c := range t.Containers {
 		names.container(lane(c.Name, c.Name), c)
 	}

@@ -49,7 +49,7 @@ func TestTimelineOfATask(t *testing.T) {
 				{State: "NONE", Activity: "resolve", From: noon, To: after(110 * time.Millisecond)},
 				{State: "MANIFEST_PULLED", Activity: "prepare", From: after(110 * time.Millisecond), To: after(66 * time.Second)},
 			}},
-			{Name: "(pod)", Spans: []timeline.Span{
+			{Name: "(pod)", Quiet: true, Spans: []timeline.Span{
 				{State: "NONE", Activity: "wait for digests", From: noon, To: after(110 * time.Millisecond)},
 				{State: "NONE", Activity: "create", From: after(110 * time.Millisecond), To: after(2 * time.Second)},
 				{State: "RESOURCES_PROVISIONED", Activity: "run", From: after(2 * time.Second), To: after(66 * time.Second)},
