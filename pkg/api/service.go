@@ -68,6 +68,8 @@ type Service struct {
 	Deployments []Deployment `json:"deployments"`
 	// History are the latest ten deployments, oldest first. The last one may not have ended.
 	History []PastDeployment `json:"history"`
+	// RollbackTo is the id of the deployment to which a rollback returns; absent if there is none.
+	RollbackTo string `json:"rollbackTo,omitempty"`
 	// Tasks are the copies, the latest that have stopped too, oldest first.
 	Tasks []ServiceTask `json:"tasks"`
 	// Why says what the service waits for; there is always one.
@@ -130,8 +132,10 @@ type Ingress struct {
 	IdleTimeoutSeconds int `json:"idleTimeoutSeconds,omitempty"`
 	// Auth is the source of a secret with a line USER:PASSWORD for each who may send requests.
 	Auth string `json:"auth,omitempty"`
-	// Problem is why the address is not served; it is not read in a request.
+	// Problem is what is wrong with the address. Down: it is not served for that reason, which does not pass by itself. Both are
+	// not read in a request.
 	Problem string `json:"problem,omitempty"`
+	Down    bool   `json:"down,omitempty"`
 }
 
 // FromIngress returns the wire form of an ingress.
@@ -268,7 +272,9 @@ type ServiceTask struct {
 	Phase  string `json:"phase"`
 	Health string `json:"health,omitempty"`
 	// Healthy: it runs and is healthy.
-	Healthy   bool      `json:"healthy"`
+	Healthy bool `json:"healthy"`
+	// Failed: it counts as a failure of its deployment.
+	Failed    bool      `json:"failed,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
 	// Reason is why it does not run yet, is being stopped, or has stopped.
 	Reason string `json:"reason,omitempty"`
@@ -386,7 +392,8 @@ func FromService(s service.State, at time.Time) Service {
 	}
 	for _, i := range s.Ingress() {
 		public := FromIngress(i)
-		public.Problem = problemOf(s, i.URL)
+		u := unheard(s, i.URL)
+		public.Problem, public.Down = u.Problem, u.Down()
 		w.Ingress = append(w.Ingress, public)
 	}
 	for _, d := range s.Deployments {
@@ -394,6 +401,9 @@ func FromService(s service.State, at time.Time) Service {
 	}
 	for _, a := range s.History {
 		w.History = append(w.History, fromAttempt(s, a))
+	}
+	if d, ok := s.RollbackTarget(); ok {
+		w.RollbackTo = d.ID
 	}
 	for _, t := range s.Tasks {
 		w.Tasks = append(w.Tasks, fromServiceTask(s, t))
@@ -430,15 +440,15 @@ func fromSleep(w *Service, s service.State) {
 }
 
 func fromListener(s service.State, l service.Listener) Listener {
-	return Listener{Address: l.Address, ContainerName: l.Container, ContainerPort: l.Port, ProxyProtocol: l.ProxyProtocol, Problem: problemOf(s, l.Address)}
+	return Listener{Address: l.Address, ContainerName: l.Container, ContainerPort: l.Port, ProxyProtocol: l.ProxyProtocol, Problem: unheard(s, l.Address).Problem}
 }
 
-// problemOf is why an address is not open or not served; "" if it is.
-func problemOf(s service.State, address string) string {
+// unheard is what is wrong with an address; empty if nothing is.
+func unheard(s service.State, address string) service.Unheard {
 	if i := slices.IndexFunc(s.Unheard, func(u service.Unheard) bool { return u.Address == address }); i >= 0 {
-		return s.Unheard[i].Problem
+		return s.Unheard[i]
 	}
-	return ""
+	return service.Unheard{}
 }
 
 func fromDeployment(s service.State, d service.Deployment) Deployment {
@@ -484,7 +494,7 @@ func fromAttempt(s service.State, a service.Attempt) PastDeployment {
 func fromServiceTask(s service.State, t service.Task) ServiceTask {
 	w := ServiceTask{
 		ID: t.ID, Name: s.TaskName(t), Deployment: t.Deployment, Phase: string(t.Phase), Health: string(t.Seen.Health),
-		Healthy: t.Healthy(), CreatedAt: t.WantedAt,
+		Healthy: t.Healthy(), Failed: t.Failed, CreatedAt: t.WantedAt,
 	}
 	switch t.Phase {
 	case service.Wanted:

@@ -41,6 +41,9 @@ type Unheard struct {
 	Served bool `json:"served,omitempty"`
 }
 
+// Down reports whether the address is not served, for a reason that does not pass by itself.
+func (u Unheard) Down() bool { return u.Problem != "" && !u.Pending && !u.Served }
+
 // hear notes which addresses are not served.
 func (s *State) hear(at time.Time, not []Unheard) {
 	for _, u := range not {

@@ -113,13 +113,15 @@ func TaskName(t api.Task) string {
 	return t.Family + " " + lifecycle.ShortID(t.ID)
 }
 
-// CopyState returns what a copy of a service does in everyday words: starting, running, stopping, stopped, removing.
+// CopyState returns what a copy of a service does in everyday words: starting, running, stopping, stopped, failed, removing.
 func CopyState(t api.ServiceTask) string {
 	switch {
 	case t.Phase == "LIVE" && (t.Healthy || t.Health == "UNHEALTHY"):
 		return "running"
 	case t.Phase == "LIVE" || t.Phase == "WANTED":
 		return "starting"
+	case t.Phase == "STOPPED" && t.Failed:
+		return "failed"
 	}
 	return strings.ToLower(t.Phase)
 }

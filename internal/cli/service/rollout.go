@@ -119,10 +119,7 @@ func (f *follower) end() {
 // rolloutLine says in one line how far a service is: the stage, the healthy copies of each revision, the
 // part of the connections that the new one has, and the time that is left, unless at is zero.
 func rolloutLine(s api.Service, at time.Time) string {
-	var p *api.DeploymentProgress
-	if n := len(s.History); n > 0 && s.History[n-1].FinishedAt.IsZero() {
-		p = s.History[n-1].Progress
-	}
+	p := console.ProgressOf(s)
 	parts := []string{s.ServiceName}
 	for _, d := range s.Deployments {
 		if d.Status == "PRIMARY" || d.RunningCount+d.PendingCount > 0 {
@@ -169,8 +166,8 @@ func rolloutWord(state string) string { return strings.ReplaceAll(strings.ToLowe
 // rolloutCell is how far a service is, in a list.
 func rolloutCell(s api.Service) string {
 	state := s.Deployments[0].RolloutState
-	if n := len(s.History); n > 0 && s.History[n-1].FinishedAt.IsZero() && s.History[n-1].Progress != nil {
-		return state + " (" + s.History[n-1].Progress.Stage + ")"
+	if p := console.ProgressOf(s); p != nil {
+		return state + " (" + p.Stage + ")"
 	}
 	return state
 }
@@ -179,16 +176,23 @@ func rolloutCell(s api.Service) string {
 func listenersCell(s api.Service) string {
 	var words []string
 	for _, l := range s.Listeners {
-		words = append(words, l.Address)
+		words = append(words, l.Address+down(l.Problem != ""))
 	}
 	for _, l := range s.TestListeners {
-		words = append(words, l.Address+" (test)")
+		words = append(words, l.Address+" (test)"+down(l.Problem != ""))
 	}
 	for _, n := range s.Names {
 		words = append(words, fmt.Sprintf("%s:%d (name)", n.Name, n.Port))
 	}
 	for _, i := range s.Ingress {
-		words = append(words, i.URL)
+		words = append(words, i.URL+down(i.Down))
 	}
 	return strings.Join(words, ", ")
+}
+
+func down(is bool) string {
+	if is {
+		return " (down)"
+	}
+	return ""
 }

@@ -18,7 +18,6 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
-	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -630,7 +629,10 @@ func (k serviceCall) list(ctx context.Context, _ []string) error {
 	name := func(s api.Service) string { return s.ServiceName }
 	return command.Listing[api.Service]{Items: all, ID: name, Hints: k.errOut, None: "There are no services. Create one with `podtask service create NAME FILE`.", Columns: []command.Column[api.Service]{
 		{Head: "NAME", Cell: name},
-		{Head: "STATUS", Cell: statusCell},
+		{Head: "STATUS", Cell: func(s api.Service) string {
+			words, _ := console.ServiceState(s)
+			return words
+		}},
 		{Head: "DEFINITION", Key: "task-definition", Cell: func(s api.Service) string { return s.TaskDefinition }},
 		count("DESIRED", func(s api.Service) int { return s.DesiredCount }),
 		count("RUNNING", func(s api.Service) int { return s.RunningCount }),
@@ -717,7 +719,7 @@ func (k serviceCall) events(ctx context.Context, names []string) error {
 	}
 	return command.PrintItems(k.out, k.c, s.Events, func(bool) error {
 		for _, e := range s.Events {
-			fmt.Fprintln(k.out, e.CreatedAt.Format(time.RFC3339), term.Line(e.Message))
+			fmt.Fprintln(k.out, e.CreatedAt.Format(time.RFC3339), console.ServiceEvent(s.ServiceName, e.Message))
 		}
 		return nil
 	})

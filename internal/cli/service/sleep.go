@@ -2,7 +2,6 @@ package service
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
@@ -35,14 +34,6 @@ func sleepFlags(c *cli.Context, s *api.ServiceSettings) error {
 func seconds(d time.Duration) *int {
 	n := int(d.Round(time.Second).Seconds())
 	return &n
-}
-
-// statusCell is the status of a service in a list: that of ECS, unless the service sleeps.
-func statusCell(s api.Service) string {
-	if s.Status == string(service.Active) && (s.Sleep == api.SleepAsleep || s.Sleep == api.SleepWaking) {
-		return strings.ToUpper(s.Sleep)
-	}
-	return s.Status
 }
 
 // noCopies returns the reason for which a list of copies is empty.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
+	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/engine/act/admit"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/ingress/routefile"
@@ -64,6 +65,7 @@ type psOptions struct {
 	queue  *admit.Queue
 	// routes is the path of the file with the addresses of services.
 	routes string
+	owners *connect.Connector
 }
 
 func newPs(m *command.Machine) psOptions {
@@ -76,6 +78,7 @@ func newPs(m *command.Machine) psOptions {
 		tasks:  m.Engine.Tasks,
 		queue:  m.Engine.Queue,
 		routes: routefile.Path(m.Engine.Runtime.StateDir),
+		owners: m.Connector,
 	}
 }
 
@@ -137,7 +140,7 @@ func taskListing(rows []row, full bool) command.Listing[row] {
 	newest := func(a, b row) int { return b.CreatedAt.Compare(a.CreatedAt) }
 	return command.Listing[row]{Items: rows, ID: func(r row) string { return r.ID }, Columns: []command.Column[row]{
 		{Head: "NAME", Cell: row.title},
-		{Head: "STATUS", Cell: func(r row) string { return r.State }},
+		{Head: "STATUS", Cell: row.status},
 		{Head: "HEALTH", Cell: func(r row) string { return r.healthWord }},
 		{Head: "PORTS", Cell: row.PortList},
 		{Head: "IMAGE", Cell: func(r row) string {
@@ -158,7 +161,7 @@ func taskListing(rows []row, full bool) command.Listing[row] {
 		{Head: "REVISION", Cell: func(r row) string { return strconv.Itoa(r.Revision) }, Wide: true, Order: func(a, b row) int { return cmp.Compare(a.Revision, b.Revision) }},
 		{Head: "SERVICE", Cell: func(r row) string { return r.filterValues["service"] }, Wide: true},
 		{Head: "STACK", Cell: func(r row) string { return cmp.Or(r.Stack, command.NoValue) }, Wide: true},
-		{Head: "ADDRESSES", Cell: func(r row) string { return strings.Join(r.Addresses, ", ") }, Wide: true},
+		{Head: "ADDRESSES", Cell: row.addresses, Wide: true},
 		{Head: "NAMESPACE", Cell: func(r row) string { return r.Namespace }, Wide: true},
 		{Head: "NO LIMIT", Key: "no-limit", Cell: func(r row) string { return strings.Join(r.unlimited, ", ") }, Wide: true},
 		{Head: "OWNER", Cell: row.Owner, Wide: true},
@@ -199,6 +202,8 @@ type row struct {
 	Images []string   `json:"images"`
 	// Addresses lists the URLs and the HOST:PORT of its service from which the task gets requests and connections now.
 	Addresses []string `json:"addresses,omitempty"`
+	// DownAddresses lists those of its service that are not served or not open, for a reason that `podtask why` has.
+	DownAddresses []string `json:"downAddresses,omitempty"`
 	// Namespace is the one whose services the task reaches by name; empty for none.
 	Namespace string `json:"namespace,omitempty"`
 	// Stack is the value of the tag of that name, which podtask stack sets.
@@ -212,6 +217,21 @@ type row struct {
 
 // title returns the name of the task; its family and ID if it has none.
 func (r row) title() string { return cmp.Or(r.Name, r.Family+" "+r.ID) }
+
+func (r row) status() string {
+	if len(r.DownAddresses) > 0 {
+		return r.State + " (address down)"
+	}
+	return r.State
+}
+
+func (r row) addresses() string {
+	all := slices.DeleteFunc(slices.Clone(r.Addresses), func(a string) bool { return slices.Contains(r.DownAddresses, a) })
+	for _, a := range r.DownAddresses {
+		all = append(all, a+" (down)")
+	}
+	return strings.Join(all, ", ")
+}
 
 // Containers returns RUNNING/TOTAL.
 func (r row) Containers() string { return fmt.Sprintf("%d/%d", r.Running, r.Total) }
@@ -250,6 +270,10 @@ func (o psOptions) rows(ctx context.Context, all, fullID bool, now time.Time) []
 	states = slices.DeleteFunc(states, func(st lifecycle.State) bool { return !all && st.Status() == lifecycle.StatusStopped })
 	slices.Reverse(states)
 	addresses := o.addresses()
+	var down map[string][]string
+	if len(addresses) > 0 {
+		down = o.down(ctx)
+	}
 	namespaces := make(map[string]string, len(states))
 	for _, st := range states {
 		namespaces[st.ID] = st.Task.Extensions.Namespace
@@ -258,6 +282,9 @@ func (o psOptions) rows(ctx context.Context, all, fullID bool, now time.Time) []
 		v := waiting[t.ID]
 		r := newRow(t, v.Word(), fullID, now)
 		r.Addresses, r.Namespace = addresses[t.ID], namespaces[t.ID]
+		if t.Status == lifecycle.StatusRunning.String() {
+			r.DownAddresses = down[t.Service]
+		}
 		rows = append(rows, r)
 	}
 	return rows
@@ -283,6 +310,31 @@ func (o psOptions) addresses() map[string][]string {
 	}
 	for _, l := range table.Listeners {
 		add(l.Address, l.Groups)
+	}
+	return all
+}
+
+// agentPatience limits the time for which the list waits for an agent.
+const agentPatience = time.Second
+
+// down returns the addresses that are down, by the names of their services. Without an agent that answers, none are known.
+func (o psOptions) down(ctx context.Context) map[string][]string {
+	ctx, cancel := context.WithTimeout(ctx, agentPatience)
+	defer cancel()
+	client := o.owners.DialAgent(ctx)
+	if client == nil {
+		return nil
+	}
+	defer client.Close()
+	services, err := client.Services(ctx)
+	if err != nil {
+		return nil
+	}
+	all := make(map[string][]string)
+	for _, s := range services {
+		if list := console.DownAddresses(s); len(list) > 0 {
+			all[s.ServiceName] = list
+		}
 	}
 	return all
 }
