@@ -35,7 +35,7 @@ func (t Target) Title() string {
 
 // Source is a task to write.
 type Source struct {
-	// Name is that of the files and of the pod, the project or the Pod.
+	// Name has the value of the files and of the pod, the project or the Pod.
 	Name string
 	Task taskdef.Task
 	// Copies is the number of copies of a service; 0 for a task that is none.
@@ -62,7 +62,7 @@ type Loss struct {
 	// Member is its name in a task definition.
 	Member string `json:"member"`
 	Reason string `json:"reason"`
-	// Remedy says what to do instead; it may be empty.
+	// Remedy is the thing to do instead; it may be empty.
 	Remedy string `json:"remedy,omitempty"`
 }
 
@@ -154,7 +154,7 @@ func (w *writer) ends(i int) bool {
 	return !w.Task.Containers[i].Essential && (slices.Contains(waits, taskdef.Success) || slices.Contains(waits, taskdef.Complete))
 }
 
-// together tells that the other containers go on when an essential one ends.
+// together notes the loss: the other containers go on when an essential one ends.
 func (w *writer) together(remedy string) {
 	essential := 0
 	for _, c := range w.Task.Containers {
@@ -244,7 +244,7 @@ func stored(v taskdef.SecretValue) (name string, ok bool) {
 	return name, ok && v.JSONKey == ""
 }
 
-// devicePermissions are those of a device as engines write them; empty for all.
+// devicePermissions has the values of a device as engines write them; empty for all.
 func devicePermissions(words []string) (letters string) {
 	for _, word := range words {
 		letters += word[:1]
@@ -260,7 +260,7 @@ func tmpfs(t taskdef.Tmpfs) string {
 	return strings.Join(append([]string{fmt.Sprintf("size=%d", t.Size)}, t.Options...), ",")
 }
 
-// words are those of a program that runs the command of a health check.
+// words has the values of a program that runs the command of a health check.
 func words(check []string) []string {
 	if len(check) == 2 && check[0] == "CMD-SHELL" {
 		return []string{"/bin/sh", "-c", check[1]}

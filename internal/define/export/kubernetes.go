@@ -69,7 +69,7 @@ func (w *writer) renamed(c *taskdef.Container, member, name string) string {
 	return to
 }
 
-// dollar is one that begins a variable of Kubernetes, or stands for another one.
+// dollar matches a sign that begins a variable of Kubernetes, or stands for another one.
 var dollar = regexp.MustCompile(`\$(\(|\$)`)
 
 // literalArgument is a text in which Kubernetes puts no variables.
@@ -219,7 +219,7 @@ func (w *writer) split() (first, rest []int) {
 	return first, rest
 }
 
-// restartPolicy is that of the Pod, for all containers alike.
+// restartPolicy has the value of the Pod, for all containers alike.
 func (w *writer) restartPolicy(of []int) string {
 	words := map[string]string{"": pod.RestartNever, "always": pod.RestartAlways, "on-failure": pod.RestartOnFailure}
 	policy := pod.RestartNever

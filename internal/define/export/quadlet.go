@@ -227,7 +227,7 @@ func (w *writer) hostname() (name string) {
 	return name
 }
 
-// quadletPod tells what a pod of Quadlet has for all containers together.
+// quadletPod writes the settings of a pod of Quadlet for all containers together.
 func (w *writer) quadletPod(u *unit) {
 	if w.Task.Bridged() {
 		w.lose(nil, "networkMode", "the containers share one network, in which each reaches the others as localhost too", "")
