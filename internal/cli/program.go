@@ -14,7 +14,7 @@ import (
 
 // runLine runs one command line and returns the exit code.
 func runLine(ctx context.Context, p *command.Program, build part.Build, args []string) int {
-	p.BeforeCleanUp, p.Convert = build.BeforeCleanUp(), build.Convert()
+	p.BeforeCleanUp, p.Convert, p.Beside = build.BeforeCleanUp(), build.Convert(), build.Beside()
 	app := newApp(p, build)
 	arranged, err := arrange(app, build, args)
 	if err != nil {

@@ -47,6 +47,8 @@ type Program struct {
 	// Convert are called for each document that is read as a task definition, and return it or the definition that they
 	// make of it.
 	Convert []func(ctx context.Context, p *Program, doc define.Document) (define.Document, error)
+	// Beside return what lists what parts have on this host besides tasks and services.
+	Beside []func(m *Machine) func(ctx context.Context) (console.Beside, error)
 	// ServiceSettings returns what flags of `podtask service create` say, for other commands that make services; count is nil without
 	// --count.
 	ServiceSettings func(words []string) (count *int, s api.ServiceSettings, err error)

@@ -7,6 +7,7 @@ import (
 	"context"
 	"encoding/json"
 
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/cli/webui"
 	"github.com/podtask/podtask/pkg/api"
@@ -16,6 +17,7 @@ import (
 type Backend interface {
 	Tasks(ctx context.Context) ([]top.Task, error)
 	Services(ctx context.Context) ([]api.Service, error)
+	Beside(ctx context.Context) (console.Beside, error)
 	// Explain finds a task by its ID, a beginning of it, or its name; it returns webui.ErrNotFound for none.
 	Explain(ctx context.Context, ref string) (top.Detail, error)
 	Lines(ctx context.Context, id string, which webui.Lines, fn func(webui.Line) error) error
@@ -41,6 +43,7 @@ type request struct {
 const (
 	callTasks    = "tasks"
 	callServices = "services"
+	callBeside   = "beside"
 	callExplain  = "explain"
 	callLines    = "lines"
 	callHost     = "host"

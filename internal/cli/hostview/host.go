@@ -9,9 +9,11 @@ import (
 	"fmt"
 	"io"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/cli/webui"
 	"github.com/podtask/podtask/internal/term"
@@ -46,7 +48,10 @@ type sample struct {
 	at       time.Time // zero: nothing yet
 	tasks    []top.Task
 	services []api.Service
-	err      error
+	beside   console.Beside
+	// besideErr is the reason for which some of beside is missing.
+	besideErr error
+	err       error
 }
 
 // Times between two connections.
@@ -288,11 +293,16 @@ func (h *Host) refresh(ctx context.Context, now func() time.Time) <-chan struct{
 		if s.tasks, s.err = list(ctx, h, callTasks, checkTask); s.err == nil {
 			s.services, s.err = list(ctx, h, callServices, checkService)
 		}
+		if s.err == nil {
+			if err := h.call(ctx, callBeside, "", &s.beside); err != nil && !strings.Contains(err.Error(), unknownCall) {
+				s.besideErr = fmt.Errorf("%s: %w", h.Name, err)
+			}
+		}
 		s.at = now()
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		if s.err != nil { // what it told last stays
-			s.tasks, s.services = h.sample.tasks, h.sample.services
+			s.tasks, s.services, s.beside = h.sample.tasks, h.sample.services, h.sample.beside
 			s.at = h.sample.at
 		}
 		h.sample, h.busy = s, nil

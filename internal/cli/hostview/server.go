@@ -109,6 +109,8 @@ func (s *server) do(ctx context.Context, r request) (result any, err error) {
 		return s.backend.Tasks(ctx)
 	case callServices:
 		return s.backend.Services(ctx)
+	case callBeside:
+		return s.backend.Beside(ctx)
 	case callExplain:
 		return s.backend.Explain(ctx, r.Of)
 	case callLines:
@@ -126,8 +128,11 @@ func (s *server) do(ctx context.Context, r request) (result any, err error) {
 	case callRollback:
 		return nil, s.backend.Rollback(ctx, r.Of)
 	}
-	return nil, fmt.Errorf("podtask of this host does not know the request %q", r.Call)
+	return nil, fmt.Errorf("%s %q", unknownCall, r.Call)
 }
+
+// unknownCall begins the error for a call that a Server does not know, which an earlier version is.
+const unknownCall = "podtask of this host does not know the request"
 
 func (s *server) follow(ctx context.Context, r request) error {
 	return s.backend.Follow(ctx, r.Of, func(l top.Line) error { return s.more(ctx, r, l) })

@@ -11,6 +11,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/cli/webui"
 	"github.com/podtask/podtask/pkg/api"
@@ -108,6 +109,34 @@ func (v *View) Services(context.Context) (services []api.Service, _ error) {
 		}
 	}
 	return services, nil
+}
+
+// Beside implements top.Source. With several hosts, names are NAME@HOST.
+func (v *View) Beside(context.Context) (all console.Beside, err error) {
+	for _, h := range v.hosts {
+		s, _ := h.state(v.now())
+		err = errors.Join(err, s.besideErr)
+		at := func(name string) string {
+			if v.several() {
+				name += "@" + h.Name
+			}
+			return name
+		}
+		for _, one := range s.beside.Schedules {
+			one.Name = at(one.Name)
+			all.Schedules = append(all.Schedules, one)
+		}
+		for _, one := range s.beside.Stacks {
+			one.Name, one.Services, one.Tasks = at(one.Name), slices.Clone(one.Services), slices.Clone(one.Tasks)
+			for _, names := range [][]string{one.Services, one.Tasks} {
+				for i := range names {
+					names[i] = at(names[i])
+				}
+			}
+			all.Stacks = append(all.Stacks, one)
+		}
+	}
+	return all, err
 }
 
 // hostOf returns the host of a task in the latest samples. Of several that claim to have it, which may be one machine under two

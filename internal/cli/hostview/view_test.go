@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/cli/webui"
 	"github.com/podtask/podtask/pkg/api"
@@ -41,6 +42,10 @@ func (f *fake) Tasks(context.Context) ([]top.Task, error) {
 
 func (f *fake) Services(context.Context) ([]api.Service, error) {
 	return []api.Service{{ServiceName: "shop"}}, nil
+}
+
+func (f *fake) Beside(context.Context) (console.Beside, error) {
+	return console.Beside{Schedules: []console.Schedule{{Name: "nightly"}}, Stacks: []console.Stack{{Name: "market", Services: []string{"shop"}, Tasks: []string{"job"}}}}, nil
 }
 
 func (f *fake) Explain(_ context.Context, ref string) (top.Detail, error) {
@@ -149,6 +154,10 @@ func TestAHostThatIsDownHoldsUpNoOther(t *testing.T) {
 		if h.Why != "" && want[h.Name] == "" || !strings.Contains(h.Why, want[h.Name]) || strings.Contains(h.Why, "\x1b") {
 			t.Errorf("host %s: %q", h.Name, h.Why)
 		}
+	}
+	beside, err := v.Beside(t.Context())
+	if err != nil || len(beside.Stacks) != 2 || beside.Schedules[1].Name != "nightly@two" || beside.Stacks[0].Name != "market@one" || beside.Stacks[0].Services[0] != "shop@one" || beside.Stacks[1].Tasks[0] != "job@two" {
+		t.Errorf("besides there are %+v, %v", beside, err)
 	}
 	services, err := v.Services(t.Context())
 	if err != nil || len(services) != 2 || services[0].ServiceName != "shop@one" || services[1].ServiceName != "shop@two" {

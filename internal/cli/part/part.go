@@ -10,6 +10,7 @@ import (
 	"slices"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/define"
@@ -45,6 +46,9 @@ type Part struct {
 	Complete func(q Completion) (candidates []string, ok bool)
 	// Explain returns what the part says in `podtask why`.
 	Explain func(m *command.Machine) Explainer
+	// Beside returns what lists what the part has on this host besides tasks and services. It is called again and again, never
+	// concurrently.
+	Beside func(m *command.Machine) func(ctx context.Context) (console.Beside, error)
 	// Task returns the ID of the task that a name of the part stands for in `podtask logs` and `podtask exec`, such as the latest
 	// run of a schedule; found is false if the part does not know the name. stateDir is the directory of records.
 	Task func(stateDir, name string) (id string, found bool)
@@ -178,6 +182,16 @@ func (b Build) Generate() func(p *command.Program, c *cli.Context) error {
 		}
 	}
 	return nil
+}
+
+// Beside returns what lists what the parts have besides tasks and services.
+func (b Build) Beside() (all []func(m *command.Machine) func(ctx context.Context) (console.Beside, error)) {
+	for _, p := range b.Parts {
+		if p.Beside != nil {
+			all = append(all, p.Beside)
+		}
+	}
+	return all
 }
 
 // BeforeCleanUp returns what the parts do before tasks that ended long ago are removed.

@@ -5,44 +5,19 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/cgroups"
+	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// row is a schedule in `schedule ls`.
-type row struct {
-	Name string `json:"name"`
-	// State is active, paused, or no-timer: systemd has no timer for it, or does not answer.
-	State   string `json:"state"`
-	At      string `json:"at"`
-	Overlap string `json:"overlap"`
-	CatchUp bool   `json:"catchUp"`
-	Family  string `json:"family"`
-	// Next is the next time at which the schedule is due; null if it is paused or never due again.
-	Next *time.Time `json:"next"`
-	// Last is its latest run; null if there is none.
-	Last *runRow `json:"last"`
-}
-
-// runRow is a run in `schedule history`.
-type runRow struct {
-	Due    time.Time `json:"due"`
-	Manual bool      `json:"manual"`
-	Status string    `json:"status"`
-	// ExitCode is null until its task has ended.
-	ExitCode *int `json:"exitCode"`
-	// Seconds is the duration of the run so far; null if nothing ran.
-	Seconds *float64 `json:"seconds"`
-	Task    string   `json:"task,omitempty"`
-	Missed  int      `json:"missed"`
-	Reason  string   `json:"reason,omitempty"`
-}
-
-func newRunRow(r schedule.Run, now time.Time) runRow {
-	out := runRow{Due: r.Due, Manual: r.Manual, Status: string(r.Status), ExitCode: r.ExitCode, Task: r.Task, Missed: r.Missed, Reason: r.Reason}
+func newRun(r schedule.Run, now time.Time) console.ScheduleRun {
+	out := console.ScheduleRun{Due: r.Due, Manual: r.Manual, Status: string(r.Status), ExitCode: r.ExitCode, Task: r.Task, Missed: r.Missed, Reason: r.Reason}
 	end := r.Ended
 	if r.Status == schedule.Running {
 		end = now
@@ -54,21 +29,21 @@ func newRunRow(r schedule.Run, now time.Time) runRow {
 	return out
 }
 
-func (r runRow) took() string {
+func took(r console.ScheduleRun) string {
 	if r.Seconds == nil {
 		return command.NoValue
 	}
 	return console.Span(time.Duration(*r.Seconds * float64(time.Second)))
 }
 
-func (r runRow) code() string {
+func code(r console.ScheduleRun) string {
 	if r.ExitCode == nil {
 		return command.NoValue
 	}
 	return strconv.Itoa(*r.ExitCode)
 }
 
-func (r runRow) note() string {
+func note(r console.ScheduleRun) string {
 	switch {
 	case r.Missed > 0 && r.Reason != "":
 		return fmt.Sprintf("%s; %d earlier times had no run", r.Reason, r.Missed)
@@ -87,22 +62,31 @@ func stamp(t *time.Time) string {
 	return t.Local().Format("Mon 2006-01-02 15:04:05")
 }
 
-func (o call) list(ctx context.Context, _ []string) error {
-	if err := command.CheckFormat(o.c); err != nil {
-		return err
+// lister lists schedules. It is not safe for concurrent use.
+type lister struct {
+	store    *schedule.Store
+	find     func(id string) (lifecycle.State, bool)
+	manager  func(ctx context.Context) (*cgroups.User, error)
+	calendar schedule.SystemdCalendar
+	// next has the next times that were asked for before, by the calendars: the answer is a process of systemd.
+	next map[string]time.Time
+}
+
+// list returns the schedules, and those of a problem with as much as is known.
+func (l *lister) list(ctx context.Context, now time.Time) (rows []console.Schedule, err error) {
+	all, err := l.store.All()
+	if len(all) == 0 {
+		return []console.Schedule{}, err
 	}
-	all, err := o.store.All()
-	manager, dialErr := o.manager(ctx)
+	manager, dialErr := l.manager(ctx)
 	if dialErr == nil {
 		defer manager.Close()
 	}
-	now := time.Now()
-	rows := []row{}
 	for _, s := range all {
-		s, _, _ = schedule.Fold(s, o.tasks.Lookup)
-		r := row{Name: s.Name, State: "active", At: s.Source, Overlap: string(s.Overlap), CatchUp: s.CatchUp, Family: s.Task.Family}
+		s, _, _ = schedule.Fold(s, l.find)
+		r := console.Schedule{Name: s.Name, State: "active", At: s.Source, Overlap: string(s.Overlap), CatchUp: s.CatchUp, Family: s.Task.Family}
 		if n := len(s.Runs); n > 0 {
-			last := newRunRow(s.Runs[n-1], now)
+			last := newRun(s.Runs[n-1], now)
 			r.Last = &last
 		}
 		switch {
@@ -116,7 +100,7 @@ func (o call) list(ctx context.Context, _ []string) error {
 			}
 		}
 		if !s.Paused {
-			next, nextErr := o.calendar.Next(ctx, s.Calendar, now)
+			next, nextErr := l.nextOf(ctx, s.Calendar, now)
 			err = errors.Join(err, nextErr)
 			if !next.IsZero() {
 				r.Next = &next
@@ -124,6 +108,42 @@ func (o call) list(ctx context.Context, _ []string) error {
 		}
 		rows = append(rows, r)
 	}
+	return rows, err
+}
+
+func (l *lister) nextOf(ctx context.Context, calendar []string, now time.Time) (time.Time, error) {
+	key := strings.Join(calendar, "\n")
+	if next, known := l.next[key]; known && now.Before(next) {
+		return next, nil
+	}
+	next, err := l.calendar.Next(ctx, calendar, now)
+	if err == nil && l.next != nil {
+		l.next[key] = next
+	}
+	return next, err
+}
+
+// newBeside returns a function that lists the schedules of this host for a view of it.
+func newBeside(m *command.Machine) func(ctx context.Context) (console.Beside, error) {
+	store, err := schedule.Open(m.Connector.StateDir, state.OS{})
+	if err != nil {
+		return func(context.Context) (b console.Beside, _ error) { return b, err }
+	}
+	getenv := m.Program.Getenv
+	l := &lister{store, m.Engine.Tasks.Lookup, func(ctx context.Context) (*cgroups.User, error) { return cgroups.Dial(ctx, getenv) }, schedule.SystemdCalendar{Path: getenv("PATH")}, map[string]time.Time{}}
+	return func(ctx context.Context) (b console.Beside, err error) {
+		b.Schedules, err = l.list(ctx, time.Now())
+		return b, err
+	}
+}
+
+func (o call) list(ctx context.Context, _ []string) error {
+	if err := command.CheckFormat(o.c); err != nil {
+		return err
+	}
+	l := lister{o.store, o.tasks.Lookup, o.manager, o.calendar, nil}
+	rows, err := l.list(ctx, time.Now())
+	type row = console.Schedule
 	return errors.Join(command.Listing[row]{Items: rows, ID: func(r row) string { return r.Name }, Hints: o.errOut, None: "There are no schedules. Create one with `podtask schedule create NAME FILE --at TIME`.", Columns: []command.Column[row]{
 		{Head: "NAME", Cell: func(r row) string { return r.Name }},
 		{Head: "STATE", Cell: func(r row) string { return r.State }},
@@ -135,21 +155,11 @@ func (o call) list(ctx context.Context, _ []string) error {
 			}
 			return stamp(&r.Last.Due)
 		}},
-		{Head: "RESULT", Cell: row.result},
+		{Head: "RESULT", Cell: console.Schedule.Result},
 		{Head: "FAMILY", Cell: func(r row) string { return r.Family }, Wide: true},
 		{Head: "OVERLAP", Cell: func(r row) string { return r.Overlap }, Wide: true},
 		{Head: "CATCH-UP", Cell: func(r row) string { return strconv.FormatBool(r.CatchUp) }, Wide: true},
 	}}.Print(o.out, o.c), err)
-}
-
-func (r row) result() string {
-	switch {
-	case r.Last == nil:
-		return command.NoValue
-	case r.Last.ExitCode != nil:
-		return "exit code " + r.Last.code()
-	}
-	return r.Last.Status
 }
 
 func (o call) history(_ context.Context, args []string) error {
@@ -161,21 +171,22 @@ func (o call) history(_ context.Context, args []string) error {
 		return err
 	}
 	s, _, _ = schedule.Fold(s, o.tasks.Lookup)
-	rows := []runRow{}
+	type run = console.ScheduleRun
+	rows := []run{}
 	for i := len(s.Runs) - 1; i >= 0; i-- {
-		rows = append(rows, newRunRow(s.Runs[i], time.Now()))
+		rows = append(rows, newRun(s.Runs[i], time.Now()))
 	}
-	return command.Listing[runRow]{Items: rows, Columns: []command.Column[runRow]{
-		{Head: "DUE", Cell: func(r runRow) string { return stamp(&r.Due) }, Order: func(a, b runRow) int { return a.Due.Compare(b.Due) }},
-		{Head: "STATUS", Cell: func(r runRow) string { return r.Status }},
-		{Head: "EXIT CODE", Cell: runRow.code},
-		{Head: "TOOK", Cell: runRow.took},
-		{Head: "TASK", Cell: func(r runRow) string { return r.shortTask() }},
-		{Head: "NOTE", Cell: runRow.note},
+	return command.Listing[run]{Items: rows, Columns: []command.Column[run]{
+		{Head: "DUE", Cell: func(r run) string { return stamp(&r.Due) }, Order: func(a, b run) int { return a.Due.Compare(b.Due) }},
+		{Head: "STATUS", Cell: func(r run) string { return r.Status }},
+		{Head: "EXIT CODE", Cell: code},
+		{Head: "TOOK", Cell: took},
+		{Head: "TASK", Cell: shortTask},
+		{Head: "NOTE", Cell: note},
 	}}.Print(o.out, o.c)
 }
 
-func (r runRow) shortTask() string {
+func shortTask(r console.ScheduleRun) string {
 	if r.Task == "" {
 		return command.NoValue
 	}

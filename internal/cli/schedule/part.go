@@ -37,6 +37,7 @@ func Part() part.Part {
 		FlagValues: map[string][]string{"overlap": {string(schedule.Forbid), string(schedule.Replace), string(schedule.Allow)}},
 		Complete:   complete,
 		Explain:    newExplainer,
+		Beside:     newBeside,
 		Task:       latestTask,
 		BeforeCleanUp: func(stateDir string, e *engine.Engine) error {
 			store, err := schedule.Open(stateDir, state.OS{})

@@ -10,6 +10,7 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/testing/schemafile"
 )
@@ -54,8 +55,8 @@ func valid(t *testing.T, s *jsonschema.Schema, v any) error {
 func TestTheSchemaFitsWhatIsPrinted(t *testing.T) {
 	t.Parallel()
 	now, code, seconds := time.Date(2026, 11, 26, 3, 0, 0, 0, time.UTC), 3, 1.5
-	full := runRow{Due: now, Manual: true, Status: string(schedule.Ended), ExitCode: &code, Seconds: &seconds, Task: strings.Repeat("ab", 16), Missed: 2, Reason: "why"}
-	rows := []row{
+	full := console.ScheduleRun{Due: now, Manual: true, Status: string(schedule.Ended), ExitCode: &code, Seconds: &seconds, Task: strings.Repeat("ab", 16), Missed: 2, Reason: "why"}
+	rows := []console.Schedule{
 		{Name: "nightly", State: "active", At: "daily", Overlap: string(schedule.Forbid), Family: "job", Next: &now, Last: &full},
 		{Name: "new", State: "paused", At: "hourly", Overlap: string(schedule.Allow), CatchUp: true, Family: "job"},
 	}
@@ -63,14 +64,14 @@ func TestTheSchemaFitsWhatIsPrinted(t *testing.T) {
 		t.Error(err)
 	}
 	history := compiled(t, "#/$defs/history")
-	runs := []runRow{full}
+	runs := []console.ScheduleRun{full}
 	for _, status := range []schedule.Status{schedule.Starting, schedule.Running, schedule.Skipped, schedule.Missed, schedule.Failed} {
-		runs = append(runs, runRow{Due: now, Status: string(status)})
+		runs = append(runs, console.ScheduleRun{Due: now, Status: string(status)})
 	}
 	if err := valid(t, history, runs); err != nil {
 		t.Error(err)
 	}
-	for name, wrong := range map[string]any{"a status": []runRow{{Due: now, Status: "lost"}}, "a member": []map[string]any{{"due": now, "manual": false, "status": "ended", "exitCode": 0, "seconds": 1, "missed": 0, "colour": "red"}}} {
+	for name, wrong := range map[string]any{"a status": []console.ScheduleRun{{Due: now, Status: "lost"}}, "a member": []map[string]any{{"due": now, "manual": false, "status": "ended", "exitCode": 0, "seconds": 1, "missed": 0, "colour": "red"}}} {
 		if valid(t, history, wrong) == nil {
 			t.Errorf("%s that there is not is valid", name)
 		}

@@ -19,6 +19,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
+	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -46,17 +47,9 @@ func (k call) list(context.Context, []string) error {
 	}
 	rows := []row{}
 	for _, s := range all {
-		r := row{Name: s.Name, Status: "complete", Change: s.Current.Number, Members: slices.Sorted(maps.Keys(s.Have)), Source: append([]string{}, s.Current.Source...)}
+		r := row{Name: s.Name, Status: k.store.Status(s), Change: s.Current.Number, Members: slices.Sorted(maps.Keys(s.Have)), Source: append([]string{}, s.Current.Source...)}
 		if s.Preview != nil {
 			r.Ends = s.Preview.Until
-		}
-		switch {
-		case s.Change != nil && k.store.Locked(s.Name):
-			r.Status = "changing"
-		case s.Change != nil:
-			r.Status = "unfinished"
-		case s.Current.Number == 0:
-			r.Status = "none"
 		}
 		if n := len(s.History); n > 0 {
 			r.Changed = s.History[n-1].Ended
@@ -77,6 +70,32 @@ func (k call) list(context.Context, []string) error {
 		}},
 		{Head: "SOURCE", Cell: func(r row) string { return strings.Join(r.Source, ", ") }},
 	}}.Print(k.out, k.c)
+}
+
+// newBeside returns a function that lists the stacks of this host for a view of it.
+func newBeside(m *command.Machine) func(ctx context.Context) (console.Beside, error) {
+	store, err := stacks.Open(m.Connector.StateDir, state.OS{})
+	return func(context.Context) (b console.Beside, _ error) {
+		if err != nil {
+			return b, err
+		}
+		all, err := store.All()
+		for _, s := range all {
+			one := console.Stack{Name: s.Name, Status: store.Status(s), Change: s.Current.Number, Services: []string{}, Tasks: []string{}}
+			if s.Preview != nil {
+				one.Ends = s.Preview.Until
+			}
+			for _, name := range inOrder(s) {
+				if h := s.Have[name]; h.Kind == stack.Job {
+					one.Tasks = append(one.Tasks, stacks.TaskRef(h))
+				} else {
+					one.Services = append(one.Services, h.Object)
+				}
+			}
+			b.Stacks = append(b.Stacks, one)
+		}
+		return b, err
+	}
 }
 
 // memberRow is a member of a stack in the list.
@@ -207,6 +226,7 @@ func (k call) memberRow(ctx context.Context, name string, s stack.State) (member
 	}
 	for _, i := range now.Ingress {
 		r.Addresses = append(r.Addresses, i.URL)
+		r.Reason = cmp.Or(r.Reason, i.Problem)
 	}
 	for _, n := range now.Names {
 		r.Addresses = append(r.Addresses, fmt.Sprintf("%s:%d (name)", n.Name, n.Port))

@@ -40,6 +40,7 @@ func Part() part.Part {
 		},
 		Documents: []command.Document{{Name: "stack", Schema: func() any { return stackfile.Schema() }}},
 		Complete:  complete,
+		Beside:    newBeside,
 		Agent:     agent,
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -25,8 +26,10 @@ type sampleMsg struct {
 	tasks    []Task
 	services []api.Service
 	err      error
-	// unseen is the reason for which services are not known.
-	unseen  error
+	beside   console.Beside
+	// unseen is the reason for which services are not known, besideUnseen that for schedules and stacks.
+	unseen, besideUnseen error
+
 	warning string
 	hosts   []HostState
 	// again: the next sample is taken after Options.Pace.
@@ -64,8 +67,9 @@ func (w commands) sample(again bool) tea.Cmd {
 		tasks, err := w.source.Tasks(w.ctx)
 		ctx, cancel := context.WithTimeout(w.ctx, servicesTimeout)
 		services, unseen := w.source.Services(ctx)
+		beside, besideUnseen := w.source.Beside(ctx)
 		cancel()
-		s := sampleMsg{at: w.options.Now(), tasks: tasks, services: services, err: err, unseen: unseen, again: again}
+		s := sampleMsg{at: w.options.Now(), tasks: tasks, services: services, err: err, unseen: unseen, beside: beside, besideUnseen: besideUnseen, again: again}
 		if h, ok := w.source.(Hosts); ok {
 			s.hosts = h.Hosts()
 		}

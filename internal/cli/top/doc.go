@@ -21,6 +21,8 @@ type Source interface {
 	Tasks(ctx context.Context) ([]Task, error)
 	// Services returns all services; none without an agent.
 	Services(ctx context.Context) ([]api.Service, error)
+	// Beside returns the schedules and stacks.
+	Beside(ctx context.Context) (console.Beside, error)
 	// Explain returns the details of a task.
 	Explain(ctx context.Context, id string) (Detail, error)
 	// Follow calls fn for the last lines of the containers, then for new ones, until the containers have

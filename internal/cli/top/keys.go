@@ -32,6 +32,7 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 		m.filter().edit(msg)
 		m.list.move(0)
 		m.services.move(0)
+		m.schedules.move(0)
 		return nil
 	}
 	m.notice = notice{}
@@ -48,6 +49,8 @@ func (m *Model) key(msg tea.KeyPressMsg) tea.Cmd {
 	case m.services.shown:
 		m.serviceKey(key)
 		return nil
+	case m.schedules.shown:
+		return m.scheduleKey(key)
 	}
 	switch key {
 	case "s":
@@ -102,7 +105,7 @@ func (m *Model) serviceKey(key string) {
 	case v.opened:
 		v.scroll(m.steps(key))
 	case key == "tab":
-		v.shown = false
+		v.shown, m.schedules.shown = false, true
 	case key == "esc":
 		v.filter = filter{}
 		v.move(0)
@@ -111,6 +114,22 @@ func (m *Model) serviceKey(key string) {
 	default:
 		v.move(m.steps(key))
 	}
+}
+
+// scheduleKey handles a key while schedules are shown.
+func (m *Model) scheduleKey(key string) tea.Cmd {
+	v := &m.schedules
+	switch {
+	case key == "tab":
+		v.shown = false
+	case key == "esc":
+		v.filter = filter{}
+	case (key == "enter" || key == "right") && v.latest() != "":
+		v.shown = false
+		return m.open(v.latest())
+	}
+	v.move(m.steps(key))
+	return nil
 }
 
 func (m *Model) pageKey(key string) tea.Cmd {

@@ -15,8 +15,10 @@ import (
 
 // list is the list of tasks, with its selection, filter and order.
 type list struct {
-	tasks []Task
-	hosts []HostState // none for this machine alone
+	tasks  []Task
+	stacks Stacks
+	now    time.Time   // of tasks
+	hosts  []HostState // none for this machine alone
 	// selected is the ID of the selected task.
 	selected string
 	filter   filter
@@ -35,7 +37,13 @@ var taskOrders = []struct {
 	{"status", func(a, b Task) int { return strings.Compare(a.state(), b.state()) }},
 	{"cpu", func(a, b Task) int { return cmp.Compare(b.use().CPUPercent, a.use().CPUPercent) }},
 	{"memory", func(a, b Task) int { return cmp.Compare(b.use().Memory, a.use().Memory) }},
+	{stackOrder, func(Task, Task) int { return 0 }}, // with headings
 }
+
+const stackOrder = "stack"
+
+// byStacks: the tasks are shown by their stacks.
+func (l list) byStacks() bool { return taskOrders[l.order].name == stackOrder }
 
 func (t Task) state() string { return console.TaskState(t.Task, t.QueuedFor) }
 
@@ -55,12 +63,16 @@ func (l *list) setTasks(tasks []Task) {
 // visible returns the tasks that fit the filter, in their order.
 func (l list) visible() []Task {
 	shown := slices.DeleteFunc(slices.Clone(l.tasks), func(t Task) bool {
-		if !l.all && t.Status == lifecycle.StatusStopped.String() {
+		if !l.all && t.Status == lifecycle.StatusStopped.String() && !t.FailedLately(l.now) {
 			return true
 		}
-		return !l.filter.fits(t.Name, t.Family, t.Status, t.state(), t.Health, t.Service, t.ID, t.Host)
+		return !l.filter.fits(t.Name, t.Family, t.Status, t.state(), t.Health, t.Service, t.ID, t.Host, l.stacks.OfTask(t))
 	})
-	slices.SortStableFunc(shown, taskOrders[l.order].compare)
+	compare := taskOrders[l.order].compare
+	if l.byStacks() {
+		compare = func(a, b Task) int { return byStack(l.stacks.OfTask(a), l.stacks.OfTask(b)) }
+	}
+	slices.SortStableFunc(shown, compare)
 	return shown
 }
 
@@ -129,9 +141,18 @@ func (l list) draw(c canvas, footer string) string {
 		why = explanation(c, prefix, shown[at].Why)
 	}
 	room := max(1, c.height-listFrame-len(why)-(len(lines)-3))
-	first := max(0, min(at-room/2, len(shown)-room))
-	for i := first; i < min(first+room, len(shown)); i++ {
-		lines = append(lines, l.taskRow(c, table, shown[i], i == at))
+	rows := grouped(len(shown), func(i int) string {
+		if !l.byStacks() {
+			return ""
+		}
+		return l.stacks.OfTask(shown[i])
+	})
+	for _, one := range window(rows, at, room) {
+		if one.row < 0 {
+			lines = append(lines, stackHeading(c, one.heading))
+			continue
+		}
+		lines = append(lines, l.taskRow(c, table, shown[one.row], one.row == at))
 	}
 	if len(shown) == 0 {
 		lines = append(lines, c.cut("  "+l.empty()))
@@ -151,10 +172,13 @@ func (l list) empty() string {
 }
 
 func (l list) title(c canvas, shown int) string {
-	running := 0
+	running, failed := 0, 0
 	for _, t := range l.tasks {
 		if t.Status == lifecycle.StatusRunning.String() {
 			running++
+		}
+		if t.FailedLately(l.now) {
+			failed++
 		}
 	}
 	text := "podtask top"
@@ -166,6 +190,9 @@ func (l list) title(c canvas, shown int) string {
 		text += fmt.Sprintf(" of %d hosts", len(l.hosts))
 	}
 	text += fmt.Sprintf(": %s, %d running", number(len(l.tasks), "task"), running)
+	if failed > 0 {
+		text += fmt.Sprintf(", %d failed", failed)
+	}
 	if l.filter.text != "" {
 		text += fmt.Sprintf(", %d fit %q", shown, l.filter.text)
 	}
@@ -218,7 +245,7 @@ func (l list) row(c canvas, table columns, mark, host string, cells []string) st
 func (l list) several() bool { return len(l.hosts) > 1 }
 
 // tableOf returns the columns of the list for its tasks. What changes all the time has a fixed width, so that nothing jumps. The name
-// gets the remaining space; where there is too little, images, ports, names and states are cut, in this order.
+// gets the remaining space; where there is too little, of images, ports, names and states the widest is cut first.
 func (l list) tableOf(c canvas, tasks []Task) columns {
 	var names, states, ports, images []string
 	for _, t := range tasks {
@@ -229,7 +256,7 @@ func (l list) tableOf(c canvas, tasks []Task) columns {
 	table := columns{0, 0, 9, 4, 9, 12, 4}
 	var published, image want
 	if c.width >= wideScreen {
-		table = columns{0, 0, 9, 5, 11, 15, 4, 0, 0}
+		table = columns{0, 0, 9, 4, 9, 13, 4, 0, 0}
 		published, image = wantOf(ports, 12, 48), wantOf(images, 12, 48)
 	}
 	excess := len("> ") + name.width + state.width + published.width + image.width - c.width
@@ -239,10 +266,12 @@ func (l list) tableOf(c canvas, tasks []Task) columns {
 	if l.several() {
 		excess += hostColumn + len(" ")
 	}
-	for _, w := range []*want{&image, &published, &name, &state} {
-		cut := max(0, min(excess, w.width-w.least))
-		w.width -= cut
-		excess -= cut
+	for wants := []*want{&image, &published, &name, &state}; excess > 0; excess-- { // each gives up what it has more than others
+		widest := slices.MaxFunc(wants, func(a, b *want) int { return cmp.Compare(a.width-a.least, b.width-b.least) })
+		if widest.width <= widest.least {
+			break
+		}
+		widest.width--
 	}
 	table[1] = state.width
 	if len(table) > 7 {
@@ -255,7 +284,7 @@ func portsOf(t Task) string {
 	if t.Status == lifecycle.StatusStopped.String() {
 		return ""
 	}
-	return console.PortList(t.Ports)
+	return strings.ReplaceAll(console.PortList(t.Ports), "/tcp", "")
 }
 
 // imagesOf returns the images of a task without their registries, each once.
@@ -278,7 +307,7 @@ func (l list) taskRow(c canvas, table columns, t Task, selected bool) string {
 		}
 	}
 	cpu, memory, tight := useText(t.Use, t.CPU)
-	bad := tight || t.Health == lifecycle.HealthUnhealthy.String() || t.ExitCode != nil && *t.ExitCode != 0
+	bad := tight || t.Health == lifecycle.HealthUnhealthy.String() || t.ExitCode != nil && *t.ExitCode != 0 || t.FailedLately(c.now)
 	mark, ink := rowStyle(selected, bad)
 	age := console.ShortSpan(c.now.Sub(t.CreatedAt))
 	cells := []string{console.TaskName(t.Task), t.state(), console.TaskHealth(t.Task), fmt.Sprintf("%d/%d", running, len(t.Containers)), cpu, memory, age, portsOf(t), imagesOf(t)}

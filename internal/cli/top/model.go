@@ -16,9 +16,10 @@ import (
 type Model struct {
 	commands
 	canvas
-	list     list
-	services services
-	help     bool
+	list      list
+	services  services
+	schedules schedules
+	help      bool
 	// page is the open task; nil if the list is shown.
 	page *page
 	// question is nil if there is none.
@@ -66,8 +67,13 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		return m, tea.Batch(m.sample(true), m.explain())
 	case sampleMsg:
 		m.now = msg.at
-		m.say(msg.warning, errors.Join(msg.err, msg.unseen))
-		m.list.hosts = msg.hosts
+		m.say(msg.warning, errors.Join(msg.err, msg.unseen, msg.besideUnseen))
+		m.list.hosts, m.list.now = msg.hosts, msg.at
+		if msg.besideUnseen == nil {
+			stacks := NewStacks(msg.beside.Stacks)
+			m.list.stacks, m.services.stacks = stacks, stacks
+			m.schedules.set(msg.beside.Schedules)
+		}
 		if msg.err == nil {
 			m.list.setTasks(msg.tasks)
 		}
@@ -114,6 +120,8 @@ func (m *Model) text() string {
 		return m.services.drawPage(m.canvas, footer)
 	case m.services.shown:
 		return m.services.draw(m.canvas, footer)
+	case m.schedules.shown:
+		return m.schedules.draw(m.canvas, footer)
 	case m.page != nil:
 		task, _ := m.current()
 		return m.page.draw(m.canvas, task, m.list.usedBy(m.page.id), footer)
@@ -126,6 +134,8 @@ func (m *Model) filter() *filter {
 	switch {
 	case m.services.shown:
 		return &m.services.filter
+	case m.schedules.shown:
+		return &m.schedules.filter
 	case m.page != nil:
 		return &m.page.search
 	}

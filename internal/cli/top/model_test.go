@@ -96,6 +96,7 @@ type host struct {
 
 func (h *host) Tasks(context.Context) ([]Task, error)           { return fleet(), h.err }
 func (h *host) Services(context.Context) ([]api.Service, error) { return shifting(), h.err }
+func (h *host) Beside(context.Context) (console.Beside, error)  { return console.Beside{}, h.err }
 func (h *host) Explain(context.Context, string) (Detail, error) { return starting(), h.err }
 func (h *host) Continue(_ context.Context, name string) error {
 	h.continued = append(h.continued, name)

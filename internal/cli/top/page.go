@@ -10,7 +10,6 @@ import (
 	"github.com/podtask/podtask/internal/cli/timeline"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
-	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
 // The parts of a page.
@@ -217,18 +216,10 @@ func (p *page) logLines(c canvas) []string {
 }
 
 func (p *page) eventLines(c canvas) (lines []string) {
-	for _, h := range p.detail.Task.History {
-		text := fmt.Sprintf("%s  %s  %s", h.At.Local().Format("15:04:05.000"), fit(console.Label(h.Container), 16), h.Status)
-		failed := h.Status == lifecycle.HealthUnhealthy.String()
-		if h.ExitCode != nil {
-			text += "  exit code " + h.ExitCode.String()
-			failed = failed || *h.ExitCode != 0
-		}
-		if h.Reason != "" {
-			text += "  " + term.Line(h.Reason)
-		}
-		_, ink := rowStyle(false, failed)
-		lines = append(lines, c.paint(ink, c.cut(term.Line(text))))
+	for _, e := range console.TaskEvents(p.detail.Task.History) {
+		_, ink := rowStyle(false, e.Failed)
+		text := fmt.Sprintf("%s  %s  %s  %s", e.At.Local().Format("15:04:05.000"), fit(e.Of, 16), e.What, e.Reason)
+		lines = append(lines, c.paint(ink, c.cut(strings.TrimRight(text, " "))))
 	}
 	return lines
 }

@@ -100,7 +100,7 @@ func TestOnARealTerminal(t *testing.T) {
 	x.press(t, "\r")
 	x.wait(t, "CONTAINER")
 	x.press(t, "3")
-	x.wait(t, "RESOURCES_PROVISIONED")
+	x.wait(t, "image pulled")
 	x.press(t, "2")
 	x.wait(t, "listening")
 	x.resize(t, 40, 12)

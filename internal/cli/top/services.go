@@ -13,7 +13,8 @@ import (
 
 // services is the list of services, and the one that is open.
 type services struct {
-	items []api.Service
+	items  []api.Service
+	stacks Stacks
 	// shown: the services are shown, not the tasks.
 	shown bool
 	// selected is the name of the selected service, opened is set while its page is shown.
@@ -33,10 +34,15 @@ func (v *services) set(items []api.Service) {
 	}
 }
 
+// visible returns the services that fit the filter, by stack.
 func (v services) visible() []api.Service {
-	return slices.DeleteFunc(slices.Clone(v.items), func(s api.Service) bool {
-		return !v.filter.fits(s.ServiceName, s.TaskDefinition, serviceState(s))
+	shown := slices.DeleteFunc(slices.Clone(v.items), func(s api.Service) bool {
+		return !v.filter.fits(s.ServiceName, s.TaskDefinition, serviceState(s), v.stacks.OfService(s.ServiceName))
 	})
+	slices.SortStableFunc(shown, func(a, b api.Service) int {
+		return byStack(v.stacks.OfService(a.ServiceName), v.stacks.OfService(b.ServiceName))
+	})
+	return shown
 }
 
 // current returns the selected service; found is false if it is gone.
@@ -96,9 +102,13 @@ func (v services) draw(c canvas, footer string) string {
 		why = explanation(c, "", shown[at].Why)
 	}
 	room := max(1, c.height-listFrame-len(why))
-	first := max(0, min(at-room/2, len(shown)-room))
-	for i := first; i < min(first+room, len(shown)); i++ {
-		lines = append(lines, serviceRow(c, table, shown[i], i == at))
+	rows := grouped(len(shown), func(i int) string { return v.stacks.OfService(shown[i].ServiceName) })
+	for _, l := range window(rows, at, room) {
+		if l.row < 0 {
+			lines = append(lines, stackHeading(c, l.heading))
+			continue
+		}
+		lines = append(lines, serviceRow(c, table, shown[l.row], l.row == at))
 	}
 	switch {
 	case len(shown) == 0 && v.filter.text != "":
@@ -106,13 +116,18 @@ func (v services) draw(c canvas, footer string) string {
 	case len(shown) == 0:
 		lines = append(lines, c.cut("  There are no services. Create one with `podtask service create NAME FILE`."))
 	}
-	return c.page(lines, append(why, footer, c.keys("enter open", "c continue", "b roll back", "/ filter", "tab tasks", "? keys", "q quit"))...)
+	return c.page(lines, append(why, footer, c.keys("enter open", "c continue", "b roll back", "/ filter", "tab schedules", "? keys", "q quit"))...)
 }
 
 func serviceRow(c canvas, table columns, s api.Service, selected bool) string {
-	state := serviceState(s)
-	mark, ink := rowStyle(selected, state == "failed" || s.Status == "ACTIVE" && s.HealthyCount < min(1, s.DesiredCount) && s.Sleep != api.SleepAsleep)
-	return c.paint(ink, table.row(c, mark, s.ServiceName, state, fmt.Sprintf("%d/%d", s.HealthyCount, s.DesiredCount),
+	state, kind := console.ServiceState(s)
+	mark, ink := rowStyle(selected, kind == console.Bad || s.Status == "ACTIVE" && s.HealthyCount < min(1, s.DesiredCount) && s.Sleep != api.SleepAsleep)
+	healthy := fmt.Sprintf("%d/%d", s.HealthyCount, s.DesiredCount)
+	if state == api.SleepAsleep {
+		ink += console.Faint
+		healthy = "-"
+	}
+	return c.paint(ink, table.row(c, mark, s.ServiceName, state, healthy,
 		s.TaskDefinition, strings.Join(addresses(s), ", "), console.ShortSpan(c.now.Sub(s.CreatedAt))))
 }
 
@@ -138,34 +153,9 @@ func nameOf(n api.ServiceName) string {
 	return fmt.Sprintf("%s:%d", n.Name, n.Port)
 }
 
-// serviceState returns what a service does in a few words: steady, a stage of its deployment, failed.
 func serviceState(s api.Service) string {
-	p := progressOf(s)
-	switch {
-	case s.Status != "ACTIVE":
-		return strings.ToLower(s.Status)
-	case p != nil && p.Returning:
-		return "rolling back"
-	case p != nil && slices.ContainsFunc(p.Hooks, func(h api.HookCall) bool { return h.Status == "AWAITING_ACTION" }):
-		return "paused"
-	case p != nil && p.Stage != "":
-		return console.StageWords(p.Stage)
-	case len(s.Deployments) > 0 && s.Deployments[0].RolloutState == "FAILED":
-		return "failed"
-	case s.Sleep == api.SleepAsleep || s.Sleep == api.SleepWaking:
-		return s.Sleep
-	case s.Steady:
-		return "steady"
-	}
-	return "updating"
-}
-
-// progressOf returns how far the deployment that is under way is; nil if there is none.
-func progressOf(s api.Service) *api.DeploymentProgress {
-	if n := len(s.History); n > 0 && s.History[n-1].FinishedAt.IsZero() {
-		return s.History[n-1].Progress
-	}
-	return nil
+	words, _ := console.ServiceState(s)
+	return words
 }
 
 // drawPage draws the page of the selected service.
@@ -207,7 +197,7 @@ var (
 // serviceOverview returns the picture of a deployment: the copies of each revision, and its part of the connections;
 // then hooks, listeners and copies.
 func serviceOverview(c canvas, s api.Service) []string {
-	p := progressOf(s)
+	p := console.ProgressOf(s)
 	lines := []string{c.paint(console.Bold, revisionColumns.row(c, "  ", "REVISION", "SET", "HEALTHY COPIES", "CONNECTIONS"))}
 	for _, d := range s.Deployments {
 		set, share := "", -1.0
@@ -258,7 +248,7 @@ func serviceOverview(c canvas, s api.Service) []string {
 	}
 	lines = append(lines, c.paint(console.Bold, copyColumns.row(c, "  ", "COPY", "STATUS", "HEALTH", "AGE", "REASON")))
 	for _, t := range slices.Backward(s.Tasks) {
-		_, ink := rowStyle(false, t.Health == "UNHEALTHY")
+		_, ink := rowStyle(false, t.Health == "UNHEALTHY" || t.Failed)
 		lines = append(lines, c.paint(ink, copyColumns.row(c, "  ", t.Name, console.CopyState(t), console.CopyHealth(t), console.ShortSpan(c.now.Sub(t.CreatedAt)), t.Reason)))
 	}
 	return lines
@@ -266,14 +256,18 @@ func serviceOverview(c canvas, s api.Service) []string {
 
 // addressLines has a line for each address and name of a service, and where it leads.
 func addressLines(c canvas, s api.Service) (lines []string) {
+	add := func(down bool, text string) {
+		_, ink := rowStyle(false, down)
+		lines = append(lines, c.paint(ink, c.cut("  "+term.Line(text))))
+	}
 	for _, i := range s.Ingress {
-		lines = append(lines, c.cut("  "+term.Line(fmt.Sprintf("%s -> %s:%d %s", i.URL, i.ContainerName, i.ContainerPort, i.Problem))))
+		add(i.Down, fmt.Sprintf("%s -> %s:%d %s", i.URL, i.ContainerName, i.ContainerPort, i.Problem))
 	}
 	for _, l := range s.Listeners {
-		lines = append(lines, c.cut("  "+term.Line(fmt.Sprintf("%s -> %s:%d %s", l.Address, l.ContainerName, l.ContainerPort, l.Problem))))
+		add(l.Problem != "", fmt.Sprintf("%s -> %s:%d %s", l.Address, l.ContainerName, l.ContainerPort, l.Problem))
 	}
 	for _, l := range s.TestListeners {
-		lines = append(lines, c.cut("  "+term.Line(fmt.Sprintf("%s -> %s:%d (test) %s", l.Address, l.ContainerName, l.ContainerPort, l.Problem))))
+		add(l.Problem != "", fmt.Sprintf("%s -> %s:%d (test) %s", l.Address, l.ContainerName, l.ContainerPort, l.Problem))
 	}
 	for _, n := range s.Names {
 		lines = append(lines, c.cut("  "+term.Line(fmt.Sprintf("%s (name in the namespace %s)", nameOf(n), s.Namespace))))
@@ -283,7 +277,7 @@ func addressLines(c canvas, s api.Service) (lines []string) {
 
 func serviceEvents(c canvas, s api.Service) (lines []string) {
 	for _, e := range s.Events {
-		lines = append(lines, c.cut(e.CreatedAt.Local().Format("15:04:05")+"  "+term.Line(e.Message)))
+		lines = append(lines, c.cut(e.CreatedAt.Local().Format("15:04:05")+"  "+console.ServiceEvent(s.ServiceName, e.Message)))
 	}
 	return lines
 }

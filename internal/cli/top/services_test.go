@@ -51,7 +51,7 @@ func TestServicesOnAScreenOf80x24(t *testing.T) {
 	s.golden("service-events")
 	s.press("esc", "/", "o", "r", "d", "enter")
 	s.golden("services-filter")
-	s.press("esc", "tab")
+	s.press("esc", "tab", "tab")
 	s.golden("list")
 	s.press("?")
 	s.golden("help")

@@ -3,6 +3,7 @@ package views
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os/exec"
@@ -35,10 +36,11 @@ func TopCommand(p *command.Program) *cli.Command {
 		Name:      "top",
 		Usage:     "watch tasks and services in the terminal",
 		ArgsUsage: "[TASK]",
-		Description: `Shows the tasks with their health and what they use of their limits; 100 % of cpu are one
+		Description: `Shows the tasks that run, and those that failed in the last hour, with their health and what they use of their limits; 100 % of cpu are one
 CPU, and ! marks memory that is nearly used up. Enter opens a task: its containers, what it
-waits for, its timeline, logs and events. Tab shows the services: the healthy copies of each
-revision, how connections shift from one to the other, hooks and events. The last line of the
+waits for, its timeline, logs and events. Tab shows the services by their stacks: the healthy
+copies of each revision, how connections shift from one to the other, hooks and events; once
+more the schedules with their latest runs. The last line of the
 screen has the keys, ? all of them; what changes something asks first.
 
 With --host it shows another host, with several --host or --all-hosts all of them in one list. A host that is down
@@ -162,6 +164,7 @@ type taskView struct {
 	restarter  command.Restarter
 	sampler    usage.Sampler
 	queue      *admit.Queue
+	beside     beside
 
 	mu     sync.Mutex     // guards before
 	before []usage.Sample // the samples of the last call of Tasks
@@ -169,11 +172,46 @@ type taskView struct {
 
 func newTaskView(m *command.Machine) *taskView {
 	p := m.Program
-	return &taskView{
+	v := &taskView{
 		warn: p.Warn, environ: p.Environ, executable: p.Executable, settings: m.Config,
 		tasks: m.Engine.Tasks, logs: m.Engine.Logs, owners: m.Connector,
 		reader: m.TaskReader(), restarter: m.Restarter(), sampler: usage.NewSampler(m), queue: m.Engine.Queue,
 	}
+	for _, open := range p.Beside {
+		v.beside.lists = append(v.beside.lists, open(m))
+	}
+	return v
+}
+
+// besideAge is the age from which on the parts are asked again.
+const besideAge = 5 * time.Second
+
+// beside keeps the schedules and stacks that the parts list.
+type beside struct {
+	lists []func(context.Context) (console.Beside, error)
+
+	mu   sync.Mutex // held while they are asked
+	at   time.Time  // of last; zero for never
+	last console.Beside
+	err  error
+}
+
+// Beside implements top.Source.
+func (v *taskView) Beside(ctx context.Context) (console.Beside, error) {
+	b := &v.beside
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if !b.at.IsZero() && time.Since(b.at) < besideAge {
+		return b.last, b.err
+	}
+	b.last, b.err = console.Beside{}, nil
+	for _, list := range b.lists {
+		one, err := list(ctx)
+		b.last.Schedules, b.last.Stacks = append(b.last.Schedules, one.Schedules...), append(b.last.Stacks, one.Stacks...)
+		b.err = errors.Join(b.err, err)
+	}
+	b.at = time.Now()
+	return b.last, b.err
 }
 
 // Tasks implements top.Source.

@@ -1,7 +1,6 @@
 package webui
 
 import (
-	"cmp"
 	"fmt"
 	"math"
 	"net"
@@ -27,9 +26,12 @@ type shop struct {
 	Steps []step
 	// StepText says how long the present step has taken.
 	StepText string
-	// Paused: it waits for `continue`. Moving: a deployment is under way.
-	Paused, Moving bool
-	now            time.Time
+	// Paused: it waits for `continue`.
+	Paused bool
+	// Stack is the one that it is of; empty for none. Grouped: services are shown by their stacks.
+	Stack   string
+	Grouped bool
+	now     time.Time
 }
 
 // revision is a deployment with its copies.
@@ -57,9 +59,10 @@ type step struct{ Name, State string }
 const mostSquares = 40
 
 func newShop(s api.Service, host Host, now time.Time) shop {
-	v := shop{Service: s, Status: serviceChip(s), now: now}
-	if len(s.Why) > 0 && !(s.Steady && s.Status == "ACTIVE") {
-		v.Why = reason(s.Why[0], now)
+	words, kind := console.ServiceState(s)
+	v := shop{Service: s, Status: chip{string(kind), words}, Paused: console.Paused(s), now: now}
+	if len(s.Why) > 0 && kind != console.Good {
+		v.Why = console.Capital(reason(s.Why[0], now))
 	}
 	for _, l := range s.Listeners {
 		v.Addresses = append(v.Addresses, address(l.Address, "", l.Problem, host))
@@ -68,15 +71,13 @@ func newShop(s api.Service, host Host, now time.Time) shop {
 		v.Addresses = append(v.Addresses, address(l.Address, " (test)", l.Problem, host))
 	}
 	for _, i := range s.Ingress {
-		one := port{Text: term.Line(i.URL), Label: "public address"}
+		one := port{Text: term.Line(i.URL), Label: "public address", Down: i.Down, Problem: term.Line(i.Problem)}
 		if strings.HasPrefix(i.URL, "https://") || strings.HasPrefix(i.URL, "http://") {
 			one.URL = i.URL
 		}
 		v.Addresses = append(v.Addresses, one)
 	}
-	p := progressOf(s)
-	v.Moving = s.Status == "ACTIVE" && (p != nil || len(s.Deployments) > 0 && s.Deployments[0].RolloutState == "IN_PROGRESS")
-	v.Paused = p != nil && slices.ContainsFunc(p.Hooks, func(h api.HookCall) bool { return h.Status == "AWAITING_ACTION" })
+	p := console.ProgressOf(s)
 	for _, d := range s.Deployments {
 		v.Revisions = append(v.Revisions, newRevision(s, d, p))
 	}
@@ -86,7 +87,7 @@ func newShop(s api.Service, host Host, now time.Time) shop {
 
 // Hooks are the calls of the deployment that is under way.
 func (v shop) Hooks() []api.HookCall {
-	if p := progressOf(v.Service); p != nil {
+	if p := console.ProgressOf(v.Service); p != nil {
 		return p.Hooks
 	}
 	return nil
@@ -95,54 +96,15 @@ func (v shop) Hooks() []api.HookCall {
 // Age is how long ago the service was created.
 func (v shop) Age() string { return console.ShortSpan(v.now.Sub(v.CreatedAt)) }
 
-// progressOf is that of a deployment with stages that is under way; nil if there is none.
-func progressOf(s api.Service) *api.DeploymentProgress {
-	if n := len(s.History); n > 0 && s.History[n-1].FinishedAt.IsZero() {
-		return s.History[n-1].Progress
-	}
-	return nil
-}
-
 // address is a listener. The browser reaches it as localhost if it is on all addresses or on loopback.
 func address(text, more, problem string, host Host) port {
-	one := port{Text: term.Line(text) + more, Label: cmp.Or(term.Line(problem), "listener")}
+	one := port{Text: term.Line(text) + more, Label: "listener", Down: problem != "", Problem: term.Line(problem)}
 	ip, number, err := net.SplitHostPort(text)
 	n, numberErr := strconv.ParseUint(number, 10, 16)
 	if err == nil && numberErr == nil && problem == "" {
 		one.URL = linkTo(ip, uint16(n), host)
 	}
-	if problem != "" {
-		one.Text += ": " + term.Line(problem)
-	}
 	return one
-}
-
-// serviceChip says what a service does.
-func serviceChip(s api.Service) chip {
-	p := progressOf(s)
-	switch {
-	case s.Status != "ACTIVE":
-		return chip{"busy", strings.ToLower(term.Line(s.Status))}
-	case p != nil && p.Returning:
-		return chip{"warn", "rolling back"}
-	case p != nil && slices.ContainsFunc(p.Hooks, func(h api.HookCall) bool { return h.Status == "AWAITING_ACTION" }):
-		return chip{"warn", "paused"}
-	case p != nil:
-		return chip{"busy", "updating"}
-	case len(s.Deployments) > 0 && s.Deployments[0].RolloutState == "FAILED":
-		return chip{"bad", "failed"}
-	case s.Sleep == api.SleepAsleep:
-		return chip{"idle", "asleep"}
-	case s.Sleep == api.SleepWaking:
-		return chip{"busy", "waking"}
-	case s.DesiredCount > 0 && s.HealthyCount == 0 && s.Steady:
-		return chip{"bad", "down"}
-	case s.Steady && s.DesiredCount == 0:
-		return chip{"idle", "no copies"}
-	case s.Steady:
-		return chip{"good", "steady"}
-	}
-	return chip{"busy", "updating"}
 }
 
 func newRevision(s api.Service, d api.Deployment, p *api.DeploymentProgress) revision {
@@ -200,11 +162,12 @@ func gone(t api.ServiceTask) bool { return t.Phase == "STOPPED" || t.Phase == "R
 
 // copyChip says what a copy does.
 func copyChip(t api.ServiceTask) chip {
+	state := console.CopyState(t)
 	switch {
-	case gone(t):
-		return chip{"idle", "stopped"}
-	case t.Phase == "STOPPING":
-		return chip{"idle", "stopping"}
+	case state == "failed":
+		return chip{"bad", state}
+	case gone(t) || t.Phase == "STOPPING":
+		return chip{"idle", state}
 	case t.Healthy:
 		return chip{"good", "healthy"}
 	case t.Health == "UNHEALTHY":
@@ -236,11 +199,27 @@ func (v shop) Copies() (list []replica) {
 	return list
 }
 
-// Latest are the events, the newest first.
-func (v shop) Latest() []api.ServiceEvent {
-	events := slices.Clone(v.Events)
-	slices.Reverse(events)
-	return events
+// fewEvents is the number of events that are not folded.
+const fewEvents = 10
+
+// event is an event of a service, in everyday words.
+type event struct {
+	At   time.Time
+	Text string
+}
+
+// Latest are the latest events, Earlier the ones before, the newest first.
+func (v shop) Latest() []event { return v.events()[:min(fewEvents, len(v.Events))] }
+
+// Earlier are the events that are folded.
+func (v shop) Earlier() []event { return v.events()[min(fewEvents, len(v.Events)):] }
+
+func (v shop) events() (list []event) {
+	name, _, _ := strings.Cut(v.ServiceName, "@") // of one of several hosts
+	for _, e := range slices.Backward(v.Events) {
+		list = append(list, event{e.CreatedAt, console.ServiceEvent(name, e.Message)})
+	}
+	return list
 }
 
 // stepOf is the step of the picture to which a stage belongs.
@@ -286,24 +265,50 @@ type past struct {
 	Status   chip
 	When, On string
 	Reason   string
+	// Present: the copies are of it. Target: a rollback returns to it.
+	Present, Target bool
+	// Return is the command that returns to it; empty for none.
+	Return string
 }
 
-// Past are the deployments that have ended, the newest first.
+// pastWords has everyday words for the status of a deployment in the history.
+var pastWords = map[string]chip{
+	"SUCCESSFUL": {"good", "done"}, "IN_PROGRESS": {"busy", "in progress"}, "STOPPED": {"idle", "replaced"},
+	"ROLLBACK_IN_PROGRESS": {"busy", "rolling back"}, "ROLLBACK_SUCCESSFUL": {"warn", "rolled back"}, "ROLLBACK_FAILED": {"bad", "rollback failed"},
+}
+
+// Past are the latest deployments, the newest first.
 func (v shop) Past() (list []past) {
+	present, told := "", map[string]bool{}
+	if len(v.Deployments) > 0 {
+		present = v.Deployments[0].ID
+	}
 	for _, h := range slices.Backward(v.History) {
-		kind := "idle"
-		switch h.Status {
-		case "SUCCESSFUL":
-			kind = "good"
-		case "IN_PROGRESS", "ROLLBACK_IN_PROGRESS":
-			kind = "busy"
-		case "ROLLBACK_FAILED":
-			kind = "bad"
-		case "ROLLBACK_SUCCESSFUL":
-			kind = "warn"
+		status, known := pastWords[h.Status]
+		if !known {
+			status = chip{"idle", strings.ToLower(term.Line(h.Status))}
 		}
-		word := map[string]string{"SUCCESSFUL": "done", "ROLLBACK_SUCCESSFUL": "rolled back", "ROLLBACK_IN_PROGRESS": "rolling back", "ROLLBACK_FAILED": "rollback failed", "IN_PROGRESS": "in progress", "STOPPED": "replaced"}[h.Status]
-		list = append(list, past{h, chip{kind, cmp.Or(word, strings.ToLower(term.Line(h.Status)))}, h.CreatedAt.Local().Format("2006-01-02 15:04:05"), console.Ago(v.now, h.CreatedAt), term.Line(h.Reason)})
+		one := past{PastDeployment: h, Status: status, When: h.CreatedAt.Local().Format("2006-01-02 15:04:05"), On: console.Ago(v.now, h.CreatedAt), Reason: term.Line(h.Reason)}
+		switch first := !told[h.Deployment]; {
+		case !first || h.Deployment == "":
+		case h.Deployment == present:
+			one.Present = true
+		case h.Deployment == v.RollbackTo:
+			one.Target, one.Return = true, onHost(v.ServiceName, "service rollback", "")
+		case h.Status == "SUCCESSFUL":
+			one.Return = onHost(v.ServiceName, "service update", h.TaskDefinition)
+		}
+		told[h.Deployment] = true
+		list = append(list, one)
 	}
 	return list
+}
+
+// onHost is a command about a service, which may be NAME@HOST.
+func onHost(service, command, more string) string {
+	name, host, chosen := strings.Cut(term.Line(service), "@")
+	if chosen {
+		command = "--host " + host + " " + command
+	}
+	return strings.TrimSpace("podtask " + command + " " + name + " " + term.Line(more))
 }

@@ -6,6 +6,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/timeline"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/testing/hostile"
@@ -45,12 +46,18 @@ func (hostileSource) Services(context.Context) ([]api.Service, error) {
 	return services, nil
 }
 
+func (hostileSource) Beside(context.Context) (b console.Beside, _ error) {
+	b = console.Beside{Schedules: []console.Schedule{{Next: &noon, Last: &console.ScheduleRun{}}}, Stacks: []console.Stack{{Services: []string{""}, Tasks: []string{""}}}}
+	hostile.Fill(&b)
+	return b, nil
+}
+
 // Whatever the records and the containers say is text in the pages, and a picture of the timeline is one.
 func TestHostileTextIsTextInPages(t *testing.T) {
 	t.Parallel()
 	b := &browser{t: t, server: New(8800, &hostileSource{}, &fake{}, func() time.Time { return noon })}
 	b.cookie = b.send("GET", strings.TrimPrefix(b.server.Link(), "http://"+b.server.host), nil, nil).Result().Cookies()[0]
-	for _, path := range []string{"/", "/?show=all&q=%3Cscript%3E", "/task/" + web().ID, "/task/" + web().ID + "/timeline.svg", "/task/" + web().ID + "/timeline-narrow.svg", "/service/shop"} {
+	for _, path := range []string{"/", "/?show=all&q=%3Cscript%3E", "/task/" + web().ID, "/task/" + web().ID + "/timeline.svg", "/task/" + web().ID + "/timeline-narrow.svg", "/service/shop", "/logs?show=all"} {
 		w := b.send("GET", path, nil, nil)
 		text := w.Body.String()
 		if w.Code != 200 || !strings.Contains(text, "alert(1)") {
@@ -98,7 +105,7 @@ func TestHostileNumbersMakePages(t *testing.T) {
 	for _, least := range []bool{false, true} {
 		b := &browser{t: t, server: New(8800, &numbers{least: least}, &fake{}, func() time.Time { return noon })}
 		b.cookie = b.send("GET", strings.TrimPrefix(b.server.Link(), "http://"+b.server.host), nil, nil).Result().Cookies()[0]
-		for _, path := range []string{"/", "/?show=all", "/task/" + web().ID, "/task/" + web().ID + "/timeline.svg", "/task/" + web().ID + "/timeline-narrow.svg", "/service/shop"} {
+		for _, path := range []string{"/", "/?show=all", "/task/" + web().ID, "/task/" + web().ID + "/timeline.svg", "/task/" + web().ID + "/timeline-narrow.svg", "/service/shop", "/logs?show=all"} {
 			if w := b.send("GET", path, nil, nil); w.Code != 200 || w.Body.Len() > 1<<16 {
 				t.Errorf("least %t: %s answers %d with %d bytes", least, path, w.Code, w.Body.Len())
 			}

@@ -23,16 +23,7 @@ import (
 
 // helpers has the functions of the templates.
 var helpers = template.FuncMap{
-	"short": lifecycle.ShortID,
-	"where": func(container string) string {
-		switch container {
-		case "":
-			return console.TaskLabel
-		case lifecycle.Infra:
-			return console.InfraLabel
-		}
-		return container
-	},
+	"name":  func(t api.Task) string { return term.Line(console.TaskName(t)) },
 	"clock": func(t time.Time) string { return t.Local().Format("15:04:05") },
 	"stamp": func(t time.Time) string { return t.Local().Format("2006-01-02 15:04:05") },
 	"iso":   func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
@@ -49,6 +40,7 @@ var helpers = template.FuncMap{
 		}
 		return strings.TrimSuffix(text, ".") + "."
 	},
+	"title": func(word string) string { return strings.ToUpper(word[:1]) + word[1:] },
 	"titled": func(title, name string, m meter) any {
 		return struct {
 			Title, Name string
@@ -161,10 +153,99 @@ type listView struct {
 	// Fit is how many rows there are in all, Whole the link to them; empty if all are shown.
 	Fit             int
 	Whole           string
-	Services        []shop
+	Groups          []shopGroup
+	Stacks          bool // there are some
 	ServicesProblem string
+	Schedules       []timer
+	BesideProblem   string
+	// Logs is the link to the logs of the rows; empty for fewer than two.
+	Logs string
 	// Hosts are those of the view, if it is not this machine alone; why one is down is shown.
 	Hosts []top.HostState
+}
+
+// shopGroup are the services of a stack, or of none.
+type shopGroup struct {
+	// Name is the name of the stack; empty for the services of none.
+	Name   string
+	Status chip
+	Note   string
+	Logs   string
+	Shops  []shop
+}
+
+// shopGroups returns the services by their stacks; those of none are the last ones.
+func shopGroups(l look) (groups []shopGroup) {
+	byName := map[string][]shop{}
+	for _, one := range l.services {
+		v := newShop(one, l.host, l.at)
+		v.Stack, v.Grouped = l.inStack.OfService(one.ServiceName), len(l.stacks) > 0
+		byName[v.Stack] = append(byName[v.Stack], v)
+	}
+	for _, stack := range l.stacks {
+		kind := map[string]string{"complete": "good", "changing": "busy", "unfinished": "bad"}[stack.Status]
+		g := shopGroup{Name: stack.Name, Status: chip{cmp.Or(kind, "idle"), term.Line(stack.Status)}, Logs: "/logs?" + url.Values{"stack": {stack.Name}}.Encode(), Shops: byName[stack.Name]}
+		if !stack.Ends.IsZero() {
+			g.Note = "a preview that ends " + stack.Ends.Local().Format("2006-01-02 15:04")
+		}
+		groups = append(groups, g)
+	}
+	if none := byName[""]; len(none) > 0 {
+		groups = append(groups, shopGroup{Shops: none})
+	}
+	return groups
+}
+
+// timer is a schedule on a page.
+type timer struct {
+	console.Schedule
+	Status chip
+	// Due is its next time, in words.
+	Due, Ago, Note string
+}
+
+func newTimer(s console.Schedule, now time.Time) timer {
+	v := timer{Schedule: s, Status: chip{string(s.Kind()), s.Result()}, Due: "-", Ago: "-"}
+	switch {
+	case s.State == "paused":
+		v.Status, v.Due = chip{"idle", s.State}, s.State
+	case s.State == "no-timer":
+		v.Status, v.Note = chip{"bad", "no timer"}, fmt.Sprintf("its systemd timer is missing; create it with `%s`", onHost(s.Name, "schedule resume", ""))
+	case s.Next != nil:
+		v.Due = "in " + console.ShortSpan(max(0, s.Next.Sub(now)))
+	}
+	if s.Last != nil {
+		v.Ago = console.Ago(now, s.Last.Due)
+		v.Note = cmp.Or(v.Note, term.Line(s.Last.Reason))
+	} else if v.Status.Text == "-" {
+		v.Status.Text = "no run yet"
+	}
+	return v
+}
+
+// chosenRows returns the rows of the list that a query chooses, in its order, and how many tasks are in each group.
+func (s *Server) chosenRows(l look, query url.Values) (rows []row, counts map[group]int) {
+	counts = map[group]int{}
+	for _, t := range l.tasks {
+		one := newRow(t, l.host, s.watch.used(t.ID, l.at.Add(-sparkPast)), l.at)
+		one.Stack = l.inStack.OfTask(t)
+		for _, g := range groupNames {
+			if one.In(g.Group) {
+				counts[g.Group]++
+			}
+		}
+		if one.In(group(query.Get("show"))) && one.fits(strings.TrimSpace(query.Get("q"))) {
+			rows = append(rows, one)
+		}
+	}
+	order := orders[0]
+	for _, o := range orders {
+		if o.Key == query.Get("sort") {
+			order = o
+		}
+	}
+	slices.SortStableFunc(rows, order.compare)
+	return rows, counts
 }
 
 func (s *Server) list(w http.ResponseWriter, r *http.Request) {
@@ -175,7 +256,7 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 	}
 	query := r.URL.Query()
 	v := listView{view: s.view(r, "Overview"), Show: group(query.Get("show")), Sort: query.Get("sort"), Query: strings.TrimSpace(query.Get("q")), Total: len(l.tasks)}
-	link := func(show group, sort string) string {
+	link := func(path string, show group, sort string) string {
 		q := url.Values{}
 		for key, value := range map[string]string{"show": string(show), "sort": sort, "q": v.Query} {
 			if value != "" {
@@ -183,48 +264,42 @@ func (s *Server) list(w http.ResponseWriter, r *http.Request) {
 			}
 		}
 		if len(q) == 0 {
-			return "/"
+			return path
 		}
-		return "/?" + q.Encode()
+		return path + "?" + q.Encode()
 	}
-	order := orders[0]
 	for _, o := range orders {
-		if o.Key == v.Sort {
-			order = o
-		}
-		v.Orders = append(v.Orders, tab{Name: o.Name, URL: link(v.Show, o.Key), Selected: o.Key == v.Sort})
+		v.Orders = append(v.Orders, tab{Name: o.Name, URL: link("/", v.Show, o.Key), Selected: o.Key == v.Sort})
 	}
-	counts := map[group]int{}
-	for _, t := range l.tasks {
-		one := newRow(t, l.host, s.watch.used(t.ID, l.at.Add(-sparkPast)), l.at)
-		for _, g := range groupNames {
-			if one.In(g.Group) {
-				counts[g.Group]++
-			}
-		}
-		if one.In(v.Show) && one.fits(v.Query) {
-			v.Rows = append(v.Rows, one)
-		}
-	}
-	slices.SortStableFunc(v.Rows, order.compare)
+	var counts map[group]int
+	v.Rows, counts = s.chosenRows(l, query)
 	if v.Fit = len(v.Rows); v.Fit > mostRows && query.Get("rows") != "all" {
 		q := r.URL.Query()
 		q.Set("rows", "all")
 		v.Rows, v.Whole = v.Rows[:mostRows], "/?"+q.Encode()
 	}
+	if v.Fit > 1 {
+		v.Logs = link("/logs", v.Show, v.Sort)
+	}
 	for _, g := range groupNames {
-		v.Tabs = append(v.Tabs, tab{g.Name, link(g.Group, v.Sort), counts[g.Group], g.Group == v.Show, g.Group == problems && counts[g.Group] > 0})
+		v.Tabs = append(v.Tabs, tab{g.Name, link("/", g.Group, v.Sort), counts[g.Group], g.Group == v.Show, g.Group == problems && counts[g.Group] > 0})
 	}
-	for _, one := range l.services {
-		v.Services = append(v.Services, newShop(one, l.host, l.at))
+	v.Groups, v.Stacks = shopGroups(l), len(l.stacks) > 0
+	for _, one := range l.schedules {
+		v.Schedules = append(v.Schedules, newTimer(one, l.at))
 	}
-	if l.servicesProblem != nil {
-		v.ServicesProblem = l.servicesProblem.Error()
-	}
+	v.ServicesProblem, v.BesideProblem = problemOf(l.servicesProblem), problemOf(l.besideProblem)
 	if h, ok := s.source.(top.Hosts); ok {
 		v.Hosts = h.Hosts()
 	}
 	s.page(w, r, "list.html", v)
+}
+
+func problemOf(err error) string {
+	if err == nil {
+		return ""
+	}
+	return err.Error()
 }
 
 // taskView is the data of the page of a task.
@@ -233,6 +308,7 @@ type taskView struct {
 	top.Detail
 	Row        row
 	Steps      string
+	Events     []console.TaskEvent
 	Lines      []Line
 	Incomplete string
 }
@@ -255,6 +331,7 @@ func (s *Server) task(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	v := taskView{view: s.view(r, cmp.Or(d.Task.Name, d.Task.Family, lifecycle.ShortID(d.Task.ID))), Detail: d, Row: newRow(one, l.host, s.watch.used(d.Task.ID, time.Time{}), l.at)}
+	v.Row.Stack, v.Events = l.inStack.OfTask(one), console.TaskEvents(d.Task.History)
 	v.Steps = d.Chart.Steps(100, func(_, text string) string { return text })
 	if !v.Live {
 		err = s.source.Lines(r.Context(), d.Task.ID, Lines{Tail: pageTail}, func(line Line) error {
@@ -272,6 +349,20 @@ func (s *Server) task(w http.ResponseWriter, r *http.Request) {
 func (v taskView) Color(container string) int {
 	return color(slices.IndexFunc(v.Task.Containers, func(c api.Container) bool { return c.Name == container }))
 }
+
+// From are the names in front of lines.
+func (v taskView) From() (names []string) {
+	for _, c := range v.Task.Containers {
+		names = append(names, c.Name)
+	}
+	return names
+}
+
+// Follow returns the path of new lines.
+func (v taskView) Follow() string { return "/task/" + v.Task.ID + "/log" }
+
+// What returns the noun for the names in front of lines.
+func (v taskView) What() string { return "container" }
 
 // Used is what a container uses.
 func (v taskView) Used(container string) string {
@@ -321,7 +412,13 @@ func (v serviceView) Questions() (list []question) {
 	if len(v.Service.History) < 2 {
 		return list // there is no revision before
 	}
-	return append(list, question{"rollback", "Roll " + name + " back?", "All copies are replaced by copies of the previous revision.", "Roll back", path + "rollback", v.Token, true})
+	to := "the previous revision"
+	for _, h := range v.Service.History {
+		if h.Deployment != "" && h.Deployment == v.Service.RollbackTo {
+			to = term.Line(h.TaskDefinition)
+		}
+	}
+	return append(list, question{"rollback", "Roll " + name + " back?", "All copies are replaced by copies of " + to + ".", "Roll back", path + "rollback", v.Token, true})
 }
 
 // timeline serves the timeline of a task as a picture. The policy allows the styles that are in it.
@@ -374,6 +471,10 @@ func (s *Server) service(w http.ResponseWriter, r *http.Request) {
 		s.fail(w, r, err)
 		return
 	}
-	v := s.view(r, one.ServiceName)
-	s.page(w, r, "service.html", serviceView{v, newShop(one, v.Host, s.now())})
+	v := serviceView{view: s.view(r, one.ServiceName)}
+	v.Service = newShop(one, v.Host, s.now())
+	if l := s.watch.latest(); l != nil {
+		v.Service.Stack = l.inStack.OfService(one.ServiceName)
+	}
+	s.page(w, r, "service.html", v)
 }

@@ -19,6 +19,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/timeline"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/term"
@@ -37,6 +38,8 @@ type Source interface {
 	Lines(ctx context.Context, id string, which Lines, fn func(Line) error) error
 	// Services returns the services; none without an agent.
 	Services(ctx context.Context) ([]api.Service, error)
+	// Beside returns the schedules and stacks; those that are known come with an error.
+	Beside(ctx context.Context) (console.Beside, error)
 	// Host returns where the tasks run. What is not known is empty.
 	Host(ctx context.Context) Host
 }
@@ -114,6 +117,8 @@ func New(port int, source Source, actions Actions, now func() time.Time) *Server
 	s.mux.HandleFunc("GET /task/{id}/log", s.follow)
 	s.mux.HandleFunc("GET /task/{id}/log.txt", s.download)
 	s.mux.HandleFunc("POST /task/{id}/{action}", s.actOnTask)
+	s.mux.HandleFunc("GET /logs", s.logs)
+	s.mux.HandleFunc("GET /logs/follow", s.followAll)
 	s.mux.HandleFunc("GET /service/{name}", s.service)
 	s.mux.HandleFunc("POST /service/{name}/{action}", s.actOnService)
 	s.mux.Handle("GET /assets/", http.FileServerFS(assets))

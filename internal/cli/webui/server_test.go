@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/timeline"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/pkg/api"
@@ -79,6 +80,14 @@ func (f *fake) Services(context.Context) ([]api.Service, error) {
 		Tasks:  []api.ServiceTask{{ID: web().ID, Name: "shop-1", Phase: "LIVE", Reason: evil}},
 		Events: []api.ServiceEvent{{ID: 1, CreatedAt: noon, Message: evil}},
 	}}, nil
+}
+
+func (f *fake) Beside(context.Context) (console.Beside, error) {
+	due, code := noon.Add(-time.Hour), 3
+	return console.Beside{
+		Schedules: []console.Schedule{{Name: "nightly", State: "active", At: "*-*-* 03:00", Next: &noon, Last: &console.ScheduleRun{Due: due, Status: "ended", ExitCode: &code, Task: web().ID, Reason: evil}}},
+		Stacks:    []console.Stack{{Name: "market", Status: "complete", Services: []string{"shop"}}},
+	}, nil
 }
 
 func (f *fake) Stop(_ context.Context, id string) error {
@@ -169,12 +178,13 @@ func TestPagesShowTasksAndServices(t *testing.T) {
 	t.Parallel()
 	b := opened(t, &fake{}, nil)
 	for path, wants := range map[string][]string{
-		"/":                 {`<a href="/task/` + web().ID + `">web</a>`, `<span class="chip bad">unhealthy</span>`, "12 %", `64 MiB <span class="fine">of 128 MiB</span>`, `<a href="/service/shop">shop</a>`, "0 of 2 healthy", "Read-only", "<strong>atlas</strong>", "Podman 5.4.2", "(1m so far)", `href="http://localhost:8080/"`, "53 → 53/udp"},
-		"/?show=all":        {"ended"},
-		"/?show=stopped":    {"ended"},
-		"/?q=none":          {"No task matches"},
-		"/task/" + web().ID: {"It waits for", "timeline.svg", "(pod)", "(task)", "app:1", "Lines of the containers", `<span class="chip bad">unhealthy</span>`, "log.txt"},
-		"/service/shop":     {"shop:3", "updating", `aria-current="step">shift connections`, "12.5 % of connections", "smoke in production traffic shift: in progress", `<a href="/task/` + web().ID + `">shop-1</a>`},
+		"/":                      {`<a href="/task/` + web().ID + `">web</a>`, `<span class="chip bad">unhealthy</span>`, "12 %", `64 MiB <span class="fine">of 128 MiB</span>`, `<a href="/service/shop">shop</a>`, "0 of 2 healthy", "Read-only", "<strong>atlas</strong>", "Podman 5.4.2", "(1m so far)", `href="http://localhost:8080/"`, "53 → 53/udp", "Stack market", `href="/logs?stack=market"`, "nightly", `<span class="chip bad">exit code 3</span>`, "*-*-* 03:00"},
+		"/?show=all":             {"ended"},
+		"/?show=stopped":         {"ended"},
+		"/?q=none":               {"No task matches"},
+		"/task/" + web().ID:      {"It waits for", "timeline.svg", "(task)", "app:1", "Lines of the containers", `<span class="chip bad">unhealthy</span>`, "log.txt"},
+		"/service/shop":          {"shop:3", "shifting connections", `aria-current="step">shift connections`, "12.5 % of connections", "smoke in production traffic shift: in progress", `<a href="/task/` + web().ID + `">shop-1</a>`, `href="/logs?service=shop"`},
+		"/logs?task=" + web().ID: {"Logs of web", "alert(1)", `data-source="/logs/follow?task=`},
 	} {
 		w := b.send("GET", path, nil, nil)
 		text := w.Body.String()
@@ -200,7 +210,7 @@ func TestPagesShowTasksAndServices(t *testing.T) {
 	if w := b.send("GET", "/", nil, nil); strings.Contains(w.Body.String(), "ended") {
 		t.Error("the list shows a task that was stopped")
 	}
-	if strings.Count(b.send("GET", "/?show=running", nil, nil).Body.String(), "/task/") != 0 {
+	if strings.Count(b.send("GET", "/?show=running", nil, nil).Body.String(), `id="task-`) != 0 {
 		t.Error("an unhealthy task is among those that run as they should")
 	}
 	for _, picture := range []string{"timeline", "timeline-narrow"} {

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/pkg/api"
 )
@@ -28,7 +29,12 @@ type look struct {
 	services []api.Service
 	// servicesProblem is why there are no services.
 	servicesProblem error
-	host            Host
+	schedules       []console.Schedule
+	stacks          []console.Stack
+	inStack         top.Stacks
+	// besideProblem is the reason for which some schedules or stacks are missing.
+	besideProblem error
+	host          Host
 	// agentLost: an agent ran earlier.
 	agentLost bool
 }
@@ -76,6 +82,8 @@ func (s *Server) lookNow(ctx context.Context) (look, error) {
 	}
 	l := look{at: now, tasks: tasks, host: s.source.Host(ctx)}
 	l.services, l.servicesProblem = s.source.Services(ctx)
+	beside, err := s.source.Beside(ctx)
+	l.schedules, l.stacks, l.inStack, l.besideProblem = beside.Schedules, beside.Stacks, top.NewStacks(beside.Stacks), err
 	l.agentLost = w.agentSeen && l.host.Agent == ""
 	w.agentSeen = w.agentSeen || l.host.Agent != ""
 	past := map[string][]sample{}

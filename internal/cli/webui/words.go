@@ -42,9 +42,6 @@ var groupNames = []struct {
 	{current, "Current"}, {problems, "Needs attention"}, {waiting, "Waiting"}, {running, "Running"}, {stopped, "Stopped"}, {all, "All"},
 }
 
-// recently is how long a failed task is among the current ones.
-const recently = time.Hour
-
 // row is a task in the list.
 type row struct {
 	top.Task
@@ -60,21 +57,23 @@ type row struct {
 	Usage    usage
 	Images   []string
 	Ports    []port
-	now      time.Time
+	// Stack is the one that it is of; empty for none.
+	Stack string
+	now   time.Time
 }
 
 func newRow(t top.Task, host Host, samples []sample, now time.Time) row {
 	r := row{Task: t, Name: console.TaskName(t.Task), now: now, Usage: newUsage(t, samples, now)}
 	state := console.TaskState(t.Task, cmp.Or(t.QueuedFor, "its turn"))
 	health := console.TaskHealth(t.Task)
-	failed := t.ExitCode != nil && *t.ExitCode != 0 || t.FailedStart != ""
+	failed := t.ExitCode != nil && *t.ExitCode != 0 || t.FailedStart != "" || t.StopCode == lifecycle.StopTaskFailedToStart
 	kind := "busy"
 	switch {
 	case t.Status == lifecycle.StatusStopped.String() && !failed:
 		r.Group, kind = stopped, "idle"
 	case t.Status == lifecycle.StatusStopped.String():
 		r.Group, kind = stopped, "bad"
-		r.Lately = t.StopCode != lifecycle.StopUserInitiated && t.Service == "" && now.Sub(t.StoppedAt) < recently
+		r.Lately = t.FailedLately(now)
 	case strings.HasPrefix(state, "no owner"), state == "restarting":
 		r.Group, kind = problems, "bad"
 	case t.Queue != "":
@@ -107,6 +106,9 @@ func newRow(t top.Task, host Host, samples []sample, now time.Time) row {
 	return r
 }
 
+// Bad: the row has a red edge.
+func (r row) Bad() bool { return r.Group == problems || r.Lately }
+
 // In reports whether the row is in a group.
 func (r row) In(g group) bool {
 	switch g {
@@ -125,7 +127,7 @@ func (r row) fits(text string) bool {
 	if text == "" {
 		return true
 	}
-	words := append([]string{r.Name, r.ID, r.Family, r.Service}, r.Images...)
+	words := append([]string{r.Name, r.ID, r.Family, r.Service, r.Stack}, r.Images...)
 	for _, c := range r.Status {
 		words = append(words, c.Text)
 	}
@@ -143,7 +145,7 @@ func (r row) Short() string {
 	return lifecycle.ShortID(r.ID)
 }
 
-// Details stand below the title: the ID of a task without a name, the service that it is a copy of, and its host.
+// Details stand below the title: the ID of a task without a name, the service that it is a copy of, its stack and its host.
 func (r row) Details() string {
 	var parts []string
 	if short := r.Short(); short != "" {
@@ -151,6 +153,9 @@ func (r row) Details() string {
 	}
 	if r.Service != "" {
 		parts = append(parts, "copy of "+r.Service)
+	}
+	if r.Stack != "" {
+		parts = append(parts, "stack "+r.Stack)
 	}
 	if r.Host != "" {
 		parts = append(parts, "on "+r.Host)
@@ -195,8 +200,13 @@ func reason(r api.Reason, now time.Time) string {
 	return console.Reason(r, now)
 }
 
-// port is a published port. URL is empty if a browser cannot open it.
-type port struct{ Text, URL, Label string }
+// port is a published port or an address. URL is empty if a browser cannot open it.
+type port struct {
+	Text, URL, Label string
+	// Down: it is not served. Problem says why, or what else is wrong with it.
+	Down    bool
+	Problem string
+}
 
 func portsOf(t api.Task, host Host) (list []port) {
 	if t.Status == lifecycle.StatusStopped.String() {

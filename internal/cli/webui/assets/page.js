@@ -170,10 +170,25 @@ document.addEventListener("keydown", event => {
 	search.focus();
 });
 
-// The log of a task.
+// The log of a task, or of several.
 const most = 5000;
 let stream, all = [], coming = [], drawing = 0, over = false;
-const color = name => "c" + Math.max(0, [...$("of").options].findIndex(o => o.value === name) - 1) % 8;
+// color is that of a name in front of lines. A name that is new, as of a task that came later, can be chosen from now on.
+const places = new Map();
+let longest = 0;
+function place(name) {
+	places.set(name, places.size);
+	longest = Math.max(longest, name.length);
+	$("lines").style.setProperty("--from", longest + "ch");
+}
+function color(name) {
+	if (!places.size) for (const o of $("of").options) if (o.value) place(o.value);
+	if (!places.has(name)) {
+		place(name);
+		$("of").append(new Option(name, name));
+	}
+	return "c" + places.get(name) % 8;
+}
 
 // wanted is what the search looks for, in letters of both cases: a text, or between slashes a regular expression. Null: all.
 let patternOf = "", pattern = null;
@@ -228,8 +243,16 @@ function say(shown) {
 	if ($("logstate").textContent !== text) $("logstate").textContent = text;
 }
 
-function draw(again) {
+// unsorted: a line came later than one that was written after it, as the first ones of several tasks do.
+let unsorted = false;
+
+function draw(again, asked) {
 	const box = $("lines");
+	if (unsorted) {
+		unsorted = false;
+		all.sort((a, b) => a.at - b.at);
+		again = true;
+	}
 	if (again) box.replaceChildren(...all.filter(fits).map(element));
 	else {
 		if (coming.length) box.querySelector(".empty")?.remove();
@@ -245,7 +268,7 @@ function draw(again) {
 	}
 	if ($("follow").checked) box.scrollTop = box.scrollHeight;
 	say(box.querySelectorAll(".l").length);
-	if (again) news.textContent = $("logstate").textContent; // an answer to the reader; each new line is not news
+	if (again && asked) news.textContent = $("logstate").textContent; // an answer to the reader; each new line is not news
 }
 
 // later draws all lines that came meanwhile in one go.
@@ -272,7 +295,7 @@ async function follow() {
 		if (!answer.ok) throw new Error(await answer.text());
 		if (!all.length) say(0);
 		const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
-		let rest = "", first = true;
+		let rest = "", first = true, latest = 0;
 		const begin = () => { // what is sent begins with the last lines, which may be there already
 			if (!first) return;
 			first = false;
@@ -293,6 +316,9 @@ async function follow() {
 					if (line.problem) $("logstate").textContent = line.problem;
 					continue;
 				}
+				line.at = line.time ? Date.parse(line.time) : latest;
+				unsorted ||= line.at < latest;
+				latest = Math.max(latest, line.at);
 				all.push(line);
 				coming.push(line);
 			}
@@ -311,9 +337,9 @@ if ($("lines")) {
 	let timer;
 	$("find").addEventListener("input", () => {
 		clearTimeout(timer);
-		timer = setTimeout(() => draw(true), 120);
+		timer = setTimeout(() => draw(true, true), 120);
 	});
-	$("of").addEventListener("change", () => draw(true));
+	$("of").addEventListener("change", () => draw(true, true));
 	for (const name of ["times", "wrap"]) $(name).addEventListener("change", () => $("lines").classList.toggle(name, $(name).checked));
 	$("follow").addEventListener("change", () => draw(false));
 	// Who scrolls up reads; who comes back to the end follows again.

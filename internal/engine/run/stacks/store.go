@@ -54,3 +54,16 @@ func (t *Store) Put(s stack.State) error {
 
 // Files is the directory of the files that the definitions of a stack name and that podtask wrote.
 func (t *Store) Files(name string) string { return filepath.Join(t.Dir(), "files", name) }
+
+// Status returns what becomes of a stack in a word: complete, changing, unfinished, or none if none of its changes was completed.
+func (t *Store) Status(s stack.State) string {
+	switch {
+	case s.Change != nil && t.Locked(s.Name):
+		return "changing"
+	case s.Change != nil:
+		return "unfinished"
+	case s.Current.Number == 0:
+		return "none"
+	}
+	return "complete"
+}
