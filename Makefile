@@ -34,7 +34,7 @@ test-vm: ## end to end in a virtual machine: real limits, the out-of-memory kill
 	hack/test vm
 
 check: ## everything: "make test", the virtual machine, and the checks of go.mod and of the shell scripts
-	hack/test analysis check race norace core mutants packages kubernetes plain systemd vm demo
+	hack/test analysis check race norace core mutants packages ui kubernetes plain systemd vm demo
 
 vulnerabilities: ## known vulnerabilities that the programs reach (govulncheck; needs vuln.go.dev)
 	hack/test vulnerabilities

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -82,6 +83,13 @@ func (b *browser) listen(event any) {
 			b.problems = append(b.problems, e.Entry.Text+" "+e.Entry.URL)
 		}
 	}
+}
+
+// forget drops problems that a test expects.
+func (b *browser) forget(text string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.problems = slices.DeleteFunc(b.problems, func(p string) bool { return strings.Contains(p, text) })
 }
 
 // do does an action.

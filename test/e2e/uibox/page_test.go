@@ -51,7 +51,7 @@ func TestKeyboardComesToEverything(t *testing.T) {
 	b.open(serve(t, newHost(), false))
 	want := []string{
 		"Skip to the content", "podtask", "Live", "shop", ":8000", "blog", "127.0.0.1:8090", "payments", "https://pay.example.com", "Search tasks by name, image, status or service",
-		"Current 8", "Needs attention 2", "Waiting 2", "Running 4", "Stopped 2", "All 9", "Status", "Name", "CPU", "Memory", "Age",
+		"Current 8", "Needs attention 2", "Waiting 2", "Running 4", "Stopped 2", "All 9", "Logs of these tasks", "Status", "Name", "CPU", "Memory", "Age",
 		"web", "8080 → 80", "127.0.0.1:8443 → 443", "import", "nightly-report", "search", "customer-facing-recommendation-engine-with-a-very-long-name-that-goes-on", "cache", "127.0.0.1:6379 → 6379", "shop-1", "shop-2",
 	}
 	if got := b.tabs(); !slices.Equal(got, want) {
@@ -112,6 +112,54 @@ func TestScreenReaderIsToldTheParts(t *testing.T) {
 				t.Errorf("%s has a %s without a name", path, n.role)
 			}
 		}
+	}
+}
+
+// A screen reader is told what a stack, a schedule and a fold are, and one finds the way to the logs of several tasks.
+func TestScreenReaderOnABusyHost(t *testing.T) {
+	t.Parallel()
+	h := newHost()
+	h.busy.Store(true)
+	b := start(t, 1280, 900)
+	b.open(serve(t, h, false))
+	root := value[string](b, `location.origin`)
+	for path, wants := range map[string][]node{
+		"/": {
+			{"region", "Services"}, {"region", "Stack market"}, {"heading", "Stack market"}, {"link", "Logs of the stack market"}, {"heading", "Other services"}, {"table", "Schedules"}, {"rowheader", "nightly-report"},
+			{"link", "2 minutes ago, the task of nightly-report"}, {"cell", "no timer"}, {"link", "Logs of these tasks"},
+		},
+		"/service/front":     {{"heading", "front"}, {"cell", "failed"}, {"cell", "done present"}, {"cell", "podtask service rollback front"}, {"cell", "podtask service update front front:2"}, {"list", "Events"}, {"link", "Logs of all copies"}, {"DisclosureTriangle", "37 earlier events"}},
+		"/logs?stack=market": {{"heading", "Logs of market"}, {"log", "Lines of the tasks"}, {"combobox", "Task"}, {"link", "market-web-0"}, {"main", ""}},
+	} {
+		do(b, chromedp.Navigate(root+path))
+		b.await(`!document.querySelector(".live").hidden`)
+		all := b.heard()
+		for _, want := range wants {
+			if !says(all, want.role, want.name) {
+				t.Errorf("%s has no %s, only %s", path, want, ofRole(all, want.role))
+			}
+		}
+	}
+}
+
+// The lines of several tasks are on one page by the time at which they were written, and can be those of one of them.
+func TestLogsOfSeveralTasksAreOnOnePage(t *testing.T) {
+	t.Parallel()
+	h := newHost()
+	h.busy.Store(true)
+	b := start(t, 1280, 900)
+	b.open(serve(t, h, false))
+	do(b, chromedp.Navigate(value[string](b, `location.origin`)+"/logs?stack=market"))
+	b.await(`document.getElementById("logstate").textContent === "960 lines"`)
+	if !value[bool](b, `(() => { const times = [...document.querySelectorAll("#lines time")].map(t => Date.parse(t.dateTime)); return times.every((t, i) => !i || times[i - 1] <= t) })()`) {
+		t.Error("the lines are not in the order of time")
+	}
+	h.write(webui.Line{Container: "server", Time: at(61), Text: "the new one"})
+	b.await(`document.querySelector("#lines .l:last-child span").textContent === "the new one" && document.getElementById("logstate").textContent === "976 lines"`)
+	value[bool](b, `(() => { const s = document.getElementById("of"); s.value = "market-worker-1"; s.dispatchEvent(new Event("change")); return true })()`)
+	b.await(`document.getElementById("logstate").textContent === "61 of 976 lines fit" && ![...document.querySelectorAll("#lines b")].some(e => e.textContent !== "market-worker-1")`)
+	if got := value[int](b, `document.querySelectorAll("#of option").length`); got != 17 {
+		t.Errorf("%d tasks can be chosen", got-1)
 	}
 }
 
@@ -213,11 +261,8 @@ func TestPageSaysWhenItIsOld(t *testing.T) {
 	h.agent = ""
 	h.mu.Unlock()
 	b.await(`document.getElementById("agent-lost")`)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.problems = slices.DeleteFunc(b.problems, func(p string) bool {
-		return strings.Contains(p, "ERR_EMPTY_RESPONSE") || strings.Contains(p, "ERR_CONNECTION")
-	})
+	b.forget("ERR_EMPTY_RESPONSE")
+	b.forget("ERR_CONNECTION")
 }
 
 // A page follows what happens, also while the keyboard is in it, and does not lose the place.

@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/timeline"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/cli/webui"
@@ -37,8 +38,8 @@ type host struct {
 	agent string
 	// gone: the program does not answer.
 	gone atomic.Bool
-	// several: the tasks are on two of three hosts.
-	several atomic.Bool
+	// several: the tasks are on two of three hosts. busy: there are many.
+	several, busy atomic.Bool
 }
 
 // severalHosts is a host, and others if it says so.
@@ -149,6 +150,9 @@ func (h *host) Tasks(context.Context) ([]top.Task, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	tasks := slices.Clone(h.tasks)
+	if h.busy.Load() {
+		tasks = busyTasks()
+	}
 	wave := float64(h.now().Unix())
 	for i, t := range tasks {
 		if h.several.Load() {
@@ -222,8 +226,19 @@ func (h *host) Lines(ctx context.Context, _ string, which webui.Lines, fn func(w
 	}
 }
 
+// Beside implements webui.Source.
+func (h *host) Beside(context.Context) (console.Beside, error) {
+	if h.busy.Load() {
+		return busyBeside(), nil
+	}
+	return console.Beside{}, nil
+}
+
 // Services implements webui.Source.
 func (h *host) Services(context.Context) ([]api.Service, error) {
+	if h.busy.Load() {
+		return busyServices(), nil
+	}
 	listen := func(address string) []api.Listener {
 		return []api.Listener{{Address: address, ContainerName: "api", ContainerPort: 80}}
 	}
