@@ -86,10 +86,12 @@ func newBeside(m *command.Machine) func(ctx context.Context) (console.Beside, er
 				one.Ends = s.Preview.Until
 			}
 			for _, name := range inOrder(s) {
-				if h := s.Have[name]; h.Kind == stack.Job {
+				switch h := s.Have[name]; h.Kind {
+				case stack.Job:
 					one.Tasks = append(one.Tasks, stacks.TaskRef(h))
-				} else {
+				case stack.Service:
 					one.Services = append(one.Services, h.Object)
+				case stack.Schedule: // the schedules list it
 				}
 			}
 			b.Stacks = append(b.Stacks, one)
