@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -15,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/define/export"
+	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -24,7 +26,8 @@ import (
 // Part is the part export.
 func Part() part.Part {
 	return part.Part{
-		Name: "export", Generate: Generate, Formats: export.Formats,
+		Name: "export", Formats: export.Formats,
+		Generate: func(p *command.Program, c *cli.Context) error { return newExporter(p).generate(c) },
 		Complete: func(q part.Completion) ([]string, bool) {
 			if !slices.Equal(q.Path, []string{"generate"}) || len(q.Arguments) > 0 {
 				return nil, false
@@ -41,8 +44,18 @@ func targets() (names []string) {
 	return names
 }
 
-// Generate is `podtask generate TARGET SOURCE`.
-func Generate(p *command.Program, c *cli.Context) error {
+// exporter has the means of `podtask generate TARGET SOURCE`.
+type exporter struct {
+	out, errOut io.Writer
+	openEngine  func(*cli.Context) (*engine.Engine, error)
+	definition  func(c *cli.Context, name string) (command.Definition, error)
+}
+
+func newExporter(p *command.Program) exporter {
+	return exporter{out: p.Stdout, errOut: p.Stderr, openEngine: p.OpenEngine, definition: p.Definition}
+}
+
+func (e exporter) generate(c *cli.Context) error {
 	target := export.Target(c.Args().First())
 	switch {
 	case !slices.Contains(export.Targets, target):
@@ -55,7 +68,7 @@ func Generate(p *command.Program, c *cli.Context) error {
 	if err := command.CheckFormat(c); err != nil {
 		return err
 	}
-	source, err := sourceOf(p, c, c.Args().Get(1))
+	source, err := e.source(c, c.Args().Get(1))
 	if err != nil {
 		return err
 	}
@@ -69,18 +82,18 @@ func Generate(p *command.Program, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	return report(p, c, target, source, made)
+	return e.report(c, target, source, made)
 }
 
-// sourceOf finds what a name means: a file or a registered definition, else the copies of a service, else a task.
-func sourceOf(p *command.Program, c *cli.Context, name string) (export.Source, error) {
+// source finds the task of a name: a file or a registered definition, else the copies of a service, else a task.
+func (e exporter) source(c *cli.Context, name string) (export.Source, error) {
 	_, err := os.Stat(name)
 	if err != nil && !strings.ContainsAny(name, "/.:") && name != "-" {
-		if s, found, err := running(p, c, name); found || err != nil {
+		if s, found, err := e.running(c, name); found || err != nil {
 			return s, err
 		}
 	}
-	d, err := p.Definition(c, name)
+	d, err := e.definition(c, name)
 	if err != nil {
 		return export.Source{}, err
 	}
@@ -88,20 +101,20 @@ func sourceOf(p *command.Program, c *cli.Context, name string) (export.Source, e
 	if err != nil {
 		return export.Source{}, err
 	}
-	if !finding.Runnable(p.Stderr) {
+	if !finding.Runnable(e.errOut) {
 		return export.Source{}, command.ExitStatus(command.ExitInvalid)
 	}
 	return export.Source{Name: task.Family, Task: task}, nil
 }
 
 // running finds a service or a task of this host by its record, which has all that its command line changed.
-func running(p *command.Program, c *cli.Context, name string) (s export.Source, found bool, err error) {
-	e, err := p.OpenEngine(c)
+func (e exporter) running(c *cli.Context, name string) (s export.Source, found bool, err error) {
+	here, err := e.openEngine(c)
 	if err != nil {
 		return s, false, err
 	}
-	defer e.Close()
-	if copies := e.Tasks.Copies(name); len(copies) > 0 {
+	defer here.Close()
+	if copies := here.Tasks.Copies(name); len(copies) > 0 {
 		up := slices.DeleteFunc(slices.Clone(copies), func(st lifecycle.State) bool { return st.Goal != lifecycle.Up })
 		newest := copies[len(copies)-1]
 		if len(up) > 0 {
@@ -109,7 +122,7 @@ func running(p *command.Program, c *cli.Context, name string) (s export.Source, 
 		}
 		return export.Source{Name: name, Task: newest.Task, Copies: max(1, len(up))}, true, nil
 	}
-	st, err := e.Tasks.Find(name)
+	st, err := here.Tasks.Find(name)
 	if err != nil {
 		return s, false, nil // it may be a registered definition
 	}
@@ -133,7 +146,7 @@ type result struct {
 }
 
 // report writes the files, and tells what they do not say.
-func report(p *command.Program, c *cli.Context, target export.Target, s export.Source, made export.Result) error {
+func (e exporter) report(c *cli.Context, target export.Target, s export.Source, made export.Result) error {
 	dir := c.String("output")
 	r := result{Target: target, Name: s.Name, Lost: append([]export.Loss{}, made.Lost...), Commands: commands(target, dir, made.Files)}
 	for _, f := range made.Files {
@@ -146,7 +159,7 @@ func report(p *command.Program, c *cli.Context, target export.Target, s export.S
 	plain := c.String("format") == ""
 	if plain {
 		for _, l := range r.Lost {
-			fmt.Fprintln(p.Stderr, "Lost: "+term.Line(l.String()))
+			fmt.Fprintln(e.errOut, "Lost: "+term.Line(l.String()))
 		}
 	}
 	switch {
@@ -156,21 +169,21 @@ func report(p *command.Program, c *cli.Context, target export.Target, s export.S
 		}
 	case plain:
 		for _, f := range r.Files {
-			fmt.Fprintf(p.Stdout, "---%s---\n%s\n", filepath.Base(f.Path), f.Content)
+			fmt.Fprintf(e.out, "---%s---\n%s\n", filepath.Base(f.Path), f.Content)
 		}
 	}
 	if !plain {
-		return command.PrintItem(p.Stdout, c, r, func() error { return nil })
+		return command.PrintItem(e.out, c, r, func() error { return nil })
 	}
 	if !c.Bool("dry-run") {
 		for _, f := range r.Files {
-			if _, err := fmt.Fprintln(p.Stdout, f.Path); err != nil {
+			if _, err := fmt.Fprintln(e.out, f.Path); err != nil {
 				return err
 			}
 		}
 	}
 	for _, line := range r.Commands {
-		fmt.Fprintln(p.Stderr, "Next: "+line)
+		fmt.Fprintln(e.errOut, "Next: "+line)
 	}
 	return nil
 }

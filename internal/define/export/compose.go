@@ -336,7 +336,6 @@ func (w *writer) composeSecrets(c *taskdef.Container, declared *fields) (all []a
 
 // composeKernel writes what the kernel is asked for.
 func (w *writer) composeKernel(f *fields, c *taskdef.Container) {
-	const mib = 1 << 20
 	l := c.Linux
 	f.add("read_only", c.ReadonlyRootFS)
 	f.add("init", c.Init)

@@ -233,98 +233,106 @@ func isElsewhere(target Target, member string) bool {
 func alike(target Target, task taskdef.Task, name string) taskdef.Task {
 	t := task
 	t.Family = ""
-	t.Containers = slices.Clone(task.Containers)
-	sources := map[string]string{}
-	t.Volumes = slices.Clone(task.Volumes)
-	for i, v := range t.Volumes {
-		to := v.Name
-		switch {
-		case v.Kind == taskdef.VolumeBind:
-			to = "path" + strings.ReplaceAll(v.HostPath, "/", "-")
-		case v.Kind == taskdef.VolumeTask:
-			v.Kind, v.Autoprovision, to = taskdef.VolumeShared, true, strings.ReplaceAll(name, "_", "-")+"-"+v.Name
-		}
-		to = strings.TrimPrefix(strings.TrimPrefix(to, projectName(name)+"_"), name+"_")
-		if target == Quadlet {
-			v.Autoprovision = true
-		}
-		sources[v.Name] = to
-		v.Name = to
-		v.Driver = ""
-		t.Volumes[i] = v
-	}
-	slices.SortFunc(t.Volumes, func(a, b taskdef.Volume) int { return strings.Compare(a.Name, b.Name) })
-	t.Volumes = slices.CompactFunc(t.Volumes, func(a, b taskdef.Volume) bool { return a.Name == b.Name })
-	var ports []taskdef.Port
-	var used []string
+	sources := alikeVolumes(target, &t, name)
 	servers, search := t.DNS()
-	for i, c := range t.Containers {
-		c.Image = image(c.Image)
-		if len(t.Containers) == 1 {
+	t.Containers = nil
+	var ports []taskdef.Port
+	var hosts []taskdef.Host
+	var used []string
+	for i, c := range task.Containers {
+		c.Image, c.Name = image(c.Image), strings.TrimPrefix(c.Name, name+"-")
+		if len(task.Containers) == 1 {
 			c.Name = "only"
 			c.Memory, c.Extensions.CPULimit, t.Memory, t.CPU = cmp.Or(c.Memory, t.Memory), cmp.Or(c.Extensions.CPULimit, t.CPU), 0, 0
 		}
-		c.Name = strings.TrimPrefix(c.Name, name+"-")
-		c.Mounts = nil
+		c.Mounts, c.VolumesFrom = nil, nil
 		for _, m := range task.Mounts(i) {
 			m.Volume = sources[m.Volume]
 			used = append(used, m.Volume)
 			c.Mounts = append(c.Mounts, m)
 		}
-		c.VolumesFrom = nil
-		if c.Log != nil && c.Log.Driver == logdriver.FireLens {
-			c.Log = nil // which is told
-		}
-		if target == Kubernetes && c.Privileged {
-			c.Security.NoNewPrivileges = false // likewise
-		}
-		if target == Kubernetes {
-			for _, other := range task.Containers {
-				c.StopTimeout = max(c.StopTimeout, other.StopTimeout) // likewise
-			}
-			if len(c.EntryPoint) == 1 && c.EntryPoint[0] == "" {
-				c.EntryPoint, c.Command = c.Command, nil // the same without an entry point
-			}
-		}
-		c.Net.ExtraHosts = slices.DeleteFunc(slices.Clone(c.Net.ExtraHosts), func(h taskdef.Host) bool { return h.Address == "127.0.0.1" })
-		for _, p := range c.Ports {
-			for k := range p.Count() {
-				one := p
-				one.ContainerPort, one.ContainerPortEnd, one.Name = p.ContainerPort+uint16(k), 0, ""
-				if p.AWSVPCHostPort >= 1024 {
-					one.HostPort = p.AWSVPCHostPort
-				}
-				one.AWSVPCHostPort = 0
-				if target == Kubernetes && one.HostPort == 0 {
-					continue // which is told
-				}
-				if target == Quadlet {
-					one.AnyOf = taskdef.PortSpan{}
-				}
-				ports = append(ports, one)
-			}
-		}
+		ports = append(ports, alikePorts(target, c.Ports)...)
 		c.Ports = nil
+		for _, h := range c.Net.ExtraHosts {
+			if h.Address != "127.0.0.1" {
+				hosts = append(hosts, h)
+			}
+		}
+		c.Net.ExtraHosts = nil
+		if target != Compose {
+			c.Net = taskdef.ContainerNetwork{DNSServers: servers, DNSSearch: search}
+		}
 		slices.SortFunc(c.Environment, func(a, b taskdef.EnvVar) int { return strings.Compare(a.Name, b.Name) })
 		slices.SortFunc(c.DependsOn, func(a, b taskdef.Dependency) int { return a.Container - b.Container })
-		t.Containers[i] = c
+		t.Containers = append(t.Containers, withoutTold(target, task, c))
 	}
 	t.Volumes = slices.DeleteFunc(t.Volumes, func(v taskdef.Volume) bool { return !slices.Contains(used, v.Name) })
 	slices.SortFunc(ports, func(a, b taskdef.Port) int { return int(a.ContainerPort) - int(b.ContainerPort) })
+	slices.SortFunc(hosts, func(a, b taskdef.Host) int { return strings.Compare(a.Name, b.Name) })
 	slices.SortFunc(t.Containers, func(a, b taskdef.Container) int { return strings.Compare(a.Name, b.Name) })
-	if len(t.Containers) > 0 {
-		t.Containers[0].Ports = ports
-		var hosts []taskdef.Host
-		for i := range t.Containers {
-			hosts = append(hosts, t.Containers[i].Net.ExtraHosts...)
-			if target != Compose {
-				t.Containers[i].Net = taskdef.ContainerNetwork{DNSServers: servers, DNSSearch: search}
+	t.Containers[0].Ports, t.Containers[0].Net.ExtraHosts = ports, slices.Compact(hosts)
+	return t
+}
+
+// alikeVolumes gives volumes names by which those of two tasks can be compared, and returns these by the names before.
+func alikeVolumes(target Target, t *taskdef.Task, name string) map[string]string {
+	sources := map[string]string{}
+	var all []taskdef.Volume
+	for _, v := range t.Volumes {
+		to := v.Name
+		switch v.Kind {
+		case taskdef.VolumeBind:
+			to = "path" + strings.ReplaceAll(v.HostPath, "/", "-")
+		case taskdef.VolumeTask:
+			v.Kind, v.Autoprovision, to = taskdef.VolumeShared, true, strings.ReplaceAll(name, "_", "-")+"-"+v.Name
+		}
+		to = strings.TrimPrefix(strings.TrimPrefix(to, projectName(name)+"_"), name+"_")
+		v.Autoprovision = v.Autoprovision || target == Quadlet
+		sources[v.Name] = to
+		v.Name, v.Driver = to, ""
+		all = append(all, v)
+	}
+	slices.SortFunc(all, func(a, b taskdef.Volume) int { return strings.Compare(a.Name, b.Name) })
+	t.Volumes = slices.CompactFunc(all, func(a, b taskdef.Volume) bool { return a.Name == b.Name })
+	return sources
+}
+
+// alikePorts divides ranges, and leaves out ports that are told.
+func alikePorts(target Target, ports []taskdef.Port) (all []taskdef.Port) {
+	for _, p := range ports {
+		for k := range p.Count() {
+			one := p
+			one.ContainerPort, one.ContainerPortEnd, one.Name, one.AWSVPCHostPort = p.ContainerPort+uint16(k), 0, "", 0
+			if p.AWSVPCHostPort >= 1024 {
+				one.HostPort = p.AWSVPCHostPort
+			}
+			if target == Quadlet {
+				one.AnyOf = taskdef.PortSpan{}
+			}
+			if target != Kubernetes || one.HostPort != 0 {
+				all = append(all, one)
 			}
 		}
-		slices.SortFunc(hosts, func(a, b taskdef.Host) int { return strings.Compare(a.Name, b.Name) })
-		t.Containers[0].Net.ExtraHosts = slices.Compact(hosts)
 	}
-	return t
+	return all
+}
+
+// withoutTold leaves out of a container values that a writer tells as lost.
+func withoutTold(target Target, task taskdef.Task, c taskdef.Container) taskdef.Container {
+	if c.Log != nil && c.Log.Driver == logdriver.FireLens {
+		c.Log = nil
+	}
+	if target != Kubernetes {
+		return c
+	}
+	c.Security.NoNewPrivileges = c.Security.NoNewPrivileges && !c.Privileged
+	for _, other := range task.Containers {
+		c.StopTimeout = max(c.StopTimeout, other.StopTimeout)
+	}
+	if len(c.EntryPoint) == 1 && c.EntryPoint[0] == "" {
+		c.EntryPoint, c.Command = c.Command, nil // the same without an entry point
+	}
+	return c
 }
 
 // values lists the values of each member of a task, as JSON.
