@@ -511,3 +511,30 @@ func FuzzWrite(f *testing.F) {
 		}
 	})
 }
+
+// Texts of a definition stay texts: they add no keys to a unit, and variables stay as they are written.
+func TestTextsAddNothing(t *testing.T) {
+	t.Parallel()
+	task, _, err := taskdef.Parse("web", []byte(`{"family":"web","volumes":[{"name":"v","host":{"sourcePath":"/srv"}}],"containerDefinitions":[{"name":"web","image":"i",
+		"command":["x\nExecStartPre=/bin/evil","$(A) $B %n"],"environment":[{"name":"A","value":"a\n[Service]\nExecStartPre=/bin/evil"}],
+		"dockerLabels":{"l\nk":"v\nPodmanArgs=--privileged"},"mountPoints":[{"sourceVolume":"v","containerPath":"/d:x"}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit, err := Write(Quadlet, Source{Name: "web", Task: task})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(unit.Files[0].Text) {
+		if strings.HasPrefix(line, "ExecStartPre=") || strings.HasPrefix(line, "PodmanArgs=") || strings.HasPrefix(line, "Volume=") || strings.HasPrefix(line, "[Service]") {
+			t.Errorf("the unit has %s", line)
+		}
+	}
+	if len(unit.Lost) != 1 || !strings.Contains(unit.Lost[0].String(), `"/d:x"`) || !strings.Contains(unit.Files[0].Text, "$$(A) $$B %%n") {
+		t.Errorf("%v\n%s", unit.Lost, unit.Files[0].Text)
+	}
+	manifest, err := Write(Kubernetes, Source{Name: "web", Task: task})
+	if err != nil || !strings.Contains(textOf(t, manifest), "$$(A) $B %n") {
+		t.Errorf("%v\n%s", err, textOf(t, manifest))
+	}
+}

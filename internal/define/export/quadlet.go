@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef"
+	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 // unit is the text of a file for systemd, in sections.
@@ -314,6 +315,10 @@ func (w *writer) quadletStorage(u *unit, i int, c *taskdef.Container) {
 		source, _ := w.volume(v)
 		if w.quadletVolume(v) != "" {
 			source = v.Name + ".volume"
+		}
+		if strings.Contains(source+m.Path, ":") {
+			w.lose(c, "mountPoints", "Volume= ends a path at a colon, and "+doctree.Quote(source)+" at "+doctree.Quote(m.Path)+" has one", "rename it")
+			continue
 		}
 		var options []string
 		if m.ReadOnly {
