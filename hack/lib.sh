@@ -95,6 +95,7 @@ pids_of_uids() {
 # others leave out what libraries would link and no command uses: the documentation generator of urfave/cli, which would
 # initialize in every command, a client of Docker's daemon, drivers of a storage that Podman's service opens, and pages of
 # gRPC for a debugger (1.5 MB of each program).
+# shellcheck disable=SC2034 # used by the scripts that source this file
 TAGS="remote containers_image_openpgp urfave_cli_no_docs containers_image_docker_daemon_stub \
 exclude_graphdriver_btrfs exclude_graphdriver_overlay exclude_graphdriver_zfs grpcnotrace"
 
