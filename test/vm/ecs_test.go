@@ -5,9 +5,11 @@ package vm
 import (
 	"context"
 	"encoding/json"
-	"net/http/httptest"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
@@ -16,13 +18,20 @@ import (
 	"github.com/podtask/podtask/internal/testing/ecsplane"
 )
 
-// A container of a task that ECS placed takes more memory than it may: ECS learns its code and the reason, and of the next task too.
-func TestOutOfMemoryOnAnInstanceOfECS(t *testing.T) {
-	server := httptest.NewServer(nil)
-	defer server.Close()
-	plane := ecsplane.New(server.URL)
-	server.Config.Handler = plane
-	startAgent(t, "podtask-agent-ecs")
+// planeAddress is where the control plane listens, before a boot and after it.
+const planeAddress = "127.0.0.1:5010"
+
+// joinECS starts a control plane and podtask-ecs, which end with the test.
+func joinECS(t *testing.T) *ecsplane.Plane {
+	t.Helper()
+	listener, err := net.Listen("tcp", planeAddress)
+	if err != nil {
+		t.Fatal(err)
+	}
+	plane := ecsplane.New("http://" + planeAddress)
+	server := &http.Server{Handler: plane}
+	go server.Serve(listener)
+	t.Cleanup(func() { server.Close() })
 	join := exec.Command(os.Getenv("PODTASK_ECS"), "join", "--cluster", "lab")
 	var log strings.Builder
 	join.Stderr = &log
@@ -35,7 +44,6 @@ func TestOutOfMemoryOnAnInstanceOfECS(t *testing.T) {
 		_ = join.Wait()
 		plane.End("acs", 0)
 		plane.End("tcs", 0)
-		podtask(t, "rm", "--force", "--all")
 		for _, p := range plane.Problems() {
 			t.Error(p)
 		}
@@ -46,36 +54,68 @@ func TestOutOfMemoryOnAnInstanceOfECS(t *testing.T) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
 	if err := plane.WaitFor(ctx, "acs", "open", 1); err != nil {
+		t.Fatalf("%v: %s", err, log.String())
+	}
+	return plane
+}
+
+// placeTask has ECS run a task of one container with a limit of 32 MiB.
+func placeTask(t *testing.T, plane *ecsplane.Plane, n int, command ...string) (arn string) {
+	t.Helper()
+	arn = ecsplane.TaskARN(n)
+	task := map[string]any{"arn": arn, "desiredStatus": "RUNNING", "family": "vm", "version": "1", "networkMode": "bridge", "launchType": "EXTERNAL", "containers": []any{map[string]any{
+		"name": "app", "image": image, "command": command, "cpu": 10, "memory": 32, "essential": true, "overrides": "{}",
+		"dockerConfig": map[string]any{"config": "{}", "hostConfig": `{"NetworkMode":"bridge"}`, "version": "1.18"},
+	}}}
+	if err := plane.Payload("payload-"+arn, n, task); err != nil {
 		t.Fatal(err)
 	}
+	return arn
+}
+
+// A container of a task that ECS placed takes more memory than it may: ECS learns its code and the reason. The next task has none.
+func TestOutOfMemoryOnAnInstanceOfECS(t *testing.T) {
+	startAgent(t, "podtask-agent-ecs")
+	t.Cleanup(func() { podtask(t, "rm", "--force", "--all") })
+	plane := joinECS(t)
 	for n, command := range [][]string{{"alloc", "64"}, {"exit", "5"}} {
-		arn := ecsplane.TaskARN(n + 1)
-		task := map[string]any{"arn": arn, "desiredStatus": "RUNNING", "family": "oom", "version": "1", "networkMode": "bridge", "launchType": "EXTERNAL", "containers": []any{map[string]any{
-			"name": "app", "image": image, "command": command, "cpu": 10, "memory": 32, "essential": true, "overrides": "{}",
-			"dockerConfig": map[string]any{"config": "{}", "hostConfig": `{"NetworkMode":"bridge"}`, "version": "1.18"},
-		}}}
-		if err := plane.Payload("payload-"+arn, n+1, task); err != nil {
-			t.Fatal(err)
-		}
-		stopped := stoppedTask(ctx, t, plane, arn)
-		if len(stopped.Containers) != 1 || stopped.Containers[0].ExitCode == nil {
-			t.Fatalf("ECS was told %+v", stopped)
-		}
-		code, reason := *stopped.Containers[0].ExitCode, stopped.Containers[0].Reason
-		if n == 0 && (code != 137 || !strings.HasPrefix(reason, "OutOfMemoryError: ")) || n == 1 && (code != 5 || reason != "") {
-			t.Errorf("of %q ECS was told code %d, %q", command, code, reason)
+		c := told(t, plane, placeTask(t, plane, n+1, command...), "STOPPED")
+		if c.ExitCode == nil || n == 0 && (*c.ExitCode != 137 || !strings.HasPrefix(c.Reason, "OutOfMemoryError: ")) || n == 1 && (*c.ExitCode != 5 || c.Reason != "") {
+			t.Errorf("of %q ECS was told %+v", command, c)
 		}
 	}
 }
 
-// stoppedTask waits until a task has ended for ECS.
-func stoppedTask(ctx context.Context, t *testing.T, plane *ecsplane.Plane, arn string) (found wire.StateChange) {
+// lastTask is the number of the task that runs when the machine ends.
+const lastTask = 7
+
+// runOfECS leaves a task of ECS behind that runs.
+func runOfECS(t *testing.T) {
+	agentState(t)
+	plane := joinECS(t)
+	told(t, plane, placeTask(t, plane, lastTask, "sleep", "forever"), "RUNNING")
+}
+
+// checkOfECS checks that ECS learns after a boot that the task has ended.
+func checkOfECS(t *testing.T) {
+	agentState(t)
+	c := told(t, joinECS(t), ecsplane.TaskARN(lastTask), "STOPPED")
+	if c.ExitCode != nil && *c.ExitCode == 0 {
+		t.Errorf("ECS was told %+v", c)
+	}
+	podtask(t, "rm", "ecs-"+filepath.Base(ecsplane.TaskARN(lastTask)))
+}
+
+// told waits until ECS was told of a state of a task, and returns that of its container.
+func told(t *testing.T, plane *ecsplane.Plane, arn, status string) (found wire.ContainerState) {
 	t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
 	err := plane.Wait(ctx, func([]ecsplane.Event) bool {
 		for _, body := range plane.Of("http", "SubmitTaskStateChange") {
 			var c wire.StateChange
-			if json.Unmarshal(body, &c) == nil && c.Task == arn && c.Status == "STOPPED" {
-				found = c
+			if json.Unmarshal(body, &c) == nil && c.Task == arn && c.Status == status && len(c.Containers) == 1 {
+				found = c.Containers[0]
 				return true
 			}
 		}

@@ -104,6 +104,7 @@ func TestBeforeReboot(t *testing.T) {
 	configureShop(t)
 	t.Run("an agent with a task", runOrdered)
 	t.Run("a service with references", runShop)
+	t.Run("an instance of ECS with a task", runOfECS)
 }
 
 // backAgain checks both tasks after a boot, removes the one that ended and
@@ -150,6 +151,7 @@ func backAgain(t *testing.T) (code, reason string) {
 
 func TestAfterReboot(t *testing.T) {
 	t.Run("the agent's task was stopped in order", checkOrdered)
+	t.Run("ECS learns that its task has ended", checkOfECS)
 	t.Run("the service has a copy again", checkShopAfterBoot)
 	// The other task is not stopped before the machine goes down: its exit code is kept if
 	// Podman's clean-up of a container is faster than that.
