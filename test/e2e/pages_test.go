@@ -77,7 +77,10 @@ var pages = map[string]page{
 			return special
 		},
 	},
-	"aws.md":         {special: elsewhere("aws.md")},         // TestAWSCLIReadsTheLinesOfATask
+	"aws.md": {special: elsewhere("aws.md")}, // TestAWSCLIReadsTheLinesOfATask
+	"leaving.md": {given: func(u *tutorial) {
+		u.box.file("shop.yaml", fmt.Sprintf("containers:\n  web: {image: %q}\n", u.image))
+	}},
 	"names.md":       {special: elsewhere("names.md")},       // TestServiceIsReachedByName, TestServiceConnect
 	"online.md":      {special: elsewhere("online.md")},      // TestIngressServesAService
 	"autoscaling.md": {special: elsewhere("autoscaling.md")}, // TestServiceScales
