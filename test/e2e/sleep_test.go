@@ -65,7 +65,7 @@ func TestSleepAndWakeByListener(t *testing.T) {
 	b.want(0, append(create, fmt.Sprintf("--listen=127.0.0.1:%d=app:8080", at), "--count=2")...)
 	ask := func() (string, error) { return askURL(fresh(), fmt.Sprintf("http://127.0.0.1:%d", at)) }
 	b.fallsAsleep()
-	for verb, want := range map[string]string{"ls": "ASLEEP", "ps": "is asleep"} {
+	for verb, want := range map[string]string{"ls": "asleep", "ps": "is asleep"} {
 		args := []string{"service", verb}
 		if verb == "ps" {
 			args = append(args, b.family)
