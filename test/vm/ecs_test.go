@@ -18,7 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/testing/ecsplane"
 )
 
-// planeAddress is where the control plane listens, before a boot and after it.
+// planeAddress is the address of the control plane, before a boot and after it.
 const planeAddress = "127.0.0.1:5010"
 
 // joinECS starts a control plane and podtask-ecs, which end with the test.
