@@ -48,7 +48,7 @@ func newApp(p *command.Program, build part.Build) *cli.App {
 				_, err := fmt.Fprintln(p.Stdout, "podtask version "+p.Version)
 				return err
 			}
-			return printHelp(p, c.App, nil)
+			return printHelp(p, c.App, nil, false)
 		},
 	}
 	app.Flags = append(append(app.Flags, command.HostFlag()), command.ConfigFlags("")...)

@@ -144,6 +144,10 @@ func (a *arranger) parse() error {
 
 // help adds --help to the command that the remaining words name.
 func (a *arranger) help() error {
+	if slices.Equal(a.rest, []string{"--all"}) {
+		a.global = append(a.global, helpOfAll)
+		return nil
+	}
 	for _, word := range a.rest {
 		if !a.expectsCommand() {
 			break

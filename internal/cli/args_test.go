@@ -42,6 +42,7 @@ func TestArrangePutsFlagsBeforeArguments(t *testing.T) {
 		{"an alias of a command", "ls", "ps --"},
 		{"help for a command", "help run", "run --help=true --"},
 		{"help for the program", "help", "--help=true"},
+		{"help with all commands", "help --all", "--help=all"},
 		{"help after a command", "run f -h", "run --help=true --"},
 		{"a task called help", "inspect help", "inspect -- help"},
 		{"a task called like a command", "logs logs", "logs -- logs"},

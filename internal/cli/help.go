@@ -40,16 +40,39 @@ var keyPlaceholders = map[string]string{
 // manyFlags is the number of flags from which on the help groups them.
 const manyFlags = 16
 
-// printHelp prints the help of a command, or of the program for an empty path.
-func printHelp(p *command.Program, app *cli.App, path []*cli.Command) error {
+// everyday lists the commands of the first screen of the help.
+var everyday = []string{"run", "stop", "restart", "rm", "ps", "top", "logs", "why", "exec", "init", "plan", "service", "unit", "import", "doctor"}
+
+// helpOfAll is the flag by which an arranged line requests the help with all commands.
+const helpOfAll = "--help=all"
+
+// printHelp prints the help of a command, or of the program for an empty path: all is whether it has all commands.
+func printHelp(p *command.Program, app *cli.App, path []*cli.Command, all bool) error {
 	page := programPage(app)
-	if len(path) > 0 {
+	switch {
+	case len(path) > 0:
 		page = commandPage(path)
+	case !all:
+		page = firstPage(page)
 	}
 	on := console.ColorsFor(p.Stdout, p.Getenv)
 	bold := func(s string) string { return on.Paint(console.Bold, s) }
 	_, err := fmt.Fprint(p.Stdout, page.Text(console.Columns(p.Stdout, p.Getenv), bold))
 	return err
+}
+
+// firstPage has the everyday commands of the page of the program.
+func firstPage(page helptext.Page) helptext.Page {
+	var groups []helptext.Group
+	for _, g := range page.Groups {
+		g.Items = slices.DeleteFunc(slices.Clone(g.Items), func(i helptext.Item) bool { return !slices.Contains(everyday, i.Name) })
+		if len(g.Items) > 0 {
+			groups = append(groups, g)
+		}
+	}
+	page.Groups = groups
+	page.Footer = "`podtask help --all` shows all commands, `podtask COMMAND --help` the flags and examples of one."
+	return page
 }
 
 func programPage(app *cli.App) helptext.Page {
@@ -206,23 +229,23 @@ func splitPlaceholder(usage string) (placeholder, text string) {
 	return placeholder, before + placeholder + after
 }
 
-// requestedHelp returns the command whose help an arranged line requests.
-func requestedHelp(app *cli.App, arranged []string) (path []*cli.Command, asked bool) {
+// requestedHelp returns the command whose help an arranged line requests; all is whether the help has all commands.
+func requestedHelp(app *cli.App, arranged []string) (path []*cli.Command, all, asked bool) {
 	commands := app.Commands
 	for _, word := range arranged[1:] {
 		switch {
 		case word == "--":
-			return path, false
-		case word == "--help=true":
-			return path, true
+			return path, false, false
+		case word == "--help=true" || word == helpOfAll:
+			return path, word == helpOfAll, true
 		case strings.HasPrefix(word, "-"):
 		default:
 			i := slices.IndexFunc(commands, func(c *cli.Command) bool { return c.Name == word })
 			if i < 0 {
-				return path, false
+				return path, false, false
 			}
 			path, commands = append(path, commands[i]), commands[i].Subcommands
 		}
 	}
-	return path, false
+	return path, false, false
 }

@@ -20,8 +20,8 @@ func runLine(ctx context.Context, p *command.Program, build part.Build, args []s
 	if err != nil {
 		return report(p, err)
 	}
-	if path, asked := requestedHelp(app, arranged); asked {
-		return report(p, printHelp(p, app, path))
+	if path, all, asked := requestedHelp(app, arranged); asked {
+		return report(p, printHelp(p, app, path, all))
 	}
 	switch call, err := remoteLine(ctx, p, build, arranged); {
 	case err != nil:

@@ -42,6 +42,13 @@ func TestHelpFitsATerminal(t *testing.T) {
 		}
 	}
 	check(nil)
+	n := 0
+	for _, g := range firstPage(programPage(app)).Groups {
+		n += len(g.Items)
+	}
+	if n != len(everyday) {
+		t.Errorf("the first screen has %d of the commands %v", n, everyday)
+	}
 	for _, c := range visible(app.Commands) {
 		if c.Category == "" {
 			t.Errorf("%s is in no group of the help", c.Name)
