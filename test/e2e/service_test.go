@@ -90,7 +90,7 @@ func TestServiceReplacesCopies(t *testing.T) {
 	if r := b.want(0, "why", b.family); !strings.Contains(r.out, "3 copies") && !strings.Contains(r.out, "3 of 3") {
 		t.Errorf("why printed %q", r.out)
 	}
-	for _, said := range []string{"failed container health checks", "has reached a steady state"} {
+	for _, said := range []string{"failed container health checks", "Z steady\n"} {
 		if got := b.want(0, "service", "events", b.family).out; !strings.Contains(got, said) {
 			t.Errorf("%q is missing in %s", said, got)
 		}
