@@ -99,7 +99,10 @@ func (c *Cache) States(own func(id string) (lifecycle.State, bool)) ([]lifecycle
 	var errs []error
 	for _, key := range keys {
 		s, ok := own(key)
-		if !ok && listed {
+		switch {
+		case ok:
+			c.drop(key) // its owner writes it
+		case listed:
 			s, ok = c.cached(key)
 		}
 		var err error
@@ -150,6 +153,13 @@ func (c *Cache) cached(key string) (lifecycle.State, bool) {
 	defer c.mu.Unlock()
 	e, ok := c.entries[key]
 	return e.state, ok
+}
+
+// drop drops the state of a record that others write.
+func (c *Cache) drop(key string) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.entries, key)
 }
 
 // forget drops the states of records that are gone.

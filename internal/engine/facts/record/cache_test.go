@@ -186,6 +186,24 @@ func TestTheCacheLooksAtNoFileOfAnUnchangedDirectory(t *testing.T) {
 	}
 }
 
+// A record that was read before its task had an owner is read again after that, although nothing was written since the owner let it go.
+func TestTheCacheReadsWhatAnOwnerHasWritten(t *testing.T) {
+	t.Parallel()
+	b := newCacheBed(t)
+	b.put("a", "before")
+	b.ahead = time.Hour // what is read now is kept
+	b.want("before")
+	b.put("a", "after")
+	owned := func(id string) (lifecycle.State, bool) {
+		s, err := b.cache.tasks.Get(id)
+		return s, err == nil
+	}
+	if states, errs := b.cache.States(owned); len(errs) != 0 || len(states) != 1 || states[0].Name != "after" {
+		t.Errorf("%v %v", states, errs)
+	}
+	b.want("after")
+}
+
 // States that are not asked for are dropped after a while, and read again.
 func TestTheCacheForgets(t *testing.T) {
 	t.Parallel()
