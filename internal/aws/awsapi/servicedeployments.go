@@ -22,7 +22,7 @@ type serviceDeployments struct {
 }
 
 const (
-	// usualServiceDeployments is how many a page has, maxServiceDeployments how many a request names.
+	// usualServiceDeployments is the number of entries of a page, maxServiceDeployments that of the ARNs of a request.
 	usualServiceDeployments = 20
 	maxServiceDeployments   = 20
 )
@@ -86,7 +86,7 @@ type serviceDeploymentBrief struct {
 	Target string `json:"targetServiceRevisionArn"`
 }
 
-// serviceDeploymentHead is what a service deployment has in lists and by itself.
+// serviceDeploymentHead has the members of a service deployment that lists show too.
 type serviceDeploymentHead struct {
 	ARN        string          `json:"serviceDeploymentArn"`
 	ServiceARN string          `json:"serviceArn"`
@@ -260,7 +260,7 @@ type listServiceDeploymentsIn struct {
 	} `json:"createdAt"`
 }
 
-// serviceDeploymentStatuses are those of ECS.
+// serviceDeploymentStatuses lists the statuses that ECS gives a service deployment.
 var serviceDeploymentStatuses = []string{"PENDING", "SUCCESSFUL", "STOPPED", "STOP_REQUESTED", "IN_PROGRESS", "ROLLBACK_REQUESTED", "ROLLBACK_IN_PROGRESS", "ROLLBACK_SUCCESSFUL", "ROLLBACK_FAILED"}
 
 // wants reports whether a service deployment passes the filters of a request.
@@ -468,7 +468,7 @@ func (o serviceDeployments) revisionOf(ctx context.Context, s service.State, r s
 	return protocol.WithMembers(doc, kept)
 }
 
-// digests are those of the images, by container, as far as a task of the revision has them.
+// digests returns the digests of the images by container, from a task of the revision; empty without one.
 func (o serviceDeployments) digests(ctx context.Context, s service.State, r service.Revision) map[string]string {
 	found := make(map[string]string)
 	for _, t := range o.tasks.States(ctx) {

@@ -135,7 +135,7 @@ type written struct {
 	Content string `json:"content"`
 }
 
-// result is what `podtask generate TARGET --format json` prints.
+// result is the output of `podtask generate TARGET --format json`.
 type result struct {
 	Target export.Target `json:"target"`
 	Name   string        `json:"name"`
@@ -207,7 +207,7 @@ func textOf(f export.File, from string, target export.Target, lost []export.Loss
 	return out.String(), nil
 }
 
-// commands are what to do with the files.
+// commands returns command lines that run the files.
 func commands(target export.Target, dir string, files []export.File) []string {
 	file := filepath.Join(dir, files[0].Name)
 	switch target {

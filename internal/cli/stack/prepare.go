@@ -495,8 +495,8 @@ func (k call) prepare(ctx context.Context, w *wanted, current stack.Revision) er
 	return nil
 }
 
-// keeper names what Podman keeps for stacks.
-type keeper interface {
+// podmanStore makes and removes the volumes and secrets of stacks in Podman.
+type podmanStore interface {
 	HasVolume(ctx context.Context, name string) (bool, error)
 	EnsureVolume(ctx context.Context, v libpod.VolumeSpec) error
 	RemoveVolumes(ctx context.Context, owner string) error
@@ -504,15 +504,15 @@ type keeper interface {
 	RemoveSecrets(ctx context.Context, prefix, owner string) error
 }
 
-func (k call) podman(ctx context.Context) (keeper, error) {
-	return conn.As[keeper](k.engine.Podman)(ctx)
+func (k call) podman(ctx context.Context) (podmanStore, error) {
+	return conn.As[podmanStore](k.engine.Podman)(ctx)
 }
 
-// owner is whose the volumes and secrets of a stack are, in the label that they have.
+// owner is the value of the label by which the volumes and secrets of a stack are found.
 func owner(stack string) string { return "stack." + stack }
 
 // ensureVolume makes a volume of the stack. One that is there and is somebody else's is used as it is, and never removed.
-func ensureVolume(ctx context.Context, podman keeper, v compose.StackVolume, stack string) error {
+func ensureVolume(ctx context.Context, podman podmanStore, v compose.StackVolume, stack string) error {
 	there, err := podman.HasVolume(ctx, v.Name)
 	if err != nil || there {
 		return err

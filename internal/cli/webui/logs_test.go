@@ -78,7 +78,7 @@ func TestLogsOfSeveralTasksOnOnePage(t *testing.T) {
 	}
 }
 
-// A page has the logs of so many tasks, and says how many it leaves out.
+// A page has the logs of a limited number of tasks, and the number of those that it leaves out.
 func TestLogsOfManyTasksAreBounded(t *testing.T) {
 	t.Parallel()
 	s := New(8800, &fake{}, nil, nil)

@@ -1,4 +1,4 @@
-// Package export writes tasks as files of other tools: Quadlet, Compose and Kubernetes, so that nobody is locked in. It is the way back of
+// Package export writes tasks as files of other tools: Quadlet, Compose and Kubernetes. It is the way back of
 // package convert.
 //
 // # Decisions

@@ -13,7 +13,7 @@ type Paging struct {
 	NextToken  string `json:"nextToken"`
 }
 
-// MaxPage is how many entries a page may have.
+// MaxPage is the greatest number of entries of a page.
 const MaxPage = 100
 
 // Page returns a page of keys, which are in the order of compare, and the token of the next

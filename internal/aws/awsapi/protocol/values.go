@@ -55,7 +55,7 @@ type NameValue struct {
 // WithMembers returns a document in which members that a client sent replace those of doc.
 func WithMembers(doc any, kept Fields) json.Marshaler { return over{doc, kept} }
 
-// over is what WithMembers returns.
+// over is a document with members that replace its own.
 type over struct {
 	doc  any
 	kept Fields

@@ -40,7 +40,7 @@ func startMembers(before, ecs string) []Member {
 		Honors(ecs, ecs+".taskDefinitionArn"),
 		MeansNothing("it names the cluster and the role of AWS", in("arn", "roleArn")...),
 		Drops(before+"retryPolicy", "AWS tries again to start a task; here a start that fails is not repeated", "--catch-up makes up for times at which the host was off"),
-		Drops(before+"deadLetterConfig", "no queue is told of starts that fail", "`podtask schedule history NAME` lists them"),
+		Drops(before+"deadLetterConfig", "starts that fail are not sent to a queue", "`podtask schedule history NAME` lists them"),
 		DropsSometimes(before+"input", "the overrides of the target are not applied", "write them into a file, and give it to podtask schedule create with --override"),
 		MeansNothing(otherTarget, in("kinesisParameters", "sqsParameters", "sageMakerPipelineParameters")...),
 		DropsSometimes(ecs+".taskCount", "one task is started at a time", "make as many schedules"),

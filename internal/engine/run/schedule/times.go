@@ -74,7 +74,7 @@ func (t Times) Set(ctx context.Context, c SystemdCalendar, s *State, cron *pod.C
 	return errors.Join(errs...)
 }
 
-// CheckSources refuses secrets that only this process can read: nobody is there when the schedule is due.
+// CheckSources refuses secrets from variables of this process, which has ended when the schedule is due.
 func CheckSources(t taskdef.Task, files map[string][]byte) error {
 	var errs []error
 	for _, c := range t.Containers {

@@ -32,7 +32,7 @@ type Agent interface {
 type Schedules interface {
 	// Apply makes a schedule of a stack, or makes it what it is to be; images are those that are pinned.
 	Apply(ctx context.Context, stack string, m stack.Member, images map[string]string) error
-	// Remove removes it with the tasks that it has run. Without it, or if it is somebody else's, it does nothing.
+	// Remove removes it with the tasks that it has run. It does nothing if there is none, or if it is not of this stack.
 	Remove(ctx context.Context, stack string, h stack.Had) error
 }
 

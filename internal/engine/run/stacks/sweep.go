@@ -30,7 +30,7 @@ type Sweeper struct {
 	}
 	// Remove removes a stack with its volumes.
 	Remove func(ctx context.Context, name string) error
-	// Now is the clock. Passed is the time since the start by a clock that nobody sets.
+	// Now is the clock. Passed is the time since the start by the monotonic clock.
 	Now    func() time.Time
 	Passed func() time.Duration
 	// After returns the channel that is read when the time has passed.
