@@ -16,6 +16,8 @@ import (
 	"syscall"
 	"time"
 	"unicode"
+
+	"github.com/podtask/podtask/internal/host/procgroup"
 )
 
 const (
@@ -255,13 +257,11 @@ func (r Reader) runProgram(ctx context.Context, s Source) ([]byte, error) {
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	cmd := exec.CommandContext(limited, s.Name, s.Args...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	cmd.Env = append(cmd.Environ(), r.Asked.variables()...)
 	out, messages := &bounded{room: maxSize + 1}, &bounded{room: maxMessages}
 	cmd.Stdout, cmd.Stderr = out, messages
-	err := cmd.Run()
+	err := procgroup.Run(cmd)
 	if err == nil {
 		return out.b, checkSize(out.b)
 	}

@@ -7,9 +7,9 @@ import (
 	"errors"
 	"fmt"
 	"os/exec"
-	"syscall"
 	"time"
 
+	"github.com/podtask/podtask/internal/host/procgroup"
 	"github.com/podtask/podtask/internal/notice"
 )
 
@@ -30,10 +30,8 @@ func (s Sender) command(ctx context.Context, argv []string, m notice.Message) er
 			cmd.Env = append(cmd.Env, name+"="+v)
 		}
 	}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
-	err = cmd.Run()
+	err = procgroup.Run(cmd)
 	var ended *exec.ExitError
 	if errors.As(err, &ended) && ctx.Err() == nil {
 		return fmt.Errorf("the program %s ended with %s", argv[0], ended)

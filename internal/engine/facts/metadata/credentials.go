@@ -10,10 +10,11 @@ import (
 	"os"
 	"os/exec"
 	"sync"
-	"syscall"
 	"time"
 
 	"golang.org/x/sync/singleflight"
+
+	"github.com/podtask/podtask/internal/host/procgroup"
 )
 
 // Credentials are what a container's AWS SDK gets. They are never stored.
@@ -182,15 +183,13 @@ func (h *Helper) run(ctx context.Context) ([]byte, error) {
 	ctx, kill := context.WithCancelCause(ctx)
 	defer kill(nil)
 	cmd := exec.CommandContext(ctx, h.Command[0], h.Command[1:]...)
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }
 	cmd.WaitDelay = time.Second
 	if len(h.Env) > 0 {
 		cmd.Env = append(os.Environ(), h.Env...)
 	}
 	out := bounded{tooMuch: func() { kill(fmt.Errorf("it prints more than %d bytes", helperOutput)) }}
 	cmd.Stdout = &out // its stderr may contain secrets and is discarded
-	if err := cmd.Run(); err != nil {
+	if err := procgroup.Run(cmd); err != nil {
 		if cause := context.Cause(ctx); cause != nil {
 			return nil, cause
 		}

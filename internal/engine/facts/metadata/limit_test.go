@@ -3,13 +3,11 @@ package metadata
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -190,39 +188,29 @@ func TestFailuresOfTheHelperAreCached(t *testing.T) {
 func TestTheHelperIsKilledWithItsChildren(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct{ script, want string }{
-		"too much output": {`sleep 1000 & echo $! > "$0"; while :; do echo 0123456789012345678901234567890123456789; done`, "prints more than"},
-		"timeout":         {`sleep 1000 & echo $! > "$0"; wait`, "did not end within"},
+		"too much output": {`exec 9>"$0"; sleep 1000 & while :; do echo 0123456789012345678901234567890123456789; done`, "prints more than"},
+		"timeout":         {`exec 9>"$0"; sleep 1000 & wait`, "did not end within"},
 	} {
-		child := filepath.Join(t.TempDir(), "child")
-		h := &Helper{Command: []string{"sh", "-c", tt.script, child}}
-		if name == "timeout" {
-			h.timeout = 10 * time.Second // enough to write the PID, also under load
+		pipe := filepath.Join(t.TempDir(), "pipe") // held by the script and its child
+		if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+			t.Fatal(err)
 		}
-		_, err := h.Credentials(t.Context())
+		r, err := os.OpenFile(pipe, os.O_RDONLY|syscall.O_NONBLOCK, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h := &Helper{Command: []string{"sh", "-c", tt.script, pipe}}
+		if name == "timeout" {
+			h.timeout = 3 * time.Second // enough to start the child, also under load
+		}
+		_, err = h.Credentials(t.Context())
 		if err == nil || !strings.Contains(err.Error(), tt.want) || strings.Contains(err.Error(), "01234") {
 			t.Errorf("%s: got %v", name, err)
 		}
-		text, err := os.ReadFile(child)
-		if err != nil {
-			t.Fatal(err)
+		_ = r.SetReadDeadline(time.Now().Add(time.Minute)) // the host may be busy
+		if _, err := io.ReadAll(r); err != nil {
+			t.Errorf("%s: a process still runs: %v", name, err)
 		}
-		pid, err := strconv.Atoi(strings.TrimSpace(string(text)))
-		if err != nil {
-			t.Fatal(err)
-		}
-		waitDead(t, pid)
+		_ = r.Close()
 	}
-}
-
-// waitDead returns when a process does not run any more.
-func waitDead(t *testing.T, pid int) {
-	t.Helper()
-	for range 6000 { // a minute: the host may be busy
-		stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
-		if err != nil || strings.Contains(string(stat), ") Z ") {
-			return
-		}
-		<-time.After(10 * time.Millisecond)
-	}
-	t.Errorf("process %d still runs", pid)
 }

@@ -12,7 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"golang.org/x/sys/unix"
+	"github.com/podtask/podtask/internal/host/procgroup"
 )
 
 // passedOn are the variables of podtask's environment that a program gets. None holds a secret.
@@ -48,8 +48,8 @@ func (r *Runner) runProgram(ctx context.Context, argv []string, input []byte, va
 	}
 	out, said := &limited{room: maxAnswer}, &tail{}
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = strings.NewReader(string(input)), out, said
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	procgroup.Lead(cmd, syscall.SIGTERM)
 	cmd.WaitDelay = endGrace
 	// The signal comes at the end of the thread that started the program.
 	runtime.LockOSThread()
@@ -61,15 +61,7 @@ func (r *Runner) runProgram(ctx context.Context, argv []string, input []byte, va
 		}
 		return p, fmt.Errorf("%s cannot be run: %w", argv[0], err)
 	}
-	// What the program has left behind in its group is ended while the group cannot be another's.
-	for {
-		err := unix.Waitid(unix.P_PID, cmd.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
-		if !errors.Is(err, unix.EINTR) {
-			break
-		}
-	}
-	_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
-	err = cmd.Wait()
+	err = procgroup.Wait(cmd)
 	p = program{out.b, said.b, cmd.ProcessState.ExitCode()}
 	var exit *exec.ExitError
 	switch {
