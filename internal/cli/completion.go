@@ -5,7 +5,6 @@ import (
 	_ "embed"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
@@ -16,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/connect"
 	"github.com/podtask/podtask/internal/connect/sshhost"
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -221,7 +221,7 @@ func (o completionOptions) fromHost(before []string, word string) (names []strin
 }
 
 // completedName matches names that are no words of a shell besides.
-var completedName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/=-]*$`)
+var completedName = lazy.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._/=-]*$`)
 
 // withoutHost returns words without --host.
 func withoutHost(words []string) (rest []string) {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"net/url"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/podtask/podtask/internal/host/secretsource"
 	"github.com/podtask/podtask/internal/host/secretsource/awsvalues"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
@@ -108,7 +108,7 @@ func isURL(source string) bool {
 }
 
 // registries matches the patterns that a host name may answer.
-var registries = regexp.MustCompile(`^arn:[a-z-]+:servicediscovery:`)
+var registries = lazy.MustCompile(`^arn:[a-z-]+:servicediscovery:`)
 
 func checkNameSource(r refs.Rule, name string) error {
 	switch {
@@ -121,7 +121,7 @@ func checkNameSource(r refs.Rule, name string) error {
 }
 
 // callable matches the patterns that an HTTP endpoint may answer.
-var callable = regexp.MustCompile(`^(arn:[a-z-]+:lambda:|alarm:)`)
+var callable = lazy.MustCompile(`^(arn:[a-z-]+:lambda:|alarm:)`)
 
 // checkURL checks the HTTP endpoint of a rule.
 func checkURL(r refs.Rule, source string) error {

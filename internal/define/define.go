@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/define/short"
 	"github.com/podtask/podtask/internal/host/ulimit"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
@@ -197,7 +197,7 @@ func (d Definition) Text() []byte {
 }
 
 // definitionContainer finds the index of a container in a pointer into a task definition.
-var definitionContainer = regexp.MustCompile(`^(?:/taskDefinition)?/containerDefinitions/(\d+)/`)
+var definitionContainer = lazy.MustCompile(`^(?:/taskDefinition)?/containerDefinitions/(\d+)/`)
 
 // isOf reports whether a need is that of one of these containers.
 func (d *Definition) isOf(need taskdef.Problem, names []string) bool {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"os"
-	"regexp"
 	"time"
 
 	"github.com/podtask/podtask/internal/config"
@@ -15,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/run/fleet"
 	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/engine/run/services"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
@@ -360,7 +360,7 @@ func (b AgentBackend) Define(ctx context.Context, doc define.Document, changes d
 // ValidTaskName reports whether a task may have the name.
 func ValidTaskName(name string) bool { return len(name) <= 255 && taskName.MatchString(name) }
 
-var taskName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+var taskName = lazy.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // NewAgentBackend returns the backend of an agent, which serves all tasks and services.
 func NewAgentBackend(h ownerapi.Host, settings *config.Settings, fleet *fleet.Fleet, services *services.Services) AgentBackend {

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
@@ -17,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/engine/act/tasksecrets"
 	"github.com/podtask/podtask/internal/engine/run/services"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -146,7 +146,7 @@ func sameSpec(next, present svc.Spec) bool {
 }
 
 // podFile finds the names of files of Pods.
-var podFile = regexp.MustCompile(pod.SecretPrefix + "[0-9a-f]+")
+var podFile = lazy.MustCompile(pod.SecretPrefix + "[0-9a-f]+")
 
 // fingerprint is a spec as JSON, without what differs each time a Pod is read: its UID, and names that follow from that.
 func fingerprint(s svc.Spec) ([]byte, error) {
@@ -162,7 +162,7 @@ func fingerprint(s svc.Spec) ([]byte, error) {
 		}
 	}
 	var names [][]byte
-	data = podFile.ReplaceAllFunc(data, func(name []byte) []byte {
+	data = podFile.Get().ReplaceAllFunc(data, func(name []byte) []byte {
 		i := slices.IndexFunc(names, func(known []byte) bool { return bytes.Equal(known, name) })
 		if i < 0 {
 			i, names = len(names), append(names, name)

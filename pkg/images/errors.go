@@ -9,7 +9,6 @@ import (
 	"net"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
@@ -17,6 +16,7 @@ import (
 
 	"github.com/docker/distribution/registry/api/errcode"
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/transient"
 	"go.podman.io/common/pkg/retry"
 	"go.podman.io/image/v5/docker"
@@ -386,18 +386,18 @@ func detail(err error) string {
 }
 
 // localPort is this host's end of a connection, which is another one at each attempt.
-var localPort = regexp.MustCompile(`\S+:\d+->`)
+var localPort = lazy.MustCompile(`\S+:\d+->`)
 
 const maxDetail = 300 // runes of outside text in an error
 
 var (
-	urlText = regexp.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
+	urlText = lazy.MustCompile(`[A-Za-z][A-Za-z0-9+.-]*://[^\s"'<>]+`)
 	// A reference with credentials in front, as people paste it from a URL.
-	userInfoText = regexp.MustCompile(`[^\s/@"']+:[^\s/@"']+@([^\s/@"']+/)`)
-	schemeText   = regexp.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
-	fieldText    = regexp.MustCompile(`(?i)(token|password|passwd|secret|auth)((?:\\?["'])\s*:\s*\\?["']|=)[^\s"'\\,}&]+`)
+	userInfoText = lazy.MustCompile(`[^\s/@"']+:[^\s/@"']+@([^\s/@"']+/)`)
+	schemeText   = lazy.MustCompile(`(?i)\b(bearer|basic)\s+[A-Za-z0-9._~+/=-]{8,}`)
+	fieldText    = lazy.MustCompile(`(?i)(token|password|passwd|secret|auth)((?:\\?["'])\s*:\s*\\?["']|=)[^\s"'\\,}&]+`)
 	// containers/image quotes the start of a token answer it cannot decode.
-	bodyText = regexp.MustCompile(`body start "(?:[^"\\]|\\.)*"`)
+	bodyText = lazy.MustCompile(`body start "(?:[^"\\]|\\.)*"`)
 )
 
 // clean makes text from outside safe to show and store: one line of limited length

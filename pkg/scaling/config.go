@@ -4,9 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"time"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // Metric is a measurement that a policy tracks, as an average over the healthy copies of a service.
@@ -85,7 +86,7 @@ type Action struct {
 	Max *int `json:"max,omitempty"`
 }
 
-var validName = regexp.MustCompile(`^\S.{0,254}$`)
+var validName = lazy.MustCompile(`^\S.{0,254}$`)
 
 // Check returns all that is wrong with a configuration, by member.
 func (c Config) Check() error {

@@ -3,10 +3,10 @@ package service
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/admission"
 )
 
@@ -14,7 +14,7 @@ import (
 const MaxCount = 1000
 
 // namePattern leaves room for the number of a task behind the name.
-var namePattern = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]*$`)
+var namePattern = lazy.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_-]*$`)
 
 // Validate returns everything that keeps a service from being run like this.
 func Validate(name string, spec Spec, count int, c Config) error {

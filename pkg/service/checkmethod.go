@@ -4,10 +4,11 @@ import (
 	"encoding/json"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // The limits of ECS for hooks.
@@ -26,7 +27,7 @@ const (
 // hookStages are those that have hooks.
 var hookStages = []Stage{Reconcile, PreScaleUp, PostScaleUp, TestShift, PostTestShift, PreProduction, Production, PostProduction}
 
-var hookName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
+var hookName = lazy.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9._-]*$`)
 
 // checkMethod returns what is wrong with how a service is deployed.
 func checkMethod(c Config) (errs []error) {

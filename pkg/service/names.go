@@ -3,11 +3,11 @@ package service
 import (
 	"cmp"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -96,7 +96,7 @@ const (
 )
 
 // namePart is a part of a name between dots. Host names have no underscore, but ECS' names may.
-var namePart = regexp.MustCompile(`^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$`)
+var namePart = lazy.MustCompile(`^[a-z0-9]([a-z0-9_-]*[a-z0-9])?$`)
 
 // CheckNamespace returns what is wrong with the name of a namespace; nil for a good one.
 func CheckNamespace(name string) error {

@@ -5,12 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -265,7 +265,7 @@ func healthCommand(c cursor) []string {
 }
 
 // listInText begins a list that was written into a text: its brackets or quotes, or CMD with a comma or a blank.
-var listInText = regexp.MustCompile(`(?i)^\s*(\[\s*["'c]|["']|CMD(-SHELL)?(["']?\s*[,\]]|\s))`)
+var listInText = lazy.MustCompile(`(?i)^\s*(\[\s*["'c]|["']|CMD(-SHELL)?(["']?\s*[,\]]|\s))`)
 
 // isListInText reports whether a word of a command is the text of a list, as when JSON is quoted once too often.
 func isListInText(word string) bool { return listInText.MatchString(word) }
@@ -337,7 +337,7 @@ func decodeSeconds(c cursor, unset time.Duration) time.Duration {
 
 // quantity is a decimal number with an optional unit. It is stricter than
 // strconv.ParseFloat, which takes "inf" and hexadecimal too.
-var quantity = regexp.MustCompile(`^([0-9]*\.?[0-9]+)\s*([A-Za-z]*)$`)
+var quantity = lazy.MustCompile(`^([0-9]*\.?[0-9]+)\s*([A-Za-z]*)$`)
 
 // withUnit returns the fix for a number with a unit where the number alone must be: the
 // number to write. It is empty for any other value.

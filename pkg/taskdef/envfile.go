@@ -3,9 +3,9 @@ package taskdef
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"strings"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
@@ -23,7 +23,7 @@ type EnvironmentFile struct {
 }
 
 // s3ARN is the ARN of an object.
-var s3ARN = regexp.MustCompile(`^arn:aws[a-z-]*:s3:::[^/]+/.+`)
+var s3ARN = lazy.MustCompile(`^arn:aws[a-z-]*:s3:::[^/]+/.+`)
 
 const maxEnvFiles = 10
 

@@ -4,12 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/images/imageage"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
@@ -82,7 +82,7 @@ const (
 // networkName is what Podman allows as the name of a network; the other words mean
 // something else to it, or are modes of the ECS model.
 var (
-	networkName      = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+	networkName      = lazy.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 	reservedNetworks = []string{"awsvpc", "bridge", "container", "default", "host", "none", "ns", "private"}
 )
 
@@ -108,10 +108,10 @@ type ContainerExtensions struct {
 // maxNamespace is the length of the longest name of a namespace in bytes, as on Cloud Map.
 const maxNamespace = 1024
 
-var namespacePattern = regexp.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
+var namespacePattern = lazy.MustCompile(`^[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?$`)
 
 // signalName is a name of a signal of Linux, those that Kubernetes has (corev1.Signal).
-var signalName = regexp.MustCompile(`^SIG(ABRT|ALRM|BUS|CHLD|CLD|CONT|FPE|HUP|ILL|INT|IO|IOT|KILL|PIPE|POLL|PROF|PWR|QUIT|SEGV|STKFLT|STOP|SYS|TERM|TRAP|TSTP|TTIN|TTOU|URG|USR1|USR2|VTALRM|WINCH|XCPU|XFSZ|RTMIN(\+([1-9]|1[0-5]))?|RTMAX(-([1-9]|1[0-5]))?)$`)
+var signalName = lazy.MustCompile(`^SIG(ABRT|ALRM|BUS|CHLD|CLD|CONT|FPE|HUP|ILL|INT|IO|IOT|KILL|PIPE|POLL|PROF|PWR|QUIT|SEGV|STKFLT|STOP|SYS|TERM|TRAP|TSTP|TTIN|TTOU|URG|USR1|USR2|VTALRM|WINCH|XCPU|XFSZ|RTMIN(\+([1-9]|1[0-5]))?|RTMAX(-([1-9]|1[0-5]))?)$`)
 
 // IsSignal reports whether a text is a name of a signal, such as SIGQUIT or SIGRTMIN+3.
 func IsSignal(text string) bool { return signalName.MatchString(text) }

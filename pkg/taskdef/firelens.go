@@ -3,11 +3,11 @@ package taskdef
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
@@ -171,10 +171,10 @@ func checkRouter(in rules, c Container, sends bool) {
 
 // optionName is the name of an option in the configuration of a router. Control characters would be
 // more configuration; ECS accepts all others, and AWS has examples with a space.
-var optionName = bounded{regexp.MustCompile(`^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?$`), 128}
+var optionName = bounded{lazy.MustCompile(`^[^\x00-\x20\x7f]([^\x00-\x1f\x7f]*[^\x00-\x20\x7f])?$`), 128}
 
 // secretOptionName is the name of an option that is a variable of the router, too.
-var secretOptionName = bounded{regexp.MustCompile(`^[A-Za-z0-9@_.-]+$`), 128}
+var secretOptionName = bounded{lazy.MustCompile(`^[A-Za-z0-9@_.-]+$`), 128}
 
 // longestOption is the most bytes of an option of an output.
 const longestOption = 64 << 10

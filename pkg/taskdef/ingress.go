@@ -7,12 +7,12 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -67,8 +67,8 @@ func hostName(host string) bool {
 const maxIngress = 64
 
 var (
-	hostPlain = regexp.MustCompile(`^(\*\.)?([a-z0-9_]([a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
-	plainPath = regexp.MustCompile(`^[A-Za-z0-9/_.~+@-]*$`)
+	hostPlain = lazy.MustCompile(`^(\*\.)?([a-z0-9_]([a-z0-9_-]*[a-z0-9])?\.)*[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
+	plainPath = lazy.MustCompile(`^[A-Za-z0-9/_.~+@-]*$`)
 	// privateNames are the ends of names that no public authority certifies.
 	privateNames = []string{"localhost", "test", "example", "invalid", "internal", "local", "home.arpa", "lan"}
 )

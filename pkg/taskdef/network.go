@@ -3,10 +3,10 @@ package taskdef
 import (
 	"maps"
 	"net/netip"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -176,7 +176,7 @@ func withLinks(deps []Dependency, links []Link, i int) []Dependency {
 	return deps
 }
 
-var hostPattern = bounded{regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`), 253}
+var hostPattern = bounded{lazy.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9_.-]*[A-Za-z0-9_])?$`), 253}
 
 func checkNetwork(r rules, t Task, i int) {
 	c := t.Containers[i]

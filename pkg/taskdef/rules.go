@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/distribution/reference"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
@@ -132,7 +132,7 @@ func (r rules) within(v, least, most int64, unit string) {
 // bounded is a pattern with a limit of the length, in bytes. As a part of the pattern the
 // limit would make its compilation slow, which each start of the program pays for.
 type bounded struct {
-	pattern *regexp.Regexp
+	pattern *lazy.Regexp
 	most    int
 }
 
@@ -143,8 +143,8 @@ func (b bounded) MatchString(s string) bool { return len(s) <= b.most && b.patte
 const nameText = `^[A-Za-z0-9_-]{1,255}$`
 
 var (
-	namePattern     = bounded{regexp.MustCompile(`^[A-Za-z0-9_-]+$`), 255}
-	portNamePattern = bounded{regexp.MustCompile(`^[a-z0-9_][a-z0-9_-]*$`), 64}
+	namePattern     = bounded{lazy.MustCompile(`^[A-Za-z0-9_-]+$`), 255}
+	portNamePattern = bounded{lazy.MustCompile(`^[a-z0-9_][a-z0-9_-]*$`), 64}
 )
 
 const nameRule = "use 1 to 255 letters, digits, hyphens and underscores"

@@ -137,7 +137,7 @@ func TestEveryShapeIsThatOfAHonouredMember(t *testing.T) {
 	for _, tt := range []struct {
 		shapes map[string]shape
 		table  memberTable
-	}{{shapes, definitionTable}, {overrideShapes, overrideTable}} {
+	}{{shapes(), definitionTable}, {overrideShapes(), overrideTable}} {
 		for path, s := range tt.shapes {
 			if m, known := tt.table.rows[path]; path != "" && (!known || m.answer != honoured) {
 				t.Errorf("%s has a shape and is no honoured member", path)

@@ -2,10 +2,10 @@ package taskdef
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
@@ -88,9 +88,9 @@ const secretSourceRule = "write podman:NAME, file:PATH, env:NAME, credential:NAM
 // The ARN is only a name here, so that one with words for region and account, as
 // templates have them, is as good as another.
 var (
-	secretARN    = regexp.MustCompile(`^(arn:aws[a-z-]*:secretsmanager:[^:]*:[^:]*:secret:[^:]+)(?::([^:]*):([^:]*):([^:]*))?$`)
-	parameterARN = regexp.MustCompile(`^arn:aws[a-z-]*:ssm:[^:]*:[^:]*:parameter/[A-Za-z0-9_./-]+$`)
-	parameter    = regexp.MustCompile(`^[A-Za-z0-9_./-]+$`)
+	secretARN    = lazy.MustCompile(`^(arn:aws[a-z-]*:secretsmanager:[^:]*:[^:]*:secret:[^:]+)(?::([^:]*):([^:]*):([^:]*))?$`)
+	parameterARN = lazy.MustCompile(`^arn:aws[a-z-]*:ssm:[^:]*:[^:]*:parameter/[A-Za-z0-9_./-]+$`)
+	parameter    = lazy.MustCompile(`^[A-Za-z0-9_./-]+$`)
 )
 
 // longestARN is the greatest length of an ARN on AWS, with room for the suffixes of a secret's.

@@ -3,10 +3,10 @@ package taskdef
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
@@ -110,7 +110,7 @@ func (p *parser) answerSettings(t Task) {
 
 // placeholder is text that stands for a value which is given elsewhere: ${NAME}
 // as templates have it, <NAME> as CodePipeline has it.
-var placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|<([A-Za-z_][A-Za-z0-9_.-]*)>`)
+var placeholder = lazy.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}|<([A-Za-z_][A-Za-z0-9_.-]*)>`)
 
 // substitute puts the values of placeholders into every text below n. Those
 // without a value stay as they are.

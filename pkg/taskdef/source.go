@@ -5,8 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"path"
-	"regexp"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -50,14 +50,14 @@ func ReadSource(name string, src []byte) Source {
 	if ext := path.Ext(name); err != nil && bytes.HasPrefix(text, []byte("{")) && (ext == ".yaml" || ext == ".yml") {
 		docs, err = doctree.YAML(src, limits)
 	}
-	if err != nil && quadlet.Match(text) {
+	if err != nil && quadlet.Get().Match(text) {
 		err = &doctree.SyntaxError{Line: 1, Col: 1, Message: "this is a file of Quadlet, and not a task definition", Fix: "convert it: podtask import FILE"}
 	}
 	return Source{name: name, docs: docs, err: err}
 }
 
 // quadlet is the section that only files of Quadlet have.
-var quadlet = regexp.MustCompile(`(?m)^\[(Container|Pod|Kube)\]\s*$`)
+var quadlet = lazy.MustCompile(`(?m)^\[(Container|Pod|Kube)\]\s*$`)
 
 // Name returns the document's name in messages.
 func (s Source) Name() string { return s.name }

@@ -1,12 +1,12 @@
 package awsapi
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // cut returns what stands behind the kind in an ARN, or the whole text if it is no ARN.
@@ -26,7 +26,7 @@ func cut(path, kind, text string) (rest string, isARN bool, err error) {
 }
 
 // namePattern has no length: to compile counted repeats takes time and memory in each process.
-var namePattern = regexp.MustCompile(`^[a-zA-Z0-9_-]+$`)
+var namePattern = lazy.MustCompile(`^[a-zA-Z0-9_-]+$`)
 
 // clusterName reads the name or the ARN of a cluster; an empty text is the default one.
 func clusterName(path, text string) (string, error) {
@@ -41,7 +41,7 @@ func clusterName(path, text string) (string, error) {
 }
 
 // idPattern is that of tasks and container instances.
-var idPattern = regexp.MustCompile(`^[0-9a-f]{32}$`)
+var idPattern = lazy.MustCompile(`^[0-9a-f]{32}$`)
 
 // inCluster reads an id, or an ARN of the kind in the cluster.
 func inCluster(path, kind, cluster, text string) (id string, err error) {

@@ -6,13 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -290,7 +290,7 @@ var (
 	shiftStages = []string{string(service.TestShift), string(service.Production)}
 )
 
-var functionARN = regexp.MustCompile(`^arn:[a-z-]+:lambda:[^:]*:[^:]*:function:([A-Za-z0-9_-]+)(:[A-Za-z0-9_$-]+)?$`)
+var functionARN = lazy.MustCompile(`^arn:[a-z-]+:lambda:[^:]*:[^:]*:function:([A-Za-z0-9_-]+)(:[A-Za-z0-9_$-]+)?$`)
 
 // readHooks reads lifecycleHooks. Each gets a name that no other has: that of its function.
 func readHooks(all []hookIn) (hooks []service.Hook, err error) {

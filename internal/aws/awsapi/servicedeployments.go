@@ -4,13 +4,13 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/service"
 )
 
@@ -374,7 +374,7 @@ type resumeServiceDeploymentIn struct {
 }
 
 // pauseID is the form of the hookId of a pause.
-var pauseID = regexp.MustCompile(`^ecs-pause-[A-Za-z0-9_-]{43}$`)
+var pauseID = lazy.MustCompile(`^ecs-pause-[A-Za-z0-9_-]{43}$`)
 
 // resume answers a pause: the service deployment continues, or is rolled back.
 func (o serviceDeployments) resume(ctx context.Context, in resumeServiceDeploymentIn, _ protocol.Fields) (any, error) {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/internal/aws/awsapi/resource"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/service"
 )
 
@@ -170,12 +170,12 @@ func events(s service.State) []eventDoc {
 
 // Clients look in messages for the ids that DescribeTasks and DescribeServices have, and for sentences of ECS.
 var (
-	taskInMessage       = regexp.MustCompile(`\(task ([^()]*)-([0-9]+)\)`)
-	deploymentInMessage = regexp.MustCompile(`\(deployment ([^()]*/[0-9]+)\)`)
-	backInMessage       = regexp.MustCompile(`^(\([^()]*\)) rolling back to \(deployment (.*)\)\.$`)
-	stoppedInMessage    = regexp.MustCompile(`^(\([^()]*\) has stopped [0-9]+) tasks:`)
-	pendingInMessage    = regexp.MustCompile(`^(\([^()]*\) stopped [0-9]+ pending tasks): .*$`)
-	unhealthyInMessage  = regexp.MustCompile(`^(\([^()]*\) \(task [^()]*\)) failed: it (failed container health checks\.)$`)
+	taskInMessage       = lazy.MustCompile(`\(task ([^()]*)-([0-9]+)\)`)
+	deploymentInMessage = lazy.MustCompile(`\(deployment ([^()]*/[0-9]+)\)`)
+	backInMessage       = lazy.MustCompile(`^(\([^()]*\)) rolling back to \(deployment (.*)\)\.$`)
+	stoppedInMessage    = lazy.MustCompile(`^(\([^()]*\) has stopped [0-9]+) tasks:`)
+	pendingInMessage    = lazy.MustCompile(`^(\([^()]*\) stopped [0-9]+ pending tasks): .*$`)
+	unhealthyInMessage  = lazy.MustCompile(`^(\([^()]*\) \(task [^()]*\)) failed: it (failed container health checks\.)$`)
 )
 
 // eventMessage returns the message of an event in the words of ECS, as its documentation of service event messages and

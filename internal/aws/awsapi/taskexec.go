@@ -4,13 +4,13 @@ import (
 	"context"
 	"net/http"
 	"net/url"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/google/shlex"
 	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -186,7 +186,7 @@ func streamURL(ctx context.Context) (func(id string) string, error) {
 }
 
 // sessionID is that of a session, now or once.
-var sessionID = regexp.MustCompile(`^(ecs-execute-command|port-forwarding)-[0-9a-f]{16}$`)
+var sessionID = lazy.MustCompile(`^(ecs-execute-command|port-forwarding)-[0-9a-f]{16}$`)
 
 type sessionIn struct {
 	ID string `json:"SessionId"`

@@ -8,12 +8,12 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/internal/userfile"
@@ -257,7 +257,7 @@ func (d Definition) readDocument() (define.Document, error) {
 }
 
 // imageLike matches words that are probably images and not files.
-var imageLike = regexp.MustCompile(`^[a-z0-9]+([._/:@-][A-Za-z0-9._-]+)*$`)
+var imageLike = lazy.MustCompile(`^[a-z0-9]+([._/:@-][A-Za-z0-9._-]+)*$`)
 
 // imageHint returns how to run an image, if a name that is no definition may be an image.
 func imageHint(name string) string {

@@ -5,7 +5,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 	"text/template"
@@ -13,6 +12,8 @@ import (
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // The named formats. A format with "{{" is a Go template.
@@ -108,8 +109,8 @@ func WriteTemplate[T any](w io.Writer, text string, items []T) error {
 }
 
 var (
-	action    = regexp.MustCompile(`\{\{.*?\}\}`)
-	lastField = regexp.MustCompile(`\.([A-Za-z][A-Za-z0-9]*)[^.]*$`)
+	action    = lazy.MustCompile(`\{\{.*?\}\}`)
+	lastField = lazy.MustCompile(`\.([A-Za-z][A-Za-z0-9]*)[^.]*$`)
 )
 
 // headers returns a template with each action replaced by the header of its field.

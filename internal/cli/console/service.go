@@ -2,10 +2,10 @@ package console
 
 import (
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 )
@@ -84,26 +84,26 @@ func Paused(s api.Service) bool {
 
 // eventWords turn the words of ECS for what happens in a service into everyday ones; the first that fits does.
 var eventWords = []struct {
-	from *regexp.Regexp
+	from *lazy.Regexp
 	to   string
 }{
-	{regexp.MustCompile(`^has started \d+ tasks: (.*)$`), "started $1"},
-	{regexp.MustCompile(`^has stopped \d+ tasks: (.*)$`), "stopped $1"},
-	{regexp.MustCompile(`^stopped \d+ pending tasks: (.*)$`), "stopped $1, which had not run yet"},
-	{regexp.MustCompile(`^has begun draining connections on 1 tasks$`), "lets the connections of a copy end"},
-	{regexp.MustCompile(`^has begun draining connections on (\d+) tasks$`), "lets the connections of $1 copies end"},
-	{regexp.MustCompile(`^has reached a steady state$`), "steady"},
-	{regexp.MustCompile(`^(deployment \S+) deployment (completed|failed|stopped)(.*)$`), "$1 $2$3"},
-	{regexp.MustCompile(`^(deployment \S+) began with (.*)$`), "$1 begins with $2"},
-	{regexp.MustCompile(`^was unable to place a task because (?:it waits for )?(.*) \(task (\S+)\)$`), "$2 cannot start yet: $1"},
-	{regexp.MustCompile(`^is unable to consistently start tasks successfully; the next is due in (.*)$`), "copies keep failing; the next one starts in $1"},
-	{regexp.MustCompile(`^has a desired count of (\d+) instead of (\d+)$`), "scaled from $2 to $1"},
+	{lazy.MustCompile(`^has started \d+ tasks: (.*)$`), "started $1"},
+	{lazy.MustCompile(`^has stopped \d+ tasks: (.*)$`), "stopped $1"},
+	{lazy.MustCompile(`^stopped \d+ pending tasks: (.*)$`), "stopped $1, which had not run yet"},
+	{lazy.MustCompile(`^has begun draining connections on 1 tasks$`), "lets the connections of a copy end"},
+	{lazy.MustCompile(`^has begun draining connections on (\d+) tasks$`), "lets the connections of $1 copies end"},
+	{lazy.MustCompile(`^has reached a steady state$`), "steady"},
+	{lazy.MustCompile(`^(deployment \S+) deployment (completed|failed|stopped)(.*)$`), "$1 $2$3"},
+	{lazy.MustCompile(`^(deployment \S+) began with (.*)$`), "$1 begins with $2"},
+	{lazy.MustCompile(`^was unable to place a task because (?:it waits for )?(.*) \(task (\S+)\)$`), "$2 cannot start yet: $1"},
+	{lazy.MustCompile(`^is unable to consistently start tasks successfully; the next is due in (.*)$`), "copies keep failing; the next one starts in $1"},
+	{lazy.MustCompile(`^has a desired count of (\d+) instead of (\d+)$`), "scaled from $2 to $1"},
 }
 
 var (
-	eventTask       = regexp.MustCompile(`\(task ([^)]+)\)`)
-	eventDeployment = regexp.MustCompile(`\(deployment (\S+?)\)`)
-	eventStage      = regexp.MustCompile(`^(deployment \S+) is in the stage ([A-Z_]+)$`)
+	eventTask       = lazy.MustCompile(`\(task ([^)]+)\)`)
+	eventDeployment = lazy.MustCompile(`\(deployment (\S+?)\)`)
+	eventStage      = lazy.MustCompile(`^(deployment \S+) is in the stage ([A-Z_]+)$`)
 )
 
 // ServiceEvent returns what an event of a service says, without the words of ECS and the name of the service.

@@ -10,12 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
 	"time"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/term"
 )
 
@@ -277,7 +277,7 @@ func (t *trial) join(ctx context.Context) error {
 	return err
 }
 
-var managedID = regexp.MustCompile(`mi-[0-9a-f]+`)
+var managedID = lazy.MustCompile(`mi-[0-9a-f]+`)
 
 // isMissing reports whether what was to be removed is not there.
 func isMissing(err error) bool {

@@ -4,12 +4,12 @@ import (
 	"fmt"
 	"os"
 	"os/user"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/term"
 )
 
@@ -39,20 +39,20 @@ func (t *trial) report(began time.Time, failed error, left []error) []byte {
 
 // private are the patterns that a report must not have, whatever AWS and podtask-ecs have said, each with a word in its place.
 var private = []struct {
-	is   *regexp.Regexp
+	is   *lazy.Regexp
 	name string
 }{
-	{regexp.MustCompile(`\b(AKIA|ASIA|AROA|AIDA)[A-Z0-9]+\b`), "KEY"},
-	{regexp.MustCompile(`\bmi-[0-9a-f]+`), "mi-ID"},
-	{regexp.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "UUID"},
-	{regexp.MustCompile(`(?i)[0-9a-f]{32,}`), "ID"},
-	{regexp.MustCompile(`[0-9]{4}-?[0-9]{4}-?[0-9]{4,}`), "ACCOUNT"},
-	{regexp.MustCompile(`[0-9]{1,3}(\.[0-9]{1,3}){3}`), "ADDRESS"},
-	{regexp.MustCompile(`(?i)\b[0-9a-f]{0,4}(:[0-9a-f]{0,4}){3,7}`), "ADDRESS"},
-	{regexp.MustCompile(`(?i)\bBearer +\S+`), "Bearer HIDDEN"},
-	{regexp.MustCompile(`(?i)(token|signature|credential|secret|password|key)("?\s*[=:]\s*"?)[^\s&,"]+`), "$1${2}HIDDEN"},
-	{regexp.MustCompile(`(?i)code=[^\s&,"]+`), "code=HIDDEN"},
-	{regexp.MustCompile(`(assumed-role|user)/[^\s"]+`), "$1/NAME"},
+	{lazy.MustCompile(`\b(AKIA|ASIA|AROA|AIDA)[A-Z0-9]+\b`), "KEY"},
+	{lazy.MustCompile(`\bmi-[0-9a-f]+`), "mi-ID"},
+	{lazy.MustCompile(`(?i)\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "UUID"},
+	{lazy.MustCompile(`(?i)[0-9a-f]{32,}`), "ID"},
+	{lazy.MustCompile(`[0-9]{4}-?[0-9]{4}-?[0-9]{4,}`), "ACCOUNT"},
+	{lazy.MustCompile(`[0-9]{1,3}(\.[0-9]{1,3}){3}`), "ADDRESS"},
+	{lazy.MustCompile(`(?i)\b[0-9a-f]{0,4}(:[0-9a-f]{0,4}){3,7}`), "ADDRESS"},
+	{lazy.MustCompile(`(?i)\bBearer +\S+`), "Bearer HIDDEN"},
+	{lazy.MustCompile(`(?i)(token|signature|credential|secret|password|key)("?\s*[=:]\s*"?)[^\s&,"]+`), "$1${2}HIDDEN"},
+	{lazy.MustCompile(`(?i)code=[^\s&,"]+`), "code=HIDDEN"},
+	{lazy.MustCompile(`(assumed-role|user)/[^\s"]+`), "$1/NAME"},
 }
 
 // clean is a text without what a report must not have.
@@ -87,10 +87,10 @@ func (t *trial) clean(text string) string {
 const digits = "0123456789"
 
 // longWords matches words that are as long as keys and tokens are; those have letters of both cases and digits.
-var longWords = regexp.MustCompile(`[A-Za-z0-9+/_=]{30,}`)
+var longWords = lazy.MustCompile(`[A-Za-z0-9+/_=]{30,}`)
 
 // fence matches the signs that end a block of code.
-var fence = regexp.MustCompile("(`|~){3,}")
+var fence = lazy.MustCompile("(`|~){3,}")
 
 // cell is a text as one line in which Markdown has no meaning.
 func cell(text string) string {

@@ -15,7 +15,6 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
-	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -26,6 +25,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/internal/userfile"
 	"github.com/urfave/cli/v2"
@@ -217,7 +217,7 @@ func (s *setup) check(f facts) (change, error) {
 	return fail("podtask %s on %s is %s, which is not in ~/.local/bin: update it as it was installed there, this one is %s", cmp.Or(f["version"], "of an unknown version"), s.host, f["podtask"], s.version)
 }
 
-var plainUser = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@-]*$`)
+var plainUser = lazy.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.@-]*$`)
 
 // userWord is the name of the user for a command that a person copies: a host may say anything.
 func (f facts) userWord() string {

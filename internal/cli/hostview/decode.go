@@ -5,9 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"regexp"
 
 	"github.com/podtask/podtask/internal/cli/top"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -62,8 +62,8 @@ func list[T any](ctx context.Context, h *Host, call string, check func(T) error)
 }
 
 var (
-	taskID   = regexp.MustCompile(`^[0-9a-f]{32}$`)
-	safeName = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
+	taskID   = lazy.MustCompile(`^[0-9a-f]{32}$`)
+	safeName = lazy.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9_.-]*$`)
 )
 
 // checkTask refuses IDs and names that are none: they become arguments of commands and parts of links.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"path/filepath"
-	"regexp"
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
@@ -12,6 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/define/composecall"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/convert/compose"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -45,11 +45,11 @@ func (i importer) request(file, task string, source []byte) (compose.Request, er
 }
 
 // composeMembers begin a line of every Compose file, and of no task definition.
-var composeMembers = regexp.MustCompile(`(?m)^(services|include)[ \t]*:`)
+var composeMembers = lazy.MustCompile(`(?m)^(services|include)[ \t]*:`)
 
 // newComposeDocument makes a task definition of a Compose file, as import does, without writing anything.
 func newComposeDocument(ctx context.Context, p *command.Program, doc define.Document) (define.Document, error) {
-	if !composeMembers.Match(doc.Source) || taskdef.ReadSource(doc.Name, doc.Source).Manifest() {
+	if !composeMembers.Get().Match(doc.Source) || taskdef.ReadSource(doc.Name, doc.Source).Manifest() {
 		return doc, nil
 	}
 	i := newImporter(p)

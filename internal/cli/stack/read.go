@@ -9,7 +9,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -19,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -91,7 +91,7 @@ func (k call) isStack(name string) bool {
 	return err == nil
 }
 
-var notInName = regexp.MustCompile(`[^a-z0-9_-]`)
+var notInName = lazy.MustCompile(`[^a-z0-9_-]`)
 
 // read reads the files of a stack. All problems are reported at once.
 func (k call) read(ctx context.Context, args []string) (*wanted, error) {

@@ -7,11 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/podtask/podtask/internal/atomicfile"
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // Local is the name of the context that is this machine.
@@ -32,7 +32,7 @@ type Contexts struct {
 	path string
 }
 
-var contextPattern = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
+var contextPattern = lazy.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]*$`)
 
 // contextName reports whether a context may have the name.
 func contextName(name string) bool { return len(name) <= 63 && contextPattern.MatchString(name) }

@@ -5,9 +5,10 @@ import (
 	"fmt"
 	"net"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // Host is a destination of ssh. The zero value is this machine.
@@ -20,8 +21,8 @@ type Host struct {
 // What a destination may contain: ssh, and what its configuration runs with %h and %r, must never
 // take a part of it for an option or for a command of a shell.
 var (
-	hostName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9._])?$`)
-	userName = regexp.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._@+-]*[A-Za-z0-9._@+$])?$`)
+	hostName = lazy.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._-]*[A-Za-z0-9._])?$`)
+	userName = lazy.MustCompile(`^[A-Za-z0-9_]([A-Za-z0-9._@+-]*[A-Za-z0-9._@+$])?$`)
 )
 
 // Bounds of a host in bytes. They are not in the patterns, because a counted repetition makes a pattern large, and

@@ -3,11 +3,12 @@ package calendar
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // field is a field of a cron expression, with values from low to high.
@@ -133,7 +134,7 @@ var macros = map[string]string{
 }
 
 // cronField is one field of a cron expression: numbers, names, lists, ranges and steps.
-var cronField = regexp.MustCompile(`^[0-9A-Za-z*?,/-]+$`)
+var cronField = lazy.MustCompile(`^[0-9A-Za-z*?,/-]+$`)
 
 // IsCron reports whether a text has the form of a cron expression: five fields, or a name such as @daily. No calendar
 // event of systemd has either form.
@@ -182,11 +183,11 @@ func Cron(text string) ([]string, error) {
 }
 
 var (
-	bridgeForm = regexp.MustCompile(`^(rate|cron|at)\((.*)\)$`)
-	atForm     = regexp.MustCompile(`^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)$`)
-	lastForm   = regexp.MustCompile(`^L(?:-(\d{1,2}))?$`)
-	lastDay    = regexp.MustCompile(`^([1-7]|[A-Za-z]{3})L$`)
-	nthDay     = regexp.MustCompile(`^([1-7]|[A-Za-z]{3})#([1-5])$`)
+	bridgeForm = lazy.MustCompile(`^(rate|cron|at)\((.*)\)$`)
+	atForm     = lazy.MustCompile(`^(\d{4}-\d\d-\d\d)T(\d\d:\d\d:\d\d)$`)
+	lastForm   = lazy.MustCompile(`^L(?:-(\d{1,2}))?$`)
+	lastDay    = lazy.MustCompile(`^([1-7]|[A-Za-z]{3})L$`)
+	nthDay     = lazy.MustCompile(`^([1-7]|[A-Za-z]{3})#([1-5])$`)
 )
 
 // IsEventBridge reports whether a text has the form of an expression of EventBridge.

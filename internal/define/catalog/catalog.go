@@ -9,12 +9,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/state"
 )
 
@@ -292,7 +292,7 @@ type Ref struct {
 	Revision int // 0: the highest active one
 }
 
-var familyPattern = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
+var familyPattern = lazy.MustCompile(`^[A-Za-z0-9_-]+$`)
 
 // maxRef is more than a reference can have: an ARN with a family of 255 letters.
 const maxRef = 1024

@@ -13,11 +13,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/define/convert/compose"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/userfile"
 )
 
@@ -33,7 +33,7 @@ const (
 )
 
 // outOfMemory matches the last words of a Go program that gets no more memory.
-var outOfMemory = regexp.MustCompile(`^fatal error: .*(out of memory|cannot allocate memory)`)
+var outOfMemory = lazy.MustCompile(`^fatal error: .*(out of memory|cannot allocate memory)`)
 
 // Caller executes podtask-compose.
 type Caller struct {
@@ -66,7 +66,7 @@ func (c Caller) Convert(ctx context.Context, r compose.Request, result any) erro
 			return context.Cause(ctx)
 		case limited.Err() != nil:
 			return fmt.Errorf("%s: to read it takes more than %s%s", r.File, limit, multiplies)
-		case outOfMemory.Match(problems.Bytes()):
+		case outOfMemory.Get().Match(problems.Bytes()):
 			return fmt.Errorf("%s: to read it takes more than %d MiB of memory%s", r.File, MaxMemory>>20, multiplies)
 		}
 		if errors.As(err, &exit) && exit.ExitCode() == 1 && problems.Len() > 0 {

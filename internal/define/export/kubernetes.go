@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"maps"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/define/pod"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -70,7 +70,7 @@ func (w *writer) renamed(c *taskdef.Container, member, name string) string {
 }
 
 // dollar matches a sign that begins a variable of Kubernetes, or stands for another one.
-var dollar = regexp.MustCompile(`\$(\(|\$)`)
+var dollar = lazy.MustCompile(`\$(\(|\$)`)
 
 // literalArgument is a text in which Kubernetes puts no variables.
 func literalArgument(s string) string {

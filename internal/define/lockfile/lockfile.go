@@ -9,13 +9,13 @@ import (
 	"io"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/atomicfile"
 	"github.com/podtask/podtask/internal/define/strictdoc"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/userfile"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -71,8 +71,8 @@ func (i Image) Pinned() string {
 }
 
 var (
-	digestForm = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
-	idForm     = regexp.MustCompile(`^[0-9a-f]{64}$`)
+	digestForm = lazy.MustCompile(`^sha256:[0-9a-f]{64}$`)
+	idForm     = lazy.MustCompile(`^[0-9a-f]{64}$`)
 )
 
 // Check implements strictdoc.Checker.

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/define/members"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/images/imageage"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
@@ -95,7 +96,9 @@ const (
 	annotationSleepAfter = "podtask/sleep-after"
 )
 
-var annotationTable = tabulate(annotationRules)
+var annotationTable = lazy.Value(func() map[string]rule {
+	return tabulate(annotationRules)
+})
 
 // annotations says what becomes of the annotations with a meaning, of the Pod and of its controller.
 func (b *reader) annotations() {
@@ -114,11 +117,11 @@ func (b *reader) annotations() {
 
 // annotationOf returns the rule of an annotation, and the container that its name ends with.
 func annotationOf(key string) (r rule, container string, known bool) {
-	if r, known = annotationTable[key]; known {
+	if r, known = annotationTable()[key]; known {
 		return r, "", true
 	}
 	name, container, _ := strings.Cut(key, "/")
-	r, known = annotationTable[name]
+	r, known = annotationTable()[name]
 	return r, container, known
 }
 

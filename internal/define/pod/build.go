@@ -4,19 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
 var (
-	dnsName  = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
-	dnsLabel = regexp.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
-	dataKey  = regexp.MustCompile(`^[-._a-zA-Z0-9]+$`)
+	dnsName  = lazy.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$`)
+	dnsLabel = lazy.MustCompile(`^[a-z0-9]([-a-z0-9]*[a-z0-9])?$`)
+	dataKey  = lazy.MustCompile(`^[-._a-zA-Z0-9]+$`)
 )
 
 // isDNSLabel reports whether s is a label of RFC 1123.

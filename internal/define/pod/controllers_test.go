@@ -229,7 +229,7 @@ func TestEveryAnnotationOfPodmanHasARule(t *testing.T) {
 		}
 		for _, m := range quoted.FindAllSubmatch(src, -1) {
 			n++
-			if _, known := annotationTable[string(m[1])]; !known {
+			if _, known := annotationTable()[string(m[1])]; !known {
 				t.Errorf("%s of %s has no row", m[1], path)
 			}
 		}
@@ -338,8 +338,8 @@ func TestEachMemberIsEffectiveToldOrRefused(t *testing.T) {
 	n := 0
 	for typ, frame := range frames {
 		plain := result(fmt.Sprintf(frame, ""))
-		for _, p := range schema[typ] {
-			row, known := ruleTable[typ+"."+p.name]
+		for _, p := range schema()[typ] {
+			row, known := ruleTable()[typ+"."+p.name]
 			if !known || row.treatment == members.NoMeaning || slices.Contains(strings.Fields("template jobTemplate apiVersion kind metadata containers name image schedule containerPort mountPath tcpSocket"), p.name) {
 				continue
 			}

@@ -3,11 +3,11 @@ package pod
 import (
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
@@ -17,7 +17,7 @@ var hostFacts = []string{"metadata.uid", "spec.nodeName", "status.hostIP", "stat
 
 var fieldPaths = append([]string{"metadata.name", "metadata.namespace", "metadata.labels", "metadata.annotations", "spec.serviceAccountName", "status.podIP", "status.podIPs"}, hostFacts...)
 
-var subscript = regexp.MustCompile(`^(metadata\.(?:labels|annotations))\['([^']+)'\]$`)
+var subscript = lazy.MustCompile(`^(metadata\.(?:labels|annotations))\['([^']+)'\]$`)
 
 // fieldRef returns what a fieldRef names.
 func (b *reader) fieldRef(ref value) (string, bool) {

@@ -23,9 +23,9 @@ func reachable() []string {
 			return
 		}
 		seen[typ] = true
-		for _, p := range schema[typ] {
+		for _, p := range schema()[typ] {
 			members = append(members, typ+"."+p.name)
-			if r, known := ruleTable[typ+"."+p.name]; !known || r.treatment == honored {
+			if r, known := ruleTable()[typ+"."+p.name]; !known || r.treatment == honored {
 				walk(strings.TrimPrefix(strings.TrimPrefix(p.word, "[]"), "map "))
 			}
 		}
@@ -42,7 +42,7 @@ func TestEveryMemberHasARule(t *testing.T) {
 	t.Parallel()
 	members := reachable()
 	for _, m := range members {
-		if _, known := ruleTable[m]; !known {
+		if _, known := ruleTable()[m]; !known {
 			t.Errorf("%s has no row", m)
 		}
 	}
@@ -67,8 +67,8 @@ func example(word string) string {
 		return "[" + example(word[2:]) + "]"
 	case strings.HasPrefix(word, "map "):
 		return `{"x": ` + example(word[4:]) + "}"
-	case schema[word] != nil:
-		p := schema[word][0]
+	case schema()[word] != nil:
+		p := schema()[word][0]
 		return fmt.Sprintf("{%q: %s}", p.name, example(p.word))
 	}
 	if _, scalar := scalars[word]; !scalar {
@@ -84,12 +84,12 @@ func TestEachRowGivesItsTreatment(t *testing.T) {
 	t.Parallel()
 	for _, r := range allRules() {
 		typ, name, _ := strings.Cut(r.member, ".")
-		i := slices.IndexFunc(schema[typ], func(p property) bool { return p.name == name })
-		if i < 0 || r.treatment == honored && schema[strings.TrimPrefix(schema[typ][i].word, "[]")] != nil {
+		i := slices.IndexFunc(schema()[typ], func(p property) bool { return p.name == name })
+		if i < 0 || r.treatment == honored && schema()[strings.TrimPrefix(schema()[typ][i].word, "[]")] != nil {
 			continue // told by TestEveryMemberHasARule; or its members have rows of their own
 		}
-		for _, value := range append([]string{example(schema[typ][i].word)}, quoted(r.harmless, schema[typ][i].word)...) {
-			harmless := value != example(schema[typ][i].word)
+		for _, value := range append([]string{example(schema()[typ][i].word)}, quoted(r.harmless, schema()[typ][i].word)...) {
+			harmless := value != example(schema()[typ][i].word)
 			rep := check(t, typ, fmt.Sprintf("{%q: %s}", name, value))
 			wantProblem, wantWarning := r.treatment == refused && !harmless, r.treatment == warned && !harmless
 			if (len(rep.problems) > 0) != wantProblem || (len(rep.warnings) > 0) != wantWarning {

@@ -175,12 +175,12 @@ func TestFargateRowsAreMembers(t *testing.T) {
 		typ := "PodSpec"
 		for _, step := range strings.Split(row.path, ".") {
 			name := strings.TrimSuffix(step, "[]")
-			i := slices.IndexFunc(schema[typ], func(p property) bool { return p.name == name })
+			i := slices.IndexFunc(schema()[typ], func(p property) bool { return p.name == name })
 			if i < 0 {
 				t.Errorf("%s: %s has no %s", row.path, typ, name)
 				break
 			}
-			typ = strings.TrimPrefix(schema[typ][i].word, "[]")
+			typ = strings.TrimPrefix(schema()[typ][i].word, "[]")
 		}
 	}
 }

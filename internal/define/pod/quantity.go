@@ -3,14 +3,15 @@ package pod
 import (
 	"errors"
 	"math/big"
-	"regexp"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // quantity is an amount in the notation of Kubernetes, such as 500m or 64Mi.
 type quantity struct{ amount *big.Rat }
 
 var (
-	quantityPattern = regexp.MustCompile(`^([+-]?[0-9]*(?:\.[0-9]*)?)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9][0-9]?)?$`)
+	quantityPattern = lazy.MustCompile(`^([+-]?[0-9]*(?:\.[0-9]*)?)([numkMGTPE]|[KMGTPE]i|[eE][+-]?[0-9][0-9]?)?$`)
 	errQuantity     = errors.New("not a quantity")
 )
 

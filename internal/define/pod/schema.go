@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/define/members"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -16,16 +17,18 @@ import (
 type property struct{ name, word string }
 
 var (
-	schema    = readSchema(schemaText)
-	ruleTable = tabulate(allRules())
+	schema    = lazy.Value(func() map[string][]property { return readSchema(schemaText) })
+	ruleTable = lazy.Value(func() map[string]rule { return tabulate(allRules()) })
 )
 
 // allRules are the rules of Pods and of the documents around them.
 func allRules() []rule { return slices.Concat(rules, controllerRules) }
 
-func readSchema(text map[string]string) map[string][]property {
-	types := make(map[string][]property, len(text))
-	for name, members := range text {
+// readSchema reads lines of a type, a colon and its members.
+func readSchema(text string) map[string][]property {
+	types := make(map[string][]property)
+	for line := range strings.Lines(text) {
+		name, members, _ := strings.Cut(strings.TrimSpace(line), ": ")
 		for _, m := range strings.Split(members, ", ") {
 			if key, word, ok := strings.Cut(m, " "); ok {
 				types[name] = append(types[name], property{key, word})
@@ -72,7 +75,7 @@ func (c checker) check(v value, word string) {
 		}
 		return
 	}
-	if members, ok := schema[word]; ok {
+	if members, ok := schema()[word]; ok {
 		if c.want(v, doctree.Object) {
 			c.duplicates(v)
 			c.object(v, word, members)
@@ -132,7 +135,7 @@ func (c checker) unknown(at value, message, fix string) {
 
 // member gives a member its treatment, and reports whether those below it get theirs.
 func (c checker) member(at value, f doctree.Field, typ string) bool {
-	r, known := ruleTable[typ+"."+f.Key]
+	r, known := ruleTable()[typ+"."+f.Key]
 	if !known || r.treatment == honored {
 		return known
 	}

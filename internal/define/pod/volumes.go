@@ -97,7 +97,7 @@ func (b *reader) volume(v value, name string) volume {
 	case "configMap", "secret", "projected", "downwardAPI":
 		return b.fileVolume(v, in, kind, name)
 	}
-	if ruleTable["Volume."+kind].treatment == needed {
+	if ruleTable()["Volume."+kind].treatment == needed {
 		return b.claim(in, name, "")
 	}
 	return volume{at: v, missing: true} // refused, or unknown: reported already

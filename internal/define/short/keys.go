@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -14,6 +13,7 @@ import (
 	"github.com/google/shlex"
 
 	"github.com/podtask/podtask/internal/define/adjust"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
@@ -324,7 +324,7 @@ func (r *reader) port(to, n *doctree.Node, p taskdef.Port) {
 }
 
 // volumeName is a run of characters that the name of a volume cannot hold.
-var volumeName = regexp.MustCompile(`[^A-Za-z0-9_-]+`)
+var volumeName = lazy.MustCompile(`[^A-Za-z0-9_-]+`)
 
 func volumes(r *reader, to *doctree.Node, f doctree.Field) {
 	for _, n := range r.items(f) {

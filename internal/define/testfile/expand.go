@@ -2,10 +2,11 @@ package testfile
 
 import (
 	"reflect"
-	"regexp"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
-var placeholder = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}`)
+var placeholder = lazy.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_.-]*)\}`)
 
 // expand returns a copy of a test in which ${NAME} is replaced by its value. A name without a value stays as it is.
 func expand(t Test, vars map[string]string) Test {

@@ -6,11 +6,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/blang/semver/v4"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // The values of containers.conf's firewall_driver, for netavark.
@@ -140,7 +141,7 @@ func (h Host) without(program string) []string {
 	return []string{program}
 }
 
-var firewallDriver = regexp.MustCompile(`(?m)^\s*firewall_driver\s*=\s*["']([a-z]*)["']`)
+var firewallDriver = lazy.MustCompile(`(?m)^\s*firewall_driver\s*=\s*["']([a-z]*)["']`)
 
 // firewall returns the driver set in containers.conf; empty if none is set. The last
 // file wins (containers.conf(5)).

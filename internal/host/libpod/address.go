@@ -6,12 +6,13 @@ import (
 	"math/rand/v2"
 	"net"
 	"net/netip"
-	"regexp"
 	"strings"
 
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/network"
 	"go.podman.io/common/libnetwork/types"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // If Podman's service is killed while it sets up the network of a container, the container's
@@ -21,7 +22,7 @@ import (
 // missing address is derived.
 
 // allocated matches Podman's error for an address that is already assigned.
-var allocated = regexp.MustCompile(`requested ip address \S+ is already allocated`)
+var allocated = lazy.MustCompile(`requested ip address \S+ is already allocated`)
 
 // heldAddress reports whether err is about an address that is still assigned.
 func heldAddress(err error) bool {

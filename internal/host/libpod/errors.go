@@ -10,7 +10,6 @@ import (
 	"net"
 	"net/http"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/errorhandling"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/transient"
 )
@@ -456,7 +456,7 @@ func endedMeanwhile(err error) bool {
 
 // sourceGone matches the errors of crun and runc at a start if the source of a mount does not
 // exist, such as a Pod's files after a reboot. Podman reports it as a missing command.
-var sourceGone = regexp.MustCompile("crun: cannot stat `|error mounting \"[^\"]*\" to rootfs at \"[^\"]*\": stat [^:]*: no such file or directory")
+var sourceGone = lazy.MustCompile("crun: cannot stat `|error mounting \"[^\"]*\" to rootfs at \"[^\"]*\": stat [^:]*: no such file or directory")
 
 // explainReply finds the class of a reply by its text and, if that is unknown, by its status:
 // Podman answers 500 to most invalid requests. A cause that is not empty replaces the text

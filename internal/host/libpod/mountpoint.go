@@ -6,8 +6,9 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strings"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // A service that is killed between mounting the root of a container and recording that leaves a
@@ -15,7 +16,7 @@ import (
 // directory where it should be mounted, and then its removal fails for good.
 
 // occupied matches the error of containers/storage about such a directory.
-var occupied = regexp.MustCompile(`replacing mount point "?(/[^"]+/merged)"?: directory not empty`)
+var occupied = lazy.MustCompile(`replacing mount point "?(/[^"]+/merged)"?: directory not empty`)
 
 // clearing runs a removal, and once more after emptying the directory in its way. If that is not
 // possible, the error has the command that does it. The directory shows what is below the mount:

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"regexp"
 	"strings"
 	"time"
 
@@ -16,6 +15,8 @@ import (
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
 	"github.com/containers/podman/v5/pkg/specgen"
 	"go.podman.io/common/libnetwork/types"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // Pod is a pod whose infra container runs.
@@ -71,7 +72,7 @@ func (c *Client) StartPod(ctx context.Context, name, taskID string) (Pod, error)
 
 // runtimeStart matches Podman's error if the OCI runtime could not start a container that it
 // had created.
-var runtimeStart = regexp.MustCompile("\\bstart [0-9a-f]{64}` failed: exit status")
+var runtimeStart = lazy.MustCompile("\\bstart [0-9a-f]{64}` failed: exit status")
 
 // panicked is the beginning of Podman's error after a panic in its own code, for example
 // because its record of a container is incomplete.

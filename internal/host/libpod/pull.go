@@ -13,7 +13,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +25,8 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings"
 	"github.com/containers/podman/v5/pkg/errorhandling"
 	"go.podman.io/image/v5/types"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // bytesReported is the first Podman version that reports the progress of a pull in bytes
@@ -318,7 +319,7 @@ func pullError(err error, ref string, v semver.Version) error {
 }
 
 // withoutTLS matches Podman's error about a registry that answers in plain HTTP, with its host.
-var withoutTLS = regexp.MustCompile(`https://([^/"\s]+)/.*: server gave HTTP response to HTTPS client`)
+var withoutTLS = lazy.MustCompile(`https://([^/"\s]+)/.*: server gave HTTP response to HTTPS client`)
 
 // sharedConfigSince is the first Podman version that also reads /usr/share/containers, and
 // CONTAINERS_POLICY_JSON.
@@ -459,7 +460,7 @@ type layerView struct {
 
 // layerFile matches the temporary file of a layer (containers/image, the destination
 // containers-storage: blobs are written there, and read again to be unpacked).
-var layerFile = regexp.MustCompile(`/(container_images_)?storage\d+/\d+$`)
+var layerFile = lazy.MustCompile(`/(container_images_)?storage\d+/\d+$`)
 
 // viewLayers takes a snapshot from proc, which is /proc.
 func viewLayers(proc string) layerView {

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"strconv"
 	"strings"
 	"time"
@@ -17,6 +16,8 @@ import (
 	"github.com/containers/podman/v5/pkg/bindings/system"
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
 	"golang.org/x/sys/unix"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // Podman keeps the bridge networks of a user in one network namespace. If its service is killed
@@ -27,7 +28,7 @@ import (
 // starts pasta again and writes them.
 
 // incompleteText matches the errors of Podman 4 and 5, in lower case, for an incomplete namespace.
-var incompleteText = regexp.MustCompile(`(failed to mount runtime directory for rootless netns|rootless netns: mount resolv.conf to .*): no such file or directory|rootless netns: deserialize info`)
+var incompleteText = lazy.MustCompile(`(failed to mount runtime directory for rootless netns|rootless netns: mount resolv.conf to .*): no such file or directory|rootless netns: deserialize info`)
 
 // incompleteNamespace reports whether err is about an incomplete namespace.
 func incompleteNamespace(err error) bool {

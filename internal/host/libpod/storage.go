@@ -5,12 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"regexp"
 	"strings"
 	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // If the storage becomes read-only, for example after a disk error, Podman's service panics when
@@ -42,10 +43,10 @@ type storageCall struct {
 const hangLimit = 10 * time.Second
 
 // refusedLock matches the panic of Podman when it cannot open a lock of its storage.
-var refusedLock = regexp.MustCompile(`(?i)\.lock\b.*read-only file system`)
+var refusedLock = lazy.MustCompile(`(?i)\.lock\b.*read-only file system`)
 
 // storageText matches Podman's errors, in lower case, about a read-only storage.
-var storageText = regexp.MustCompile(`readonly database|(\.lock\b|/(overlay|vfs|btrfs|zfs|libpod)[a-z-]*/).*read-only file system`)
+var storageText = lazy.MustCompile(`readonly database|(\.lock\b|/(overlay|vfs|btrfs|zfs|libpod)[a-z-]*/).*read-only file system`)
 
 // readOnlyStorage reports whether a reply in lower case is about a read-only storage. Errors of
 // the OCI runtime are about the file system of a container instead.

@@ -11,13 +11,13 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"regexp"
 	"strings"
 	"syscall"
 	"time"
 	"unicode"
 
 	"github.com/podtask/podtask/internal/host/procgroup"
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 const (
@@ -174,7 +174,7 @@ func (r Reader) readTree(s Source) ([]byte, error) {
 }
 
 // randomEnd matches what AWS adds to the name of a secret, before a stage or a version.
-var randomEnd = regexp.MustCompile(`-[A-Za-z0-9]{6}(@.*)?$`)
+var randomEnd = lazy.MustCompile(`-[A-Za-z0-9]{6}(@.*)?$`)
 
 func treeNames(name string) []string {
 	if short := randomEnd.ReplaceAllString(name, "$1"); short != name && strings.HasPrefix(name, "secretsmanager/") {

@@ -5,12 +5,12 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/transient"
 )
 
@@ -41,10 +41,10 @@ type Source struct {
 }
 
 var (
-	envName = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
+	envName = lazy.MustCompile(`^[A-Za-z_][A-Za-z0-9_]*$`)
 	// Podman (4.8 and later) refuses only the characters , / = and NUL in the
 	// name of a secret; blanks and colons would not survive here.
-	podmanName = regexp.MustCompile(`^[^\s,/=:\x00]+$`)
+	podmanName = lazy.MustCompile(`^[^\s,/=:\x00]+$`)
 )
 
 // maxSource limits the text of a source in bytes: a path has at most 4096, a command may

@@ -11,7 +11,6 @@ import (
 	"net"
 	"net/http"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -24,6 +23,7 @@ import (
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/authority"
 	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"go.uber.org/zap"
 )
@@ -177,7 +177,7 @@ const (
 )
 
 // retryAfter is how Let's Encrypt writes when a limit ends.
-var retryAfter = regexp.MustCompile(`retry after (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d) ?(?:UTC|Z)`)
+var retryAfter = lazy.MustCompile(`retry after (\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d) ?(?:UTC|Z)`)
 
 // limitedUntil returns when a server that refused a request for a limit may be asked again; zero for another error.
 func limitedUntil(err error, now time.Time) time.Time {

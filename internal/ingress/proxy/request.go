@@ -8,8 +8,9 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/netip"
-	"regexp"
 	"strings"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // newID returns the id of a request: 32 hex digits.
@@ -32,7 +33,7 @@ func clientIP(r *http.Request) string {
 }
 
 // plainHost is a name that may be compared with those of routes.
-var plainHost = regexp.MustCompile(`^[a-z0-9_.-]+$`)
+var plainHost = lazy.MustCompile(`^[a-z0-9_.-]+$`)
 
 // requestHost returns the host of a request, in lower case, without port and final dot.
 func requestHost(r *http.Request) (string, error) {

@@ -1,7 +1,6 @@
 package kubenode
 
 import (
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -17,6 +16,8 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // Members are the members of Pods that this program does not know, because the API server is newer than
@@ -86,7 +87,7 @@ func (d memberDecoder) Decode(data []byte, defaults *schema.GroupVersionKind, in
 }
 
 // unknownField matches the words of the decoder.
-var unknownField = regexp.MustCompile(`^unknown field "(.*)"$`)
+var unknownField = lazy.MustCompile(`^unknown field "(.*)"$`)
 
 func unknownPaths(errs []error) (out []string) {
 	for _, err := range errs {
@@ -98,7 +99,7 @@ func unknownPaths(errs []error) (out []string) {
 }
 
 // itemPath matches the path of a member of an item of a list.
-var itemPath = regexp.MustCompile(`^items\[(\d+)\]\.(.*)$`)
+var itemPath = lazy.MustCompile(`^items\[(\d+)\]\.(.*)$`)
 
 // pathsOf are the paths below item i of a list, without its own.
 func pathsOf(i int, paths []string) (out []string) {
@@ -141,7 +142,7 @@ const (
 // protective matches members that may protect a Pod or its files: a Pod runs with all of them or not at
 // all. In Kubernetes 1.37 those are bindMountOptions of mounts, the mode of an emptyDir, and the users
 // of files.
-var protective = regexp.MustCompile(`(^|\.)(volumes|volumeMounts)\[|(^|\.)(securityContext|resources)\.`)
+var protective = lazy.MustCompile(`(^|\.)(volumes|volumeMounts)\[|(^|\.)(securityContext|resources)\.`)
 
 // unknownMembers returns why a Pod with members that are not known is not run; empty if it is. Ignored are
 // those without which it runs.

@@ -3,10 +3,11 @@ package kubenode
 import (
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // reasonSysctl is the reason of a rejection, as the kubelet gives it.
@@ -22,7 +23,7 @@ var safeSysctls = []string{
 }
 
 // sysctlNames matches the name of a sysctl, or a pattern that ends with an asterisk.
-var sysctlNames = regexp.MustCompile(`^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*([./_-]?\*)?$`)
+var sysctlNames = lazy.MustCompile(`^[a-z0-9]([-_a-z0-9]*[a-z0-9])?([./][a-z0-9]([-_a-z0-9]*[a-z0-9])?)*([./_-]?\*)?$`)
 
 // ParseSysctls reads a list of sysctls and patterns as NAME,NAME*. All problems are in the error.
 func ParseSysctls(text string) (out []string, err error) {

@@ -5,13 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -118,7 +118,7 @@ func (w *podWorker) exceedDeadline(ctx context.Context) {
 
 // configErrors matches what a kubelet finds wrong only when it makes the container: the subPathExpr of a mount, which
 // follows the labels and the annotations of its Pod, and runAsNonRoot with the user 0.
-var configErrors = regexp.MustCompile(`/volumeMounts/[0-9]+/subPathExpr$|/securityContext/runAsNonRoot$`)
+var configErrors = lazy.MustCompile(`/volumeMounts/[0-9]+/subPathExpr$|/securityContext/runAsNonRoot$`)
 
 // isConfigError reports whether all that is wrong with a Pod is of that kind: the Pod waits, and does not fail.
 func isConfigError(err error) bool {

@@ -9,12 +9,12 @@ import (
 	"net/url"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/host/secretsource"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/notice"
 	"github.com/podtask/podtask/internal/notice/deliver"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
@@ -82,7 +82,7 @@ func (p *parser) wrong(member, format string, args ...any) {
 	p.problems = append(p.problems, config.Problem{File: p.table.File, Line: line, Key: config.NotifyTable, Message: fmt.Sprintf(strings.TrimSpace(member+" "+format), args...)})
 }
 
-var validName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
+var validName = lazy.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{0,63}$`)
 
 func (p *parser) rule() Rule {
 	given := map[string]any{}

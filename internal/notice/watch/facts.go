@@ -1,10 +1,10 @@
 package watch
 
 import (
-	"regexp"
 	"strings"
 
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/notice"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -23,7 +23,7 @@ type Facts struct {
 }
 
 // scheduled matches the name of the task of a run: that of its schedule, and the time.
-var scheduled = regexp.MustCompile(`^(.+)-[0-9]{8}T[0-9]{6}Z$`)
+var scheduled = lazy.MustCompile(`^(.+)-[0-9]{8}T[0-9]{6}Z$`)
 
 // About returns the subject of an event.
 func (f Facts) About(e record.Event) notice.About {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"reflect"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -16,6 +15,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/run/hooks"
 	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/internal/ingress"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -347,7 +347,7 @@ func (m *Metrics) Operation(e lifecycle.Effect, took time.Duration, f lifecycle.
 }
 
 // errorName is the ECS error at the beginning of a reason.
-var errorName = regexp.MustCompile(`^[A-Z][A-Za-z]+Error\b`)
+var errorName = lazy.MustCompile(`^[A-Z][A-Za-z]+Error\b`)
 
 // maxErrorName is the length of the longest name that becomes a label.
 const maxErrorName = 64

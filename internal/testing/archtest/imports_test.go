@@ -56,6 +56,7 @@ var floors = [][]group{
 		{"internal/atomicfile", "files written whole"},
 		{"internal/term", "text from elsewhere made safe to print"},
 		{"internal/signalname", "names of signals"},
+		{"internal/lazy", "regular expressions and tables that are made at their first use"},
 		{"internal/userfile", "files that a user names, read without waiting for pipes and devices"},
 	},
 }

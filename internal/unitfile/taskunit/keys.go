@@ -3,12 +3,12 @@ package taskunit
 import (
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
@@ -220,7 +220,7 @@ func readPeriod(e entry) ([]string, error) {
 const maxTimeSpan = 365 * 24 * time.Hour
 
 // timeSpanPart is a number with a unit of systemd.time(7); seconds without one.
-var timeSpanPart = regexp.MustCompile(`^([0-9]+)(seconds|second|sec|s|minutes|minute|min|m|hours|hour|hr|h|days|day|d|weeks|week|w|)\s*`)
+var timeSpanPart = lazy.MustCompile(`^([0-9]+)(seconds|second|sec|s|minutes|minute|min|m|hours|hour|hr|h|days|day|d|weeks|week|w|)\s*`)
 
 // readTimeSpan reads a time span of systemd in whole seconds, such as 90, 10min or 1h 30min.
 func readTimeSpan(e entry) ([]string, error) {

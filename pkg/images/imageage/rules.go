@@ -4,13 +4,14 @@ import (
 	"errors"
 	"fmt"
 	"path"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
 	"github.com/Masterminds/semver/v3"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // Rules select the updates of a host. The zero value allows all.
@@ -111,7 +112,7 @@ func ParseRegistries(text string) (list []string, err error) {
 const semverPrefix = "semver:"
 
 // tagCharacters matches a tag, or a pattern of tags.
-var tagCharacters = regexp.MustCompile(`^[A-Za-z0-9_.\-*?\[\]^]{1,128}$`)
+var tagCharacters = lazy.MustCompile(`^[A-Za-z0-9_.\-*?\[\]^]{1,128}$`)
 
 // ParseTags parses rules of tags, with commas: "stable-*, semver: ~1.4". A comma within a constraint is a blank. All errors are returned.
 func ParseTags(text string) (list []TagRule, err error) {
@@ -138,7 +139,7 @@ func ParseTags(text string) (list []TagRule, err error) {
 }
 
 // versionNumber finds versions in a constraint.
-var versionNumber = regexp.MustCompile(`[0-9]+(?:\.[0-9xX*]+){0,2}(?:-[0-9A-Za-z.-]+)?`)
+var versionNumber = lazy.MustCompile(`[0-9]+(?:\.[0-9xX*]+){0,2}(?:-[0-9A-Za-z.-]+)?`)
 
 // satisfiable reports whether some version matches. The versions at and next to those of the constraint are enough to
 // know: in between, nothing changes.

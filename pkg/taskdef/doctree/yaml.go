@@ -4,12 +4,12 @@ import (
 	"bytes"
 	"errors"
 	"io"
-	"regexp"
 	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
@@ -75,7 +75,7 @@ func readYAML(src []byte, l Limits, tags map[string]string) ([]*Node, error) {
 	}
 }
 
-var yamlLine = regexp.MustCompile(`line (\d+): `)
+var yamlLine = lazy.MustCompile(`line (\d+): `)
 
 // yamlError finds the line that the library writes into its message.
 func yamlError(src []byte, err error) error {

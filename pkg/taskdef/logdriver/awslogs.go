@@ -5,6 +5,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // AWSLogsOptions are the options of the log driver awslogs, as Docker and ECS have them.
@@ -32,10 +34,10 @@ var awslogsOptions = strings.Fields(`awslogs-create-group awslogs-create-stream 
 	awslogs-region awslogs-stream awslogs-stream-prefix tag`)
 
 var (
-	groupName  = form{regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]+$`), 512}
-	streamName = form{regexp.MustCompile(`^[^:*\n]+$`), 512}
-	regionName = form{regexp.MustCompile(`^[a-z0-9-]+$`), 64}
-	endpoint   = form{regexp.MustCompile(`^https?://[^/\s?#@]+/?$`), 0}
+	groupName  = form{lazy.MustCompile(`^[\.\-_/#A-Za-z0-9]+$`), 512}
+	streamName = form{lazy.MustCompile(`^[^:*\n]+$`), 512}
+	regionName = form{lazy.MustCompile(`^[a-z0-9-]+$`), 64}
+	endpoint   = form{lazy.MustCompile(`^https?://[^/\s?#@]+/?$`), 0}
 )
 
 // ParseAWSLogs reads the options of awslogs and returns all mistakes.

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"unicode/utf8"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // OptionProblem is a mistake in an option of a log driver.
@@ -60,7 +62,7 @@ func newOptionParser(driver Driver, own []string, options map[string]string) *op
 // form is the pattern of an option's value. The length is apart, because a counted repetition makes an expression large,
 // and each start of the program compiles it.
 type form struct {
-	chars *regexp.Regexp
+	chars *lazy.Regexp
 	most  int // characters; 0: any number
 }
 
@@ -204,7 +206,7 @@ func (p *optionParser) mode() {
 	p.size("max-buffer-size")
 }
 
-var sizeForm = regexp.MustCompile(`^[0-9]{1,12}(\.[0-9]+)?\s?[bBkKmMgG]?[iI]?[bB]?$`)
+var sizeForm = lazy.MustCompile(`^[0-9]{1,12}(\.[0-9]+)?\s?[bBkKmMgG]?[iI]?[bB]?$`)
 
 // size checks an option that is a number of bytes, as Docker writes it.
 func (p *optionParser) size(name string) {

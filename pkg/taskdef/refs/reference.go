@@ -2,8 +2,9 @@ package refs
 
 import (
 	"path"
-	"regexp"
 	"strings"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // Reference is a name in a definition that this host must resolve.
@@ -34,7 +35,7 @@ const (
 	Role   Kind = "role"
 )
 
-var arn = regexp.MustCompile(`^arn:[^:]*:([^:]*):[^:]*:[^:]*:(.*)$`)
+var arn = lazy.MustCompile(`^arn:[^:]*:([^:]*):[^:]*:[^:]*:(.*)$`)
 
 // OfSecret returns the reference to a secret. ID is its ARN or name, whole the valueFrom
 // that it is taken from.

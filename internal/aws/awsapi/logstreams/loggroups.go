@@ -6,13 +6,13 @@ import (
 	"errors"
 	"io/fs"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/internal/aws/awsapi/resource"
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // logGroupRecord records a log group that clients created, changed or deleted.
@@ -107,7 +107,7 @@ func (l *logs) change(ctx context.Context, in inGroup, f func(*logGroupRecord) e
 	return struct{}{}, l.put(r)
 }
 
-var logGroupName = regexp.MustCompile(`^[\.\-_/#A-Za-z0-9]+$`)
+var logGroupName = lazy.MustCompile(`^[\.\-_/#A-Za-z0-9]+$`)
 
 type createLogGroupIn struct {
 	Name string            `json:"logGroupName"`

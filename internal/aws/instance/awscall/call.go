@@ -13,12 +13,13 @@ import (
 	"io"
 	"net/http"
 	"net/url"
-	"regexp"
 	"strings"
 	"time"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // Credentials sign calls to AWS. They are valid until Expires, or for ever if it is zero.
@@ -213,7 +214,7 @@ func (c *Client) Reach(ctx context.Context, service string) (address string, ahe
 }
 
 // regionName matches regions, which become part of a host name.
-var regionName = regexp.MustCompile(`^[a-z0-9-]{1,32}$`)
+var regionName = lazy.MustCompile(`^[a-z0-9-]{1,32}$`)
 
 // Get reads an object of S3, whichever region it is in.
 func (c *Client) Get(ctx context.Context, bucket, key string) ([]byte, error) {

@@ -12,7 +12,6 @@ import (
 	"net/http"
 	"net/url"
 	"os"
-	"regexp"
 	"runtime"
 	"slices"
 	"strconv"
@@ -27,6 +26,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/ecsstatus"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/netns"
@@ -183,7 +183,7 @@ func (o *options) log(w io.Writer) *slog.Logger {
 }
 
 // regionName is a name as eu-central-1.
-var regionName = regexp.MustCompile(`^[a-z]{2,}(-[a-z]+)+-[0-9]+$`)
+var regionName = lazy.MustCompile(`^[a-z]{2,}(-[a-z]+)+-[0-9]+$`)
 
 // calls returns the client of AWS.
 func (o *options) calls() (*awscall.Client, error) {
@@ -286,7 +286,7 @@ func (o *options) hybrid(calls *awscall.Client) (h *identity.Hybrid, found bool,
 	return identity.OpenHybrid(dir, calls.With(nil, ""))
 }
 
-var loopback = regexp.MustCompile(`^http://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?(/|$)`)
+var loopback = lazy.MustCompile(`^http://(127\.0\.0\.1|localhost|\[::1\])(:[0-9]+)?(/|$)`)
 
 func isLoopback(u string) bool { return loopback.MatchString(u) }
 
@@ -347,8 +347,8 @@ func (o *options) config(log *slog.Logger) (c instance.Config, err error) {
 }
 
 var (
-	clusterName   = regexp.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
-	attributeName = regexp.MustCompile(`^[a-zA-Z0-9_./-]{1,128}$`)
+	clusterName   = lazy.MustCompile(`^[a-zA-Z0-9_-]{1,255}$`)
+	attributeName = lazy.MustCompile(`^[a-zA-Z0-9_./-]{1,128}$`)
 )
 
 func parseAttributes(text string) (out []wire.Attribute, err error) {

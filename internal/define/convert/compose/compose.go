@@ -342,7 +342,7 @@ func (c *conversion) namespaces() {
 			*of.to = "host"
 			continue
 		}
-		row := composeMembers["services."+member]
+		row := composeMembers()["services."+member]
 		for name, s := range c.project.Services {
 			if of.mode(s) != "" {
 				c.Lose(c.lines.at("services", name, member), "%s.%s %s: %s: %s", name, member, of.mode(s), members.Plain(row.Note), members.Plain(row.Remedy))

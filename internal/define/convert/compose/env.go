@@ -8,7 +8,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,6 +18,7 @@ import (
 
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/envfile"
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // envFiles converts the files of variables. A task reads them at its start, as ECS does: what
@@ -147,7 +147,7 @@ func (c *serviceConversion) envReadings() []envReading {
 // ones of the file. Errors hold no values, which may be secrets.
 func DotEnv(text []byte, environment map[string]string) (map[string]string, error) {
 	operators := operated(text)
-	for _, m := range bareName.FindAllSubmatch(text, -1) { // it is not set, if the environment does not set it
+	for _, m := range bareName.Get().FindAllSubmatch(text, -1) { // it is not set, if the environment does not set it
 		operators[string(m[1])] = true
 	}
 	vars := filled{own: map[string]string{}, operated: operators, given: func(name string) (string, bool) { v, ok := environment[name]; return v, ok }}
@@ -161,12 +161,12 @@ func DotEnv(text []byte, environment map[string]string) (map[string]string, erro
 }
 
 // bareName is a line that takes a variable from the environment.
-var bareName = regexp.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t\r]*$`)
+var bareName = lazy.MustCompile(`(?m)^[ \t]*(?:export[ \t]+)?([A-Za-z_][A-Za-z0-9_]*)[ \t\r]*$`)
 
 // operated returns the variables that a text has with an operator.
 func operated(text []byte) map[string]bool {
 	names := map[string]bool{}
-	for _, m := range operatedVariable.FindAllSubmatch(text, -1) {
+	for _, m := range operatedVariable.Get().FindAllSubmatch(text, -1) {
 		names[string(m[1])] = true
 	}
 	return names
@@ -180,7 +180,7 @@ type filled struct {
 	size        int               // bytes filled in so far
 }
 
-var operatedVariable = regexp.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)[:?+-]`)
+var operatedVariable = lazy.MustCompile(`\$\{([A-Za-z_][A-Za-z0-9_]*)[:?+-]`)
 
 // lookup returns a variable as Compose does: from the user, the service, the file, an earlier
 // one.

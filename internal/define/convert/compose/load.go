@@ -7,7 +7,6 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -15,6 +14,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/template"
 	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/lazy"
 	"go.yaml.in/yaml/v3"
 )
 
@@ -158,18 +158,18 @@ func readOrdinary(name string) ([]byte, error) {
 }
 
 // version is a member that has no meaning anymore; the library prints a warning about it.
-var version = regexp.MustCompile(`(?m)^version:[^\n{\[|>&*]*$`)
+var version = lazy.MustCompile(`(?m)^version:[^\n{\[|>&*]*$`)
 
-func withoutVersion(src []byte) []byte { return version.ReplaceAll(src, nil) }
+func withoutVersion(src []byte) []byte { return version.Get().ReplaceAll(src, nil) }
 
 // place is what an error of the library says about where it is.
-var place = regexp.MustCompile(`\b(?:services|volumes|secrets|networks|configs|include)(?:\.[\w-]+|\[\d+\])+`)
+var place = lazy.MustCompile(`\b(?:services|volumes|secrets|networks|configs|include)(?:\.[\w-]+|\[\d+\])+`)
 
 // notAllowed is how the library refuses the first member that the schema does not have.
-var notAllowed = regexp.MustCompile(`(\S*) additional properties '([^']+)'(?:, '[^']+')* not allowed$`)
+var notAllowed = lazy.MustCompile(`(\S*) additional properties '([^']+)'(?:, '[^']+')* not allowed$`)
 
 // undefinedService is how the library refuses a dependency that is not there, or has profiles of which none is chosen.
-var undefinedService = regexp.MustCompile(`service "([^"]+)" depends on undefined service "([^"]+)"`)
+var undefinedService = lazy.MustCompile(`service "([^"]+)" depends on undefined service "([^"]+)"`)
 
 // unknownMember is the path of a member that Compose does not have, if that is what an error is about.
 func unknownMember(text string) string {
@@ -222,7 +222,7 @@ type unknownVariable struct{ why string }
 func (e *unknownVariable) Error() string { return e.why }
 
 // bareVariable is $NAME or ${NAME}: it has no default, and $$ is a dollar sign.
-var bareVariable = regexp.MustCompile(`\$\$|\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))`)
+var bareVariable = lazy.MustCompile(`\$\$|\$(?:\{([A-Za-z_][A-Za-z0-9_]*)\}|([A-Za-z_][A-Za-z0-9_]*))`)
 
 // substitute fills variables in. There are those given, and those of the .env file beside
 // an included file.
@@ -261,7 +261,7 @@ func (v variables) substitute(text string, file template.Mapping) (string, error
 
 // lineOf is the first line with a variable that has no default there, as far as that is found.
 func lineOf(src []byte, name string) int {
-	for _, m := range bareVariable.FindAllSubmatchIndex(src, -1) {
+	for _, m := range bareVariable.Get().FindAllSubmatchIndex(src, -1) {
 		var found string
 		for group := 2; group < len(m); group += 2 {
 			if m[group] >= 0 {

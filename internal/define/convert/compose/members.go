@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/define/members"
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // composeMember is what becomes of a member of a Compose file.
@@ -18,7 +19,7 @@ type composeMember struct {
 // Members returns what becomes of the members of a Compose file, in the order of their names.
 func Members() members.Format {
 	f := members.Format{Name: "compose", Title: "Compose files", Schema: "compose-go v2.16.2"}
-	for _, m := range composeMembers {
+	for _, m := range composeMembers() {
 		f.Rows = append(f.Rows, m.Row)
 	}
 	slices.SortFunc(f.Rows, func(a, b members.Row) int { return cmp.Compare(a.Member, b.Member) })
@@ -29,12 +30,12 @@ func Members() members.Format {
 func composeRow(path string) (composeMember, bool) {
 	for i := range path {
 		if path[i] == '.' {
-			if m, ok := composeMembers[path[:i]]; ok && m.Treatment != members.Honored {
+			if m, ok := composeMembers()[path[:i]]; ok && m.Treatment != members.Honored {
 				return m, true
 			}
 		}
 	}
-	m, ok := composeMembers[path]
+	m, ok := composeMembers()[path]
 	return m, ok
 }
 
@@ -179,15 +180,18 @@ var composeMembers = composeTable(
 	lostRow("configs.template_driver", "no template is filled in", "write the file as it is to be"),
 )
 
-func composeTable(parts ...[]composeMember) map[string]composeMember {
-	all := map[string]composeMember{}
-	for _, m := range slices.Concat(parts...) {
-		if _, twice := all[m.Member]; twice {
-			panic("two rows of " + m.Member)
+// composeTable returns rows by their paths, which are put in order at the first call.
+func composeTable(parts ...[]composeMember) func() map[string]composeMember {
+	return lazy.Value(func() map[string]composeMember {
+		all := map[string]composeMember{}
+		for _, m := range slices.Concat(parts...) {
+			if _, twice := all[m.Member]; twice {
+				panic("two rows of " + m.Member)
+			}
+			all[m.Member] = m
 		}
-		all[m.Member] = m
-	}
-	return all
+		return all
+	})
 }
 
 func composeRows(t members.Treatment, note string, names ...string) (all []composeMember) {

@@ -9,7 +9,6 @@ import (
 	"net"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -18,6 +17,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/podtask/podtask/internal/define/convert"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -411,7 +411,7 @@ func (c *conversion) isJob(s types.ServiceConfig, containers int) (job bool, why
 }
 
 // preparing matches the names of services that run once, where the file does not say it in another way.
-var preparing = regexp.MustCompile(`(?i)(^|[-_.])(migrat(e|or|ion|ions)|init|setup|seed|bootstrap)([-_.]|$)`)
+var preparing = lazy.MustCompile(`(?i)(^|[-_.])(migrat(e|or|ion|ions)|init|setup|seed|bootstrap)([-_.]|$)`)
 
 // stackNames are the names of the containers of a group, as they have them on a network of Compose, with their TCP ports.
 func (c *conversion) stackNames(group []string) (all []StackName) {

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 )
 
@@ -34,14 +35,20 @@ type Member struct {
 }
 
 // Table is the decisions about the members of a kind of resource.
-type Table struct {
+type Table struct{ all func() decisions }
+
+type decisions struct {
 	rows   map[string]*Member
 	parent map[string]bool // paths with rows below them
 }
 
-// NewTable returns a table of decisions. Two about one member panic.
+// NewTable returns a table of decisions, which is made at its first use. Two about one member panic then.
 func NewTable(parts ...[]Member) Table {
-	t := Table{map[string]*Member{}, map[string]bool{}}
+	return Table{lazy.Value(func() decisions { return tabulate(parts) })}
+}
+
+func tabulate(parts [][]Member) decisions {
+	t := decisions{map[string]*Member{}, map[string]bool{}}
 	for _, part := range parts {
 		for _, m := range part {
 			if t.rows[m.Path] != nil {
@@ -60,19 +67,20 @@ func NewTable(parts ...[]Member) Table {
 // Find returns the decision about a member: its own, or that of the closest one above it that is not honored; nil for
 // none.
 func (t Table) Find(path string) *Member {
+	rows := t.all().rows
 	for i := 0; i < len(path); i++ {
 		if path[i] == '.' {
-			if m := t.rows[path[:i]]; m != nil && m.Decision != Honored {
+			if m := rows[path[:i]]; m != nil && m.Decision != Honored {
 				return m
 			}
 		}
 	}
-	return t.rows[path]
+	return rows[path]
 }
 
 // Rows returns the decisions in the order of their paths.
 func (t Table) Rows() (all []Member) {
-	for _, m := range t.rows {
+	for _, m := range t.all().rows {
 		all = append(all, *m)
 	}
 	slices.SortFunc(all, func(a, b Member) int { return cmp.Compare(a.Path, b.Path) })
@@ -127,7 +135,7 @@ func (t Teller) Object(n *doctree.Node, in string) {
 			path = t.Key(path)
 		}
 		switch {
-		case t.rows[in+".*"] != nil:
+		case t.all().rows[in+".*"] != nil:
 			path = in + ".*"
 		case in != "":
 			path = in + "." + path
@@ -142,7 +150,7 @@ func (t Teller) Object(n *doctree.Node, in string) {
 }
 
 func (t Teller) member(v *doctree.Node, path string) {
-	m := t.rows[path]
+	m := t.all().rows[path]
 	switch {
 	case m == nil:
 		t.Lose(v, fmt.Sprintf("%s: podtask does not know this member of %s", path, t.What), "")
@@ -150,7 +158,7 @@ func (t Teller) member(v *doctree.Node, path string) {
 		t.Wrong(v, path+": "+m.Why, m.Fix)
 	case m.Decision == Dropped && !m.told && !slices.Contains(m.neutral, strings.ToUpper(TextOf(v))):
 		t.Lose(v, path+": "+m.Why, m.Fix)
-	case m.Decision != Honored || !t.parent[path]:
+	case m.Decision != Honored || !t.all().parent[path]:
 	case v.Kind == doctree.List:
 		for _, item := range v.Items {
 			if t.Look != nil {

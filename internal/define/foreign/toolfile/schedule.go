@@ -102,7 +102,7 @@ type Due struct {
 // AddDue adds the schedule of a task, and notes what it says that one of podtask does not.
 func (r *Reader) AddDue(res *Result, d Due) {
 	if d.Pattern != nil && !d.Pattern.Empty() {
-		m := RuleMembers.rows["eventPattern"]
+		m := RuleMembers.all().rows["eventPattern"]
 		r.Lose(d.Pattern, "eventPattern: "+m.Why, m.Fix)
 	}
 	switch n, ok := IntOf(d.Count); {

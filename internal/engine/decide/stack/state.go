@@ -4,9 +4,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"regexp"
 	"slices"
 	"time"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // Kind names what a member is.
@@ -190,7 +191,7 @@ const (
 	MaxMembers = 100
 )
 
-var name = regexp.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
+var name = lazy.MustCompile(`^[a-z0-9][a-z0-9_-]{0,62}$`)
 
 // CheckName returns what is wrong with the name of a stack; nil for a good one.
 func CheckName(text string) error {

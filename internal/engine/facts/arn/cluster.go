@@ -1,9 +1,6 @@
 package arn
 
-import (
-	"regexp"
-	"sync"
-)
+import "github.com/podtask/podtask/internal/lazy"
 
 // Tags of a task that came from an ECS cluster, whose ARN is then ECS's.
 const (
@@ -12,10 +9,7 @@ const (
 	TagRevision = "ecs.revision"
 )
 
-// taskOfECS is compiled when it is used first: few programs need it, and it is large.
-var taskOfECS = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile(`^arn:aws[a-z-]*:ecs:[a-z0-9-]+:[0-9]{12}:task/([a-zA-Z0-9_-]{1,255})/[a-zA-Z0-9-]{1,64}$`)
-})
+var taskOfECS = lazy.MustCompile(`^arn:aws[a-z-]*:ecs:[a-z0-9-]+:[0-9]{12}:task/([a-zA-Z0-9_-]{1,255})/[a-zA-Z0-9-]{1,64}$`)
 
 // OfECS returns the ARN and the cluster of a task that came from ECS, from its tags; ok is false for
 // others.
@@ -24,7 +18,7 @@ func OfECS(tags map[string]string) (task, cluster string, ok bool) {
 	if !found {
 		return "", "", false
 	}
-	m := taskOfECS().FindStringSubmatch(tag)
+	m := taskOfECS.FindStringSubmatch(tag)
 	if m == nil {
 		return "", "", false
 	}

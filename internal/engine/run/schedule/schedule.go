@@ -4,11 +4,11 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
-	"regexp"
 	"slices"
 	"strconv"
 	"time"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -87,7 +87,7 @@ type Run struct {
 	ExitCode *int      `json:"exitCode,omitempty"`
 }
 
-var validName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
+var validName = lazy.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]*$`)
 
 // CheckName returns an error for a name that no schedule can have.
 func CheckName(name string) error {

@@ -4,8 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"regexp"
 	"strings"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // Config holds the endpoint of AWS and the credentials.
@@ -47,7 +48,7 @@ type target struct {
 	name, key string
 }
 
-var arn = regexp.MustCompile(`^arn:[^:]+:([^:]+):([^:]*):[^:]*:(.+)$`)
+var arn = lazy.MustCompile(`^arn:[^:]+:([^:]+):([^:]*):[^:]*:(.+)$`)
 
 // targetOf reads an ARN or the name of a parameter.
 func targetOf(name, region string) (target, error) {
