@@ -33,7 +33,7 @@ func (l *lab) asleep(agent int, stopService func()) {
 		l.podtask(append([]string{"service", "create", "--pull=never", "--limits=off", "--sleep-after=1s", name(i), l.path("web.json")}, address...)...)
 	}
 	sleeping := func(want int) {
-		for l.err == nil && strings.Count(l.podtask("service", "ls").out, "ASLEEP") < want {
+		for l.err == nil && strings.Count(l.podtask("service", "ls", "--format", "json").out, `"asleep"`) < want {
 			l.pause(time.Second)
 		}
 	}
