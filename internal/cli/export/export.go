@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/define/export"
+	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/term"
@@ -209,7 +210,7 @@ func textOf(f export.File, from string, target export.Target, lost []export.Loss
 
 // commands returns command lines that run the files.
 func commands(target export.Target, dir string, files []export.File) []string {
-	file := filepath.Join(dir, files[0].Name)
+	file := toolfile.ShellWord(filepath.Join(dir, files[0].Name))
 	switch target {
 	case export.Compose:
 		return []string{"podman compose -f " + file + " up -d"}

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -31,7 +32,7 @@ func (w *writer) compose() []File {
 	}
 	doc.add("volumes", volumes)
 	doc.add("secrets", secrets)
-	return []File{{Name: "compose.yaml", Documents: []any{doc}}}
+	return []File{{Name: "compose.yaml", Documents: []any{literal(doc)}}}
 }
 
 // projectName is a name as Compose has those of projects.
@@ -53,26 +54,44 @@ func composeVolume(v taskdef.Volume, name string) fields {
 	f.put("name", name)
 	f.add("external", !v.Autoprovision)
 	f.add("driver", v.Driver)
-	f.add("driver_opts", literals(v.DriverOpts))
-	f.add("labels", literals(v.Labels))
+	f.add("driver_opts", sorted(v.DriverOpts))
+	f.add("labels", sorted(v.Labels))
 	return f
 }
 
-// literal is a text in which Compose puts no variables.
-func literal(s string) string { return strings.ReplaceAll(s, "$", "$$") }
+// variable is a text with a variable of Compose, the only one that literal leaves as it is.
+type variable string
 
-func literalList(list []string) []string {
-	out := make([]string, len(list))
-	for i, s := range list {
-		out[i] = literal(s)
+// literal is a value in which Compose puts no variables.
+func literal(value any) any {
+	switch value := value.(type) {
+	case string:
+		return strings.ReplaceAll(value, "$", "$$")
+	case []string:
+		return each(value)
+	case []any:
+		return each(value)
+	case fields:
+		out := make(fields, len(value))
+		for i, f := range value {
+			out[i] = field{f.name, literal(f.value)}
+		}
+		return out
+	}
+	return value
+}
+
+func each[T any](list []T) []any {
+	out := make([]any, 0, len(list))
+	for _, one := range list {
+		out = append(out, literal(one))
 	}
 	return out
 }
 
-func literals(m map[string]string) fields {
-	var f fields
+func sorted(m map[string]string) (f fields) {
 	for _, name := range slices.Sorted(maps.Keys(m)) {
-		f.put(name, literal(m[name]))
+		f.put(name, m[name])
 	}
 	return f
 }
@@ -87,17 +106,17 @@ func (w *writer) composeService(i int, c *taskdef.Container, secrets *fields) fi
 	case len(c.EntryPoint) == 1 && c.EntryPoint[0] == "":
 		f.put("entrypoint", []string{})
 	default:
-		f.add("entrypoint", literalList(c.EntryPoint))
+		f.add("entrypoint", c.EntryPoint)
 	}
 	if c.Extensions.EmptyCommand {
 		f.put("command", []string{})
 	}
-	f.add("command", literalList(c.Command))
+	f.add("command", c.Command)
 	f.add("environment", w.composeEnvironment(c))
 	f.add("env_file", w.composeEnvFiles(c))
-	f.add("user", literal(c.User))
+	f.add("user", c.User)
 	f.add("group_add", texts(c.Extensions.Kube.Groups))
-	f.add("working_dir", literal(c.WorkingDirectory))
+	f.add("working_dir", c.WorkingDirectory)
 	w.composeNetwork(&f, i, c)
 	f.add("depends_on", w.composeOrder(c))
 	f.add("healthcheck", w.composeHealth(c))
@@ -106,7 +125,7 @@ func (w *writer) composeService(i int, c *taskdef.Container, secrets *fields) fi
 	f.add("tmpfs", composeTmpfs(c))
 	f.add("secrets", w.composeSecrets(c, secrets))
 	w.composeKernel(&f, c)
-	f.add("labels", literals(c.Labels))
+	f.add("labels", sorted(c.Labels))
 	w.composeLog(&f, c)
 	f.add("stop_signal", c.Extensions.Kube.StopSignal)
 	f.add("stop_grace_period", fmt.Sprintf("%ds", whole(c.StopTimeout)))
@@ -130,14 +149,18 @@ func texts(numbers []int64) (out []string) {
 	return out
 }
 
+// composeVariable matches what the name of a variable of Compose cannot have.
+var composeVariable = regexp.MustCompile(`^[0-9]|[^A-Za-z0-9_]`)
+
 // composeEnvironment has the variables, and those of secrets, which come from the environment of Compose.
 func (w *writer) composeEnvironment(c *taskdef.Container) (f fields) {
 	for _, v := range c.Environment {
-		f.put(v.Name, literal(v.Value))
+		f.put(v.Name, v.Value)
 	}
 	for _, s := range c.Secrets {
-		f.put(s.Name, "${"+s.Name+":?}")
-		w.lose(c, "secrets", "the value of "+s.Name+" is not written: Compose takes it from the environment or from .env", "write "+s.Name+"=VALUE into .env, readable by you only")
+		name := w.unique("variable", composeVariable.ReplaceAllString(s.Name, "_"), "_", cmp.Or(s.Source, s.ValueFrom)+" "+s.JSONKey)
+		f.put(s.Name, variable("${"+name+":?}"))
+		w.lose(c, "secrets", "the value of "+s.Name+" is not written: Compose takes it from the environment or from .env", "write "+name+"=VALUE into .env, readable by you only")
 	}
 	return f
 }
@@ -146,7 +169,7 @@ func (w *writer) composeEnvironment(c *taskdef.Container) (f fields) {
 func (w *writer) composeEnvFiles(c *taskdef.Container) (files []string) {
 	for _, f := range slices.Backward(c.EnvironmentFiles) {
 		if f.Path != "" {
-			files = append(files, literal(f.Path))
+			files = append(files, f.Path)
 		}
 	}
 	return files
@@ -172,7 +195,7 @@ func (w *writer) composeNetwork(f *fields, i int, c *taskdef.Container) {
 		}
 	}
 	if owner < 0 || owner == i {
-		f.add("hostname", literal(c.Net.Hostname))
+		f.add("hostname", c.Net.Hostname)
 	}
 	if w.Task.Network == taskdef.NetworkHost || owner >= 0 && owner != i {
 		return
@@ -257,7 +280,7 @@ func (w *writer) composeHealth(c *taskdef.Container) (f fields) {
 	if h == nil {
 		return nil
 	}
-	f.put("test", literalList(h.Command))
+	f.put("test", h.Command)
 	f.put("interval", fmt.Sprintf("%ds", whole(h.Interval)))
 	f.put("timeout", fmt.Sprintf("%ds", whole(h.Timeout)))
 	f.put("retries", h.Retries)
@@ -290,8 +313,8 @@ func (w *writer) composeMounts(i int) (all []any) {
 		var f fields
 		source, isPath := w.volume(v)
 		f.put("type", map[bool]string{true: "bind", false: "volume"}[isPath])
-		f.put("source", literal(source))
-		f.put("target", literal(m.Path))
+		f.put("source", source)
+		f.put("target", m.Path)
 		f.add("read_only", m.ReadOnly)
 		if v.Relabel != "" {
 			f.put("bind", fields{{"selinux", map[string]string{"shared": "z", "private": "Z"}[v.Relabel]}})
@@ -303,7 +326,7 @@ func (w *writer) composeMounts(i int) (all []any) {
 
 func composeTmpfs(c *taskdef.Container) (all []string) {
 	for _, t := range c.Linux.Tmpfs {
-		all = append(all, literal(t.Path+":"+tmpfs(t)))
+		all = append(all, t.Path+":"+tmpfs(t))
 	}
 	return all
 }
@@ -311,14 +334,18 @@ func composeTmpfs(c *taskdef.Container) (all []string) {
 // composeSecrets has the secrets that are files, and declares them for the project.
 func (w *writer) composeSecrets(c *taskdef.Container, declared *fields) (all []any) {
 	for _, s := range c.Extensions.SecretFiles {
+		from := cmp.Or(s.Source, s.ValueFrom)
 		name, ok := stored(s.SecretValue)
-		source := fields{{"external", true}}
-		if file, is := strings.CutPrefix(cmp.Or(s.Source, s.ValueFrom), "file:"); is && s.JSONKey == "" {
-			name, ok, source = projectName(base(file)), true, fields{{"file", literal(file)}}
+		source := fields{{"external", true}, {"name", name}}
+		if file, is := strings.CutPrefix(from, "file:"); is && s.JSONKey == "" {
+			name, ok, source = base(file), true, fields{{"file", file}}
 		}
 		if !ok {
 			w.lose(c, "x-podtask.secretFiles", "the file "+s.Path+" is not written: its value is neither a secret of Podman nor a file", "store it with `podman secret create`")
 			continue
+		}
+		if name = w.unique("secret", projectName(name), "-", from); name == source[len(source)-1].value {
+			source = source[:1]
 		}
 		if !slices.ContainsFunc(*declared, func(f field) bool { return f.name == name }) {
 			declared.put(name, source)
@@ -376,7 +403,7 @@ func (w *writer) composeKernel(f *fields, c *taskdef.Container) {
 	if l.MaxSwap != nil && c.Memory > 0 {
 		f.put("memswap_limit", c.Memory+*l.MaxSwap)
 	}
-	f.add("sysctls", literals(l.Sysctls))
+	f.add("sysctls", sorted(l.Sysctls))
 	var limits fields
 	for _, u := range l.Ulimits {
 		limits.put(u.Name, fields{{"soft", u.Soft}, {"hard", u.Hard}})
@@ -393,6 +420,6 @@ func (w *writer) composeLog(f *fields, c *taskdef.Container) {
 		return
 	}
 	log := fields{{"driver", string(c.Log.Driver)}}
-	log.add("options", literals(c.Log.Options))
+	log.add("options", sorted(c.Log.Options))
 	f.put("logging", log)
 }

@@ -114,6 +114,23 @@ func (w *writer) alone() {
 type writer struct {
 	Source
 	lost []Loss
+	// names has the names that were given, by their kinds, and what they were given to.
+	names map[[2]string]string
+}
+
+// unique returns a name that nothing else of its kind has: the wanted one, or one with a number behind a dash or the like.
+func (w *writer) unique(kind, wanted, dash, of string) string {
+	if w.names == nil {
+		w.names = map[[2]string]string{}
+	}
+	name := wanted
+	for n := 2; ; n++ {
+		if has, taken := w.names[[2]string{kind, name}]; !taken || has == of {
+			w.names[[2]string{kind, name}] = of
+			return name
+		}
+		name = fmt.Sprint(wanted, dash, n)
+	}
 }
 
 // lose notes what a target does not say of a container, or of the task if c is nil.

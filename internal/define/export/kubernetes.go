@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -45,24 +46,36 @@ func (w *writer) manifest() (Result, error) {
 	return Result{[]File{{Name: w.Name + ".kube.yaml", Documents: []any{doc}}}, w.lost}, nil
 }
 
-// dns is a name as Kubernetes has those of Pods and containers.
+// maxName is the number of characters that a name may have.
+const maxName = 63
+
+// dns is a name in the characters that Kubernetes allows for Pods and containers.
 func dns(name string) string {
-	const most = 63
 	name = strings.Map(func(r rune) rune {
 		if r >= 'a' && r <= 'z' || r >= '0' && r <= '9' {
 			return r
 		}
 		return '-'
 	}, strings.ToLower(name))
-	if name = strings.Trim(name[:min(len(name), most)], "-"); name == "" {
+	if name = strings.Trim(name[:min(len(name), maxName)], "-"); name == "" {
 		return "task"
 	}
 	return name
 }
 
+// dns is a name as Kubernetes has those of Pods and containers, which no other thing of the kind has.
+func (w *writer) dns(kind, name, of string) string {
+	const number = 4 // characters that unique may add
+	name = dns(name)
+	if to := w.unique(kind, name, "-", of); len(to) <= maxName {
+		return to
+	}
+	return w.unique(kind, strings.TrimRight(name[:maxName-number], "-"), "-", of)
+}
+
 // renamed is a name in Kubernetes, with a line if it is another one.
 func (w *writer) renamed(c *taskdef.Container, member, name string) string {
-	to := dns(name)
+	to := w.dns(member, name, name)
 	if to != name {
 		w.lose(c, member, fmt.Sprintf("%q is called %q: names have lower-case letters, digits and dashes", name, to), "")
 	}
@@ -380,8 +393,8 @@ func (w *writer) secret(c *taskdef.Container, member, what string, v taskdef.Sec
 	if !ok {
 		name = what
 	}
-	name, key = dns(name), "value"
-	w.lose(c, member, "the value of "+what+" is not written", "make it: kubectl create secret generic "+name+" --from-literal="+key+"=VALUE")
+	name, key = w.dns("secret", name, cmp.Or(v.Source, v.ValueFrom)+" "+v.JSONKey), "value"
+	w.lose(c, member, "the value of "+what+" is not written", "make it: kubectl create secret generic "+name+" --from-file="+key+"=FILE")
 	return name, key
 }
 
@@ -496,7 +509,7 @@ func (w *writer) podMounts(i int, volumes *[]any) (all []any) {
 	}
 	for _, m := range w.Task.Mounts(i) {
 		v, _ := w.Task.Volume(m.Volume)
-		name := dns(v.Name)
+		name := w.dns("volume", v.Name, v.Name)
 		switch v.Kind {
 		case taskdef.VolumeBind:
 			declare(name, field{"hostPath", fields{{"path", v.HostPath}}})
@@ -513,7 +526,8 @@ func (w *writer) podMounts(i int, volumes *[]any) (all []any) {
 		if len(t.Options) > 0 {
 			w.lose(c, "linuxParameters.tmpfs", "the options of "+t.Path, "")
 		}
-		mount(declare(fmt.Sprintf("%s-tmpfs-%d", dns(c.Name), k+1), field{"emptyDir", fields{{"medium", "Memory"}, {"sizeLimit", fmt.Sprint(t.Size)}}}), t.Path, "", false)
+		name := fmt.Sprintf("%s-tmpfs-%d", c.Name, k+1)
+		mount(declare(w.dns("volume", name, "tmpfs "+name), field{"emptyDir", fields{{"medium", "Memory"}, {"sizeLimit", fmt.Sprint(t.Size)}}}), t.Path, "", false)
 	}
 	for k, s := range c.Extensions.SecretFiles {
 		name, key := w.secret(c, "x-podtask.secretFiles", base(s.Path), s.SecretValue)
@@ -522,7 +536,8 @@ func (w *writer) podMounts(i int, volumes *[]any) (all []any) {
 		}
 		file := base(s.Path)
 		secret := fields{{"secretName", name}, {"items", []any{fields{{"key", key}, {"path", file}, {"mode", s.Mode}}}}}
-		mount(declare(fmt.Sprintf("%s-secret-%d", dns(c.Name), k+1), field{"secret", secret}), path.Clean(s.Path), file, true)
+		volume := fmt.Sprintf("%s-secret-%d", c.Name, k+1)
+		mount(declare(w.dns("volume", volume, "secret "+volume), field{"secret", secret}), path.Clean(s.Path), file, true)
 	}
 	return all
 }

@@ -1,6 +1,7 @@
 package export
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"maps"
@@ -15,11 +16,60 @@ import (
 type unit struct {
 	order []string
 	lines map[string][]string
+	// unsaid are the keys that have a value which no line can hold, with the value.
+	unsaid [][2]string
 }
 
-// set adds KEY=VALUE to a section. Specifiers and variables in the value have no meaning.
+// set adds KEY=VALUE to a section, for a key whose value is the rest of the line. Specifiers and variables in the value have no meaning.
 func (u *unit) set(section, key, value string) {
-	u.raw(section, key, strings.NewReplacer("%", "%%", "$", "$$").Replace(value))
+	switch isQuoted := len(value) > 1 && strings.HasPrefix(value, `"`) && strings.HasSuffix(value, `"`); {
+	case strings.ContainsFunc(value, isControl) || strings.TrimSpace(value) != value || strings.HasSuffix(value, `\`) || isQuoted:
+		u.unsaid = append(u.unsaid, [2]string{key, value})
+	default:
+		u.raw(section, key, literalValue(value))
+	}
+}
+
+// words adds KEY=VALUE to a section, for a key whose value is words with escapes in them.
+func (u *unit) words(section, key string, list ...string) {
+	if text := strings.Join(list, " "); strings.ContainsRune(text, 0) {
+		u.unsaid = append(u.unsaid, [2]string{key, text})
+		return
+	}
+	u.raw(section, key, literalValue(quoted(list...)))
+}
+
+// plain adds KEY=VALUE to a section, for a key whose value is words of which Quadlet keeps the escapes.
+func (u *unit) plain(section, key, word string) {
+	if word == "" || strings.ContainsAny(word, `"\`) || strings.ContainsFunc(word, isControl) {
+		u.unsaid = append(u.unsaid, [2]string{key, word})
+		return
+	}
+	u.raw(section, key, literalValue(quoted(word)))
+}
+
+func isControl(r rune) bool { return r < 0x20 || r == 0x7f }
+
+// literalValue is a text without specifiers and variables.
+func literalValue(text string) string {
+	return strings.NewReplacer("%", "%%", "$", "$$").Replace(text)
+}
+
+// written returns the text of a unit. What its lines cannot hold is lost.
+func (w *writer) written(u *unit, c *taskdef.Container) string {
+	for _, one := range u.unsaid {
+		w.lose(c, cmp.Or(memberOf[one[0]], one[0]), one[0]+"= cannot hold "+doctree.Quote(one[1]), "write it in other characters")
+	}
+	return u.String()
+}
+
+// memberOf has the members of a task definition that are told by keys whose values are texts.
+var memberOf = map[string]string{
+	"AddDevice": "linuxParameters.devices", "DNS": "dnsServers", "DNSOption": "dnsConfig.options", "DNSSearch": "dnsSearchDomains", "Entrypoint": "entryPoint", "Environment": "environment",
+	"EnvironmentFile": "environmentFiles", "Exec": "command", "Group": "user", "HealthCmd": "healthCheck.command", "HostName": "hostname", "Label": "dockerLabels", "LogOpt": "logConfiguration.options",
+	"PodmanArgs": "dockerSecurityOptions", "Secret": "secrets", "SecurityLabelFileType": "dockerSecurityOptions", "SecurityLabelLevel": "dockerSecurityOptions", "SecurityLabelType": "dockerSecurityOptions",
+	"Sysctl": "systemControls", "Tmpfs": "linuxParameters.tmpfs", "User": "user", "Volume": "mountPoints", "WorkingDir": "workingDirectory",
+	"Device": "volumes[].dockerVolumeConfiguration.driverOpts", "Options": "volumes[].dockerVolumeConfiguration.driverOpts", "Type": "volumes[].dockerVolumeConfiguration.driverOpts",
 }
 
 // raw adds KEY=VALUE to a section.
@@ -103,7 +153,7 @@ func (w *writer) quadlet() (files []File) {
 		if alone {
 			u.set("Install", "WantedBy", "default.target")
 		}
-		files = append(files, File{Name: name + ".container", Text: u.String()})
+		files = append(files, File{Name: name + ".container", Text: w.written(u, c)})
 	}
 	if !alone {
 		pod.set("Unit", "Description", "Pod "+w.Name)
@@ -111,7 +161,7 @@ func (w *writer) quadlet() (files []File) {
 		w.quadletNetwork(pod, "Pod")
 		w.quadletPod(pod)
 		pod.set("Install", "WantedBy", "default.target")
-		files = slices.Insert(files, 0, File{Name: w.Name + ".pod", Text: pod.String()})
+		files = slices.Insert(files, 0, File{Name: w.Name + ".pod", Text: w.written(pod, nil)})
 	}
 	for _, v := range w.Task.Volumes {
 		if text := w.quadletVolume(v); text != "" {
@@ -126,7 +176,13 @@ func (w *writer) quadlet() (files []File) {
 }
 
 // unitName is the name of the unit of container i among several.
-func (w *writer) unitName(i int) string { return w.Name + "-" + w.Task.Containers[i].Name }
+func (w *writer) unitName(i int) string {
+	name := w.Name + "-" + w.Task.Containers[i].Name
+	if w.Task.Containers[i].Name == "pod" { // Quadlet calls the service of NAME.pod so
+		name += "-container"
+	}
+	return name
+}
 
 func (w *writer) quadletOrder(u *unit, c *taskdef.Container) {
 	for _, d := range c.DependsOn {
@@ -261,26 +317,28 @@ func (w *writer) quadletProgram(u *unit, c *taskdef.Container) {
 		set("Entrypoint", string(text))
 	}
 	if len(c.Command) > 0 {
-		set("Exec", quoted(c.Command...))
+		u.words("Container", "Exec", c.Command...)
 	}
 	for _, v := range c.Environment {
-		set("Environment", quoted(v.Name+"="+v.Value))
+		u.words("Container", "Environment", v.Name+"="+v.Value)
 	}
 	for _, f := range slices.Backward(c.EnvironmentFiles) { // of Podman's, the last one decides
-		set("EnvironmentFile", f.Path)
+		if f.Path != "" {
+			u.words("Container", "EnvironmentFile", f.Path)
+		}
 	}
 	for _, s := range c.Secrets {
-		if name, ok := stored(s.SecretValue); ok {
-			set("Secret", fmt.Sprintf("%s,type=env,target=%s", name, s.Name))
+		if name, ok := stored(s.SecretValue); ok && !strings.Contains(name+s.Name, ",") {
+			u.words("Container", "Secret", fmt.Sprintf("%s,type=env,target=%s", name, s.Name))
 		} else {
 			w.lose(c, "secrets", "the value of "+s.Name+" is no secret of Podman", "store it with `podman secret create`, and write Secret=NAME,type=env,target="+s.Name)
 		}
 	}
 	for _, s := range c.Extensions.SecretFiles {
-		if name, ok := stored(s.SecretValue); ok {
-			set("Secret", fmt.Sprintf("%s,type=mount,target=%s,uid=%d,gid=%d,mode=%04o", name, s.Path, s.UID, s.GID, s.Mode))
+		if name, ok := stored(s.SecretValue); ok && !strings.Contains(name+s.Path, ",") {
+			u.words("Container", "Secret", fmt.Sprintf("%s,type=mount,target=%s,uid=%d,gid=%d,mode=%04o", name, s.Path, s.UID, s.GID, s.Mode))
 		} else {
-			w.lose(c, "x-podtask.secretFiles", "the value of "+s.Path+" is no secret of Podman", "store it with `podman secret create`, and write Secret=NAME,target="+s.Path)
+			w.lose(c, "x-podtask.secretFiles", "the value of "+s.Path+" is no secret of Podman, or has a comma in its name or path", "store it with `podman secret create`, and write Secret=NAME,target="+s.Path)
 		}
 	}
 	user, group, _ := strings.Cut(c.User, ":")
@@ -291,14 +349,14 @@ func (w *writer) quadletProgram(u *unit, c *taskdef.Container) {
 	}
 	set("WorkingDir", c.WorkingDirectory)
 	for _, name := range slices.Sorted(maps.Keys(c.Labels)) {
-		set("Label", quoted(name+"="+c.Labels[name]))
+		u.words("Container", "Label", name+"="+c.Labels[name])
 	}
 	if c.Log != nil && !c.Log.Driver.Local() {
 		w.lose(c, "logConfiguration", "Podman sends no lines to "+string(c.Log.Driver), "let a program send the journal")
 	} else if c.Log != nil {
 		set("LogDriver", strings.Replace(string(c.Log.Driver), "json-file", "k8s-file", 1))
 		for _, name := range slices.Sorted(maps.Keys(c.Log.Options)) {
-			set("LogOpt", name+"="+c.Log.Options[name])
+			u.plain("Container", "LogOpt", name+"="+c.Log.Options[name])
 		}
 	}
 	set("StopSignal", c.Extensions.Kube.StopSignal)
@@ -316,8 +374,7 @@ func (w *writer) quadletStorage(u *unit, i int, c *taskdef.Container) {
 		if w.quadletVolume(v) != "" {
 			source = v.Name + ".volume"
 		}
-		if strings.Contains(source+m.Path, ":") {
-			w.lose(c, "mountPoints", "Volume= ends a path at a colon, and "+doctree.Quote(source)+" at "+doctree.Quote(m.Path)+" has one", "rename it")
+		if w.hasColon(c, "Volume", source, m.Path) {
 			continue
 		}
 		var options []string
@@ -334,8 +391,26 @@ func (w *writer) quadletStorage(u *unit, i int, c *taskdef.Container) {
 		u.set("Container", "Volume", text)
 	}
 	for _, t := range c.Linux.Tmpfs {
-		u.set("Container", "Tmpfs", t.Path+":"+tmpfs(t))
+		if !w.hasColon(c, "Tmpfs", t.Path) {
+			u.set("Container", "Tmpfs", t.Path+":"+tmpfs(t))
+		}
 	}
+	for _, d := range c.Linux.Devices {
+		if !w.hasColon(c, "AddDevice", d.HostPath, d.ContainerPath) {
+			u.plain("Container", "AddDevice", strings.TrimSuffix(d.HostPath+":"+d.ContainerPath+":"+devicePermissions(d.Permissions), ":"))
+		}
+	}
+}
+
+// hasColon reports whether one of the paths of a key has a colon, at which the key would end it. It is lost.
+func (w *writer) hasColon(c *taskdef.Container, key string, paths ...string) bool {
+	for _, p := range paths {
+		if strings.Contains(p, ":") {
+			w.lose(c, memberOf[key], key+"= ends a path at a colon, and "+doctree.Quote(p)+" has one", "rename it")
+			return true
+		}
+	}
+	return false
 }
 
 // quadletVolume is the text of a .volume file; empty for a volume that Podman makes as it is.
@@ -354,9 +429,9 @@ func (w *writer) quadletVolume(v taskdef.Volume) string {
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(v.Labels)) {
-		u.set("Volume", "Label", quoted(key+"="+v.Labels[key]))
+		u.words("Volume", "Label", key+"="+v.Labels[key])
 	}
-	return u.String()
+	return w.written(u, nil)
 }
 
 func (w *writer) quadletHealth(u *unit, i int, c *taskdef.Container) {
@@ -391,7 +466,7 @@ func (w *writer) quadletKernel(u *unit, c *taskdef.Container) {
 	}
 	argument := func(is bool, text string) {
 		if is {
-			u.set("Container", "PodmanArgs", text)
+			u.words("Container", "PodmanArgs", text)
 		}
 	}
 	l := c.Linux
@@ -413,16 +488,13 @@ func (w *writer) quadletKernel(u *unit, c *taskdef.Container) {
 		}
 	}
 	if len(l.CapAdd) > 0 {
-		u.set("Container", "AddCapability", strings.Join(l.CapAdd, " "))
+		u.words("Container", "AddCapability", l.CapAdd...)
 	}
 	if len(l.CapDrop) > 0 {
-		u.set("Container", "DropCapability", strings.Join(l.CapDrop, " "))
-	}
-	for _, d := range l.Devices {
-		u.set("Container", "AddDevice", strings.TrimSuffix(d.HostPath+":"+d.ContainerPath+":"+devicePermissions(d.Permissions), ":"))
+		u.words("Container", "DropCapability", l.CapDrop...)
 	}
 	for _, name := range slices.Sorted(maps.Keys(l.Sysctls)) {
-		u.set("Container", "Sysctl", quoted(name+"="+l.Sysctls[name]))
+		u.plain("Container", "Sysctl", name+"="+l.Sysctls[name])
 	}
 	for _, limit := range l.Ulimits {
 		u.set("Container", "Ulimit", fmt.Sprintf("%s=%d:%d", limit.Name, limit.Soft, limit.Hard))
