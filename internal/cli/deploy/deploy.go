@@ -16,6 +16,8 @@ import (
 	"github.com/distribution/reference"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
+	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/podtask/podtask/internal/serve"
 	"github.com/urfave/cli/v2"
 )
 
@@ -86,6 +88,9 @@ func (d deployer) run(c *cli.Context) error {
 	if n := c.Args().Len(); n < 1 || n > 2 {
 		return command.Usagef("deploy", "deploy takes a SERVICE and a DIR, not %d arguments", n)
 	}
+	if service := c.Args().First(); !serve.ValidTaskName(service) { // the steps would take -x for an option
+		return command.Usagef("deploy", "%q is no name of a service", service)
+	}
 	host, err := d.findHost(c)
 	if err != nil {
 		return err
@@ -140,9 +145,10 @@ func plan(c *cli.Context, self, image string, host command.ChosenHost) (steps []
 	if c.Args().Len() > 1 {
 		dir = c.Args().Get(1)
 	}
-	podtask := []string{self}
+	// The steps work on this host also where PODTASK_HOST or the context is another one.
+	podtask := []string{self, "--host", sshhost.Local}
 	if host.Remote() {
-		podtask = append(podtask, "--host", host.Word)
+		podtask[2] = host.Word
 	}
 	with := func(words ...string) []string { return append(podtask[:len(podtask):len(podtask)], words...) }
 	find := step{what: "find " + service, args: with("service", "inspect", service), quiet: true} // a build may take long

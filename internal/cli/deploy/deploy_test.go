@@ -54,7 +54,7 @@ func TestSteps(t *testing.T) { //nolint:paralleltest // it sets PATH
 		args []string
 		want []string
 	}{
-		"here": {args: []string{"web"}, want: []string{"podtask service inspect web", "podman build --tag " + image + " -- .", "podtask service update web --image " + image + " --wait"}},
+		"here": {args: []string{"web"}, want: []string{"podtask --host local service inspect web", "podman build --tag " + image + " -- .", "podtask --host local service update web --image " + image + " --wait"}},
 		"another host": {host: box, args: []string{"--container", "app", "--timeout", "5m", "web", "app"}, want: []string{
 			"podtask --host ssh://box service inspect web", "podman build --tag " + image + " -- app", "podtask --host ssh://box push " + image,
 			"podtask --host ssh://box service update web --image app=" + image + " --wait --timeout 5m",
@@ -76,7 +76,7 @@ func TestAFailedStepEndsADeployment(t *testing.T) { //nolint:paralleltest // it 
 	if status := command.ExitStatus(0); !errors.As(err, &status) || status != 3 || len(calls) != 1 || out != "" {
 		t.Errorf("%v, %q, %q", err, calls, out)
 	}
-	for _, args := range [][]string{{}, {"a", "b", "c"}, {"--registry", "x:1/y:2", "web"}, {"--registry", "nginx", "web"}, {"--tag", "a b", "web"}, {"we b"}} {
+	for _, args := range [][]string{{}, {"a", "b", "c"}, {"--registry", "x:1/y:2", "web"}, {"--registry", "nginx", "web"}, {"--tag", "a b", "web"}, {"we b"}, {"--registry", "registry.example.com/web", "--", "--help"}} {
 		if calls, _, err := deployWith(t, command.ChosenHost{}, "", args...); !errors.As(err, new(*command.UsageError)) || len(calls) != 0 {
 			t.Errorf("%q: %v, %q", args, err, calls)
 		}
