@@ -65,6 +65,13 @@ type answer struct {
 	More bool `json:"more,omitempty"`
 }
 
+// besideAnswer is the result of callBeside.
+type besideAnswer struct {
+	console.Beside
+	// Problem is the reason for which some are missing.
+	Problem string `json:"problem,omitempty"`
+}
+
 // maxLine bounds a line in bytes, maxMore one of several results, waiting those that nobody has read yet, and maxRequests the
 // requests that a Server works at at once.
 const (

@@ -294,9 +294,7 @@ func (h *Host) refresh(ctx context.Context, now func() time.Time) <-chan struct{
 			s.services, s.err = list(ctx, h, callServices, checkService)
 		}
 		if s.err == nil {
-			if err := h.call(ctx, callBeside, "", &s.beside); err != nil && !strings.Contains(err.Error(), unknownCall) {
-				s.besideErr = fmt.Errorf("%s: %w", h.Name, err)
-			}
+			s.beside, s.besideErr = h.besides(ctx)
 		}
 		s.at = now()
 		h.mu.Lock()
@@ -309,6 +307,22 @@ func (h *Host) refresh(ctx context.Context, now func() time.Time) <-chan struct{
 		close(done)
 	}()
 	return done
+}
+
+// besides asks for schedules and stacks. Those that are known come with an error.
+func (h *Host) besides(ctx context.Context) (console.Beside, error) {
+	var a besideAnswer
+	err := h.call(ctx, callBeside, "", &a)
+	switch {
+	case err != nil && strings.Contains(err.Error(), unknownCall): // its podtask has none
+		err = nil
+	case err == nil && a.Problem != "":
+		err = errors.New(term.Line(a.Problem))
+	}
+	if err != nil {
+		err = fmt.Errorf("%s: %w", h.Name, err)
+	}
+	return a.Beside, err
 }
 
 // silence is the age from which on a sample counts as old.

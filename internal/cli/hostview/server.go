@@ -110,7 +110,7 @@ func (s *server) do(ctx context.Context, r request) (result any, err error) {
 	case callServices:
 		return s.backend.Services(ctx)
 	case callBeside:
-		return s.backend.Beside(ctx)
+		return s.beside(ctx)
 	case callExplain:
 		return s.backend.Explain(ctx, r.Of)
 	case callLines:
@@ -129,6 +129,15 @@ func (s *server) do(ctx context.Context, r request) (result any, err error) {
 		return nil, s.backend.Rollback(ctx, r.Of)
 	}
 	return nil, fmt.Errorf("%s %q", unknownCall, r.Call)
+}
+
+// beside lists what is known of schedules and stacks, with the reason for which some are missing.
+func (s *server) beside(ctx context.Context) (result any, err error) {
+	known, err := s.backend.Beside(ctx)
+	if err == nil || len(known.Schedules)+len(known.Stacks) == 0 {
+		return known, err
+	}
+	return besideAnswer{known, err.Error()}, nil
 }
 
 // unknownCall begins the error for a call that a Server does not know, which an earlier version is.

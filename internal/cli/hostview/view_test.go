@@ -30,6 +30,8 @@ type fake struct {
 	// ends is closed to end all connections; open waits for them.
 	ends chan struct{}
 	open sync.WaitGroup
+	// besideErr is the reason for which some schedules are missing.
+	besideErr error
 }
 
 func newFake(digit string) *fake {
@@ -45,7 +47,7 @@ func (f *fake) Services(context.Context) ([]api.Service, error) {
 }
 
 func (f *fake) Beside(context.Context) (console.Beside, error) {
-	return console.Beside{Schedules: []console.Schedule{{Name: "nightly"}}, Stacks: []console.Stack{{Name: "market", Services: []string{"shop"}, Tasks: []string{"job"}}}}, nil
+	return console.Beside{Schedules: []console.Schedule{{Name: "nightly"}}, Stacks: []console.Stack{{Name: "market", Services: []string{"shop"}, Tasks: []string{"job"}}}}, f.besideErr
 }
 
 func (f *fake) Explain(_ context.Context, ref string) (top.Detail, error) {
@@ -162,6 +164,25 @@ func TestAHostThatIsDownHoldsUpNoOther(t *testing.T) {
 	services, err := v.Services(t.Context())
 	if err != nil || len(services) != 2 || services[0].ServiceName != "shop@one" || services[1].ServiceName != "shop@two" {
 		t.Errorf("services: %v, %v", services, err)
+	}
+}
+
+// TestADamagedRecordHidesNoOther: the schedules and stacks that a host can read are shown, and what it cannot read is named.
+func TestADamagedRecordHidesNoOther(t *testing.T) {
+	t.Parallel()
+	f := newFake("a")
+	f.besideErr = errors.New("schedule record 6e69: it is \x1b[2Jdamaged")
+	v := New(t.Context(), []*Host{{Name: "one", Open: f.connect}}, nil, time.Now)
+	t.Cleanup(v.Close)
+	if err := v.Connected(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := v.Tasks(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	b, err := v.Beside(t.Context())
+	if len(b.Schedules) != 1 || len(b.Stacks) != 1 || err == nil || !strings.HasPrefix(err.Error(), "one: schedule record 6e69") || strings.Contains(err.Error(), "\x1b") {
+		t.Errorf("%+v, %v", b, err)
 	}
 }
 

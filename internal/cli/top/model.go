@@ -69,7 +69,7 @@ func (m *Model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		m.now = msg.at
 		m.say(msg.warning, errors.Join(msg.err, msg.unseen, msg.besideUnseen))
 		m.list.hosts, m.list.now = msg.hosts, msg.at
-		if msg.besideUnseen == nil {
+		if msg.besideUnseen == nil || len(msg.beside.Schedules)+len(msg.beside.Stacks) > 0 { // else what was known stays
 			stacks := NewStacks(msg.beside.Stacks)
 			m.list.stacks, m.services.stacks = stacks, stacks
 			m.schedules.set(msg.beside.Schedules)

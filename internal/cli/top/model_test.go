@@ -431,3 +431,20 @@ func TestSeveralHosts(t *testing.T) {
 		t.Errorf("the filter shows %v", got)
 	}
 }
+
+// TestWhatIsKnownIsShownBesideAnError: a damaged record does not hide the other schedules and stacks.
+func TestWhatIsKnownIsShownBesideAnError(t *testing.T) {
+	t.Parallel()
+	s := newScreen(t, false)
+	s.press("tab", "tab")
+	s.Update(sampleMsg{at: noon, tasks: fleet(), beside: console.Beside{Schedules: []console.Schedule{{Name: "nightly"}}}, besideUnseen: errors.New("schedule record 6e69: it is damaged")})
+	for _, want := range []string{"nightly", "6e69"} {
+		if !strings.Contains(s.text(), want) {
+			t.Errorf("no %q in\n%s", want, s.text())
+		}
+	}
+	s.Update(sampleMsg{at: noon, tasks: fleet(), besideUnseen: errors.New("the host does not answer")})
+	if !strings.Contains(s.text(), "nightly") {
+		t.Errorf("what was known is gone:\n%s", s.text())
+	}
+}
