@@ -252,7 +252,7 @@ type follower struct {
 // begin reads the lines of tasks that are not known yet.
 func (f *follower) begin(ctx context.Context, tasks []top.Task) {
 	for _, t := range tasks {
-		if f.known[t.ID] {
+		if f.known[t.ID] || f.running >= mostLogs { // else tasks that come and go would add up
 			continue
 		}
 		f.known[t.ID] = true

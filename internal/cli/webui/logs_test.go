@@ -91,3 +91,27 @@ func TestLogsOfManyTasksAreBounded(t *testing.T) {
 		t.Errorf("%d tasks and %d more: %v", len(c.Tasks), c.More, err)
 	}
 }
+
+// silent is a host whose containers say nothing and do not end.
+type silent struct{ fake }
+
+func (silent) Lines(ctx context.Context, _ string, _ Lines, _ func(Line) error) error {
+	<-ctx.Done()
+	return nil
+}
+
+// Tasks that come later are followed only where there is room.
+func TestTasksThatComeAndGoDoNotAddUp(t *testing.T) {
+	t.Parallel()
+	f := follower{source: &silent{}, lines: make(chan Line), ended: make(chan error), known: map[string]bool{}}
+	for round := range 3 {
+		var tasks []top.Task
+		for i := range mostLogs {
+			tasks = append(tasks, top.Task{Task: api.Task{ID: fmt.Sprint(round, " ", i)}})
+		}
+		f.begin(t.Context(), tasks)
+	}
+	if f.running != mostLogs {
+		t.Errorf("%d tasks are followed", f.running)
+	}
+}
