@@ -28,7 +28,7 @@ var injections = []string{
 var hostileKeys = []string{
 	"[Unit]", "[Task]", "[Service]", "[Install]", "[Quadlet]", "[X-Mine]", "[Container]", "Description=", "After=", "Wants=", "Definition=", "TaskName=",
 	"ServiceName=", "Environment=", "EnvironmentFile=", "PodtaskArgs=", "GlobalArgs=", "Network=", "Notify=", "AutoUpdate=", "Restart=", "Nice=", "Type=",
-	"WantedBy=", "Alias=", "DefaultInstance=", "DefaultDependencies=", "Slice=", "MapSecret=", "Var=", "Pull=", "Unknown=",
+	"WantedBy=", "Alias=", "DefaultInstance=", "DefaultDependencies=", "Slice=", "MapSecret=", "ListenStream=", "SleepAfter=", "Var=", "Pull=", "Unknown=",
 }
 
 // hostileUnit is the text of a unit; most of the lines make sense.

@@ -194,7 +194,7 @@ func (u units) reload(ctx context.Context) error {
 type unitRow struct {
 	Unit    string `json:"unit"`
 	Service string `json:"service"`
-	// State is systemd's ActiveState; empty for a template and if systemd does not answer.
+	// State is systemd's ActiveState; empty for a template and if systemd does not answer; asleep for one that its socket starts.
 	State string `json:"state"`
 	Path  string `json:"path"`
 	// Errors are the reasons why there is no service of the unit.
@@ -224,6 +224,9 @@ func (u units) list(c *cli.Context) error {
 		}
 		if manager != nil && !strings.Contains(r.Service, "@.") {
 			r.State, _ = manager.ActiveState(ctx, r.Service)
+			if socket, _ := manager.ActiveState(ctx, taskunit.SocketOf(r.Service)); r.State == "inactive" && socket == "active" {
+				r.State = "asleep" // the next connection starts it
+			}
 		}
 		rows = append(rows, r)
 	}
@@ -371,15 +374,18 @@ func stopService(ctx context.Context, manager *cgroups.User, s taskunit.Source, 
 	if strings.Contains(service, "@.") { // a template does not run
 		return nil
 	}
-	if err := manager.StopService(ctx, strings.TrimSuffix(service, ".service")+".timer"); err != nil { // of OnCalendar=
-		return err
-	}
 	state, err := manager.ActiveState(ctx, service)
-	if err != nil || state == "inactive" || state == "failed" {
+	if err != nil {
 		return err
 	}
-	if !force {
+	if !force && state != "inactive" && state != "failed" {
 		return fmt.Errorf("%s is %s: stop it with `systemctl --user stop %s`, or give --force", service, state, service)
+	}
+	// Those of OnCalendar= and ListenStream= first, which would start it again.
+	for _, unit := range []string{strings.TrimSuffix(service, ".service") + ".timer", taskunit.SocketOf(service)} {
+		if err := manager.StopService(ctx, unit); err != nil {
+			return err
+		}
 	}
 	return manager.StopService(ctx, service)
 }

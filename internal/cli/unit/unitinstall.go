@@ -89,17 +89,20 @@ func (o installOptions) run(c *cli.Context, files []string) error {
 	return nil
 }
 
-// startable returns what systemctl is to start for units: their services, or timers. A template needs the name of an instance.
+// startable returns what systemctl is to start for units: their services, or the timers or sockets that do. A template needs the
+// name of an instance.
 func (u unitSet) startable(units []taskunit.Source) (names []string) {
 	for _, s := range units {
 		name := strings.TrimSuffix(s.ServiceName(), ".service")
-		switch timer := name + ".timer"; {
-		case strings.HasSuffix(name, "@"):
-		case slices.ContainsFunc(u.services, func(g taskunit.Service) bool { return g.Name == timer }):
-			names = append(names, timer)
-		default:
-			names = append(names, name)
+		if strings.HasSuffix(name, "@") {
+			continue
 		}
+		for _, starter := range []string{name + ".timer", name + ".socket"} {
+			if slices.ContainsFunc(u.services, func(g taskunit.Service) bool { return g.Name == starter }) {
+				name = starter
+			}
+		}
+		names = append(names, name)
 	}
 	return names
 }

@@ -11,9 +11,9 @@ import (
 	"github.com/containers/podman/v5/pkg/systemd/parser"
 )
 
-// Service is a generated service, or the timer that starts one.
+// Service is a generated service, or the timer or socket that starts one.
 type Service struct {
-	// Name is the file's name: "web-task.service" or "web-task.timer".
+	// Name is the file's name: "web-task.service", "web-task.timer", "web-task.socket".
 	Name string
 	// Text is the file's content.
 	Text string
@@ -60,7 +60,7 @@ func Generate(sources []Source, o Options) ([]Service, []Problem) {
 			continue
 		}
 		c := conversion{generator: &g, source: s, out: parser.NewUnitFile()}
-		made := append([]Service{c.convert()}, c.timer()...)
+		made := slices.Concat([]Service{c.convert()}, c.timer(), c.socket())
 		if !slices.ContainsFunc(c.problems, func(p Problem) bool { return !p.Warning }) {
 			services = append(services, made...)
 		}
@@ -292,6 +292,9 @@ func (c *conversion) unit() {
 	c.out.Add(unitSection, "RequiresMountsFor", "%t/containers")
 	if c.Notices {
 		c.out.Add(unitSection, "OnFailure", noticeService)
+	}
+	if c.source.listens() {
+		c.out.Add(unitSection, "StopWhenUnneeded", "yes")
 	}
 	for _, e := range c.source.entries(unitSection) {
 		value := e.value

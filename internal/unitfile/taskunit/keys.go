@@ -69,6 +69,8 @@ var keys = []key{
 	{name: "StopTimeout", flag: "stop-timeout", read: readSeconds},
 	{name: "OnCalendar", many: true},
 	{name: "Persistent"},
+	{name: "ListenStream", many: true},
+	{name: "SleepAfter"},
 	{name: "RuntimeMaxSec", flag: "stop-after", read: readTimeSpan},
 }
 

@@ -251,21 +251,26 @@ func Sync(dir string, services []taskunit.Service) error {
 		wanted[s.Name] = true
 	}
 	err := writeAll(dir, services, writeOver)
-	stale, _ := filepath.Glob(filepath.Join(dir, "*.service"))
-	timers, _ := filepath.Glob(filepath.Join(dir, "*.timer"))
-	for _, path := range append(stale, timers...) {
+	for _, path := range globs(dir, "*.service", "*.timer", "*.socket") {
 		if !wanted[filepath.Base(path)] && ours(path) {
 			err = errors.Join(err, os.Remove(path))
 		}
 	}
-	links, _ := filepath.Glob(filepath.Join(dir, "*.*", "*-task*.service"))
-	timers, _ = filepath.Glob(filepath.Join(dir, "timers.target.wants", "*-task*.timer"))
-	for _, path := range append(links, timers...) {
+	for _, path := range globs(dir, "*.*/*-task*.service", "timers.target.wants/*-task*.timer", "sockets.target.wants/*-task*.socket") {
 		if _, gone := os.Stat(path); errors.Is(gone, fs.ErrNotExist) && !wanted[filepath.Base(path)] {
 			err = errors.Join(err, os.Remove(path))
 		}
 	}
 	return err
+}
+
+// globs returns the files in a directory that match one of the patterns.
+func globs(dir string, patterns ...string) (paths []string) {
+	for _, p := range patterns {
+		found, _ := filepath.Glob(filepath.Join(dir, p)) // the patterns are valid unless the directory is odd
+		paths = append(paths, found...)
+	}
+	return paths
 }
 
 // ours reports whether a file was generated for podtask.
