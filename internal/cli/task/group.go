@@ -40,46 +40,50 @@ func (g groups) find(name string) (states []lifecycle.State, service bool) {
 	return nil, false
 }
 
-// one returns the task of a name to work in: of the copies of a service the newest that runs. A service that sleeps is woken.
-// Without one it returns the given error.
+// one returns the task of a name to work in: of the copies of a service the newest that runs. A service that sleeps is woken, and
+// has no copy any more once the last one was cleaned up. Without one it returns the given error.
 func (g groups) one(ctx context.Context, name string, gone error) (s lifecycle.State, found bool, err error) {
 	states, service := g.find(name)
-	for _, c := range states {
-		if !found || len(c.Running()) > 0 {
-			s, found = c, true
+	newest := func(states []lifecycle.State) {
+		for _, c := range states {
+			if !found || len(c.Running()) > 0 {
+				s, found = c, true
+			}
 		}
 	}
-	if !service || len(s.Running()) > 0 {
-		if !found {
-			return s, false, gone
+	if newest(states); !found || service && len(s.Running()) == 0 {
+		if _, err := g.wake(ctx, name, "podtask exec", true); err != nil {
+			return s, false, err
 		}
-		return s, true, nil
+		newest(g.tasks.Copies(name))
 	}
-	client := g.owners.DialAgent(ctx)
-	if client == nil {
-		return s, true, nil
-	}
-	defer client.Close()
-	if err := g.wake(ctx, client, name); err != nil {
-		return s, false, err
-	}
-	for _, c := range g.tasks.Copies(name) {
-		if len(c.Running()) > 0 {
-			s = c
-		}
+	if !found {
+		return s, false, gone
 	}
 	return s, true, nil
 }
 
-// wake wakes a service and waits until a copy is healthy, for the time that a connection would be held. It does nothing to
-// one that does not sleep.
-func (g groups) wake(ctx context.Context, client *api.Client, name string) error {
-	s, err := client.Service(ctx, name)
-	if err != nil || s.Sleep != api.SleepAsleep && s.Sleep != api.SleepWaking {
-		return err
+// wake wakes a service that sleeps; by is the command that asks. With wait it waits until a copy is healthy, for the time that a
+// connection would be held. It does nothing to one that does not sleep, and without an agent. Known: there is a service of this name.
+func (g groups) wake(ctx context.Context, name, by string, wait bool) (known bool, err error) {
+	client := g.owners.DialAgent(ctx)
+	if client == nil {
+		return false, nil
 	}
-	if _, err := client.WakeService(ctx, name, "podtask exec"); err != nil {
-		return err
+	defer client.Close()
+	s, err := client.Service(ctx, name)
+	if connect.IsGone(err) {
+		return false, nil
+	}
+	if err != nil || s.Sleep != api.SleepAsleep && s.Sleep != api.SleepWaking {
+		return err == nil, err
+	}
+	if _, err := client.WakeService(ctx, name, by); err != nil {
+		return true, err
+	}
+	if !wait {
+		fmt.Fprintf(g.errOut, "service %s sleeps: waking it\n", name)
+		return true, nil
 	}
 	hold := time.Duration(s.HoldSeconds) * time.Second
 	if hold == 0 {
@@ -88,5 +92,5 @@ func (g groups) wake(ctx context.Context, client *api.Client, name string) error
 	fmt.Fprintf(g.errOut, "service %s sleeps: waking it, for at most %s\n", name, hold)
 	limited, cancel := context.WithTimeoutCause(ctx, hold, fmt.Errorf("service %s has no healthy copy after %s; see `podtask why %s`", name, hold, name))
 	defer cancel()
-	return client.WatchService(limited, name, func(s api.Service) bool { return s.Sleep != api.SleepAwake })
+	return true, client.WatchService(limited, name, func(s api.Service) bool { return s.Sleep != api.SleepAwake })
 }

@@ -28,8 +28,8 @@ func LogsCommand(p *command.Program, build part.Build) *cli.Command {
 		Name:      "logs",
 		Usage:     "show the logs of a task",
 		ArgsUsage: "TASK|SERVICE|SCHEDULE ... [CONTAINER]",
-		Description: `The name of a service stands for its copies, with -f also for those that it starts meanwhile;
-that of a schedule for its latest run. The stdout of a container is printed to stdout, its stderr to stderr. Each line begins with
+		Description: `The name of a service stands for its copies, with -f also for those that it starts meanwhile
+(one that sleeps is woken); that of a schedule for its latest run. The stdout of a container is printed to stdout, its stderr to stderr. Each line begins with
 the name of the container, unless one is chosen, and of the task where there are several.
 A last argument that is the name of a container of each of the tasks chooses it too.
 
@@ -89,7 +89,7 @@ func (o logsOptions) Run(ctx context.Context, c *cli.Context) error {
 	if err != nil {
 		return err
 	}
-	from, err := o.sources(c, opts.Timestamps)
+	from, err := o.sources(ctx, c, opts)
 	if err != nil {
 		return err
 	}
@@ -205,9 +205,9 @@ func (o logsOptions) followCopies(ctx context.Context, from logSources, begin fu
 }
 
 // sources returns the tasks that the command line names, and the container in each of them.
-func (o logsOptions) sources(c *cli.Context, stamps bool) (from logSources, err error) {
+func (o logsOptions) sources(ctx context.Context, c *cli.Context, opts observe.LogOptions) (from logSources, err error) {
 	refs := c.Args().Slice()
-	from.stamps = stamps
+	from.stamps = opts.Timestamps
 	from.container = c.String("container")
 	if len(refs) == 0 {
 		return from, command.Usagef("logs", "no TASK to show the logs of")
@@ -220,11 +220,11 @@ func (o logsOptions) sources(c *cli.Context, stamps bool) (from logSources, err 
 		}
 		st, err := o.tasks.FindToShow(ref)
 		if connect.IsGone(err) {
-			if states, service := o.groups.find(ref); len(states) > 0 {
-				from.states = append(from.states, states...)
-				if service {
-					from.services = append(from.services, ref)
-				}
+			found, failed := o.group(ctx, ref, opts.Follow, &from)
+			if failed != nil {
+				return from, failed
+			}
+			if found {
 				continue
 			}
 		}
@@ -242,6 +242,23 @@ func (o logsOptions) sources(c *cli.Context, stamps bool) (from logSources, err 
 		}
 	}
 	return from, nil
+}
+
+// group adds the tasks of a name that is not their own. Who follows the logs of a service that sleeps wakes it, and sees the copies
+// that it gets.
+func (o logsOptions) group(ctx context.Context, name string, follow bool, from *logSources) (found bool, err error) {
+	states, service := o.groups.find(name)
+	if follow && (service || len(states) == 0) {
+		if service, err = o.groups.wake(ctx, name, "podtask logs --follow", false); err != nil {
+			return false, err
+		}
+		service = service || len(states) > 0
+	}
+	from.states = append(from.states, states...)
+	if service {
+		from.services = append(from.services, name)
+	}
+	return service || len(states) > 0, nil
 }
 
 // hasContainer reports whether each of the tasks has a container of that name.
