@@ -14,6 +14,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/internal/cli/command"
+	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/envfile"
 	"github.com/podtask/podtask/internal/host/secretsource"
@@ -69,6 +70,17 @@ func planOnHost(r *remoteCall) error {
 	}
 	fmt.Fprintf(r.p.Stderr, "of %s: images, volumes and mounts, Podman secrets, references and all settings\n", r.host)
 	return nil
+}
+
+// sendRead returns a prepare for a command of a part that reads files of this machine itself.
+func sendRead(sender func(p *command.Program, path string) part.Sender) func(*remoteCall) error {
+	return func(r *remoteCall) error {
+		args, input, err := sender(r.p, r.name())(r.ctx, lineParts{local: r.line.local}.words(), r.line.args)
+		if r.line.args = args; input != nil {
+			r.stdin = bytes.NewReader(input)
+		}
+		return err
+	}
 }
 
 func sendVariables(r *remoteCall) error { return r.sendVariables() }

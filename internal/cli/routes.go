@@ -140,6 +140,8 @@ func routeOf(build part.Build, path string) (route, bool) {
 	switch {
 	case r.Definition > 0:
 		made.prepare, made.input = sendDefinition(r.Definition-1), readsDash
+	case r.Send != nil:
+		made.prepare = sendRead(r.Send)
 	case r.Output != "":
 		made.prepare = writeOutputHere(r.Output)
 	}

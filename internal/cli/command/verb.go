@@ -2,7 +2,11 @@ package command
 
 import (
 	"context"
+	"flag"
+	"fmt"
+	"io"
 	"math"
+	"strings"
 
 	"github.com/urfave/cli/v2"
 )
@@ -51,4 +55,24 @@ func (r verbRunner[K]) Run(ctx context.Context, c *cli.Context) error {
 		return err
 	}
 	return r.verb.Do(k, ctx, args)
+}
+
+// ParseWords returns the context of a command with flags, such as "--name=shop", that were not read by the program.
+func ParseWords(path string, flags []cli.Flag, words []string) (*cli.Context, error) {
+	set := flag.NewFlagSet(path, flag.ContinueOnError)
+	set.SetOutput(io.Discard)
+	for _, f := range flags {
+		if err := f.Apply(set); err != nil {
+			return nil, err
+		}
+	}
+	if err := set.Parse(words); err != nil {
+		return nil, err
+	}
+	if set.NArg() > 0 {
+		return nil, fmt.Errorf("%q is no flag of podtask %s", set.Arg(0), path)
+	}
+	c := cli.NewContext(&cli.App{DisableSliceFlagSeparator: true}, set, nil)
+	c.Command = &cli.Command{Name: path[strings.LastIndex(path, " ")+1:], HelpName: path}
+	return c, nil
 }

@@ -120,6 +120,9 @@ const (
 	Refused              // it works on no other host
 )
 
+// Sender reads what a command reads of this machine, and returns the arguments for the host, and its input; nil for none.
+type Sender func(ctx context.Context, flags, args []string) (there []string, input []byte, err error)
+
 // Route says what becomes of a command if a host is chosen.
 type Route struct {
 	Place Place
@@ -131,6 +134,8 @@ type Route struct {
 	Later bool
 	// Output is a flag with a file that is written on this machine.
 	Output string
+	// Send returns what reads the files of this machine that the command of a path reads; nil for a command that reads none.
+	Send func(p *command.Program, path string) Sender
 	// Passes: the command executes another program, which parses the flags behind it.
 	Passes bool
 }

@@ -31,7 +31,7 @@ func (k call) lockPath(flag string, w *wanted) string {
 	case "", "false":
 		return ""
 	case "true":
-		return lockfile.Path(strings.TrimRight(w.source[0], "/"))
+		return lockfile.Path(strings.TrimRight(w.Source[0], "/"))
 	default:
 		return path
 	}
@@ -40,22 +40,31 @@ func (k call) lockPath(flag string, w *wanted) string {
 // lockDigest tells apart what stacks say: their members and the definition of each.
 func (w *wanted) lockDigest() string {
 	var all []string
-	for _, m := range w.members {
+	for _, m := range w.Members {
 		all = append(all, m.Name+" "+m.digest)
 	}
 	slices.Sort(all)
 	return fmt.Sprintf("sha256:%x", sha256.Sum256([]byte(strings.Join(all, "\n"))))
 }
 
+func lockMissing(err error) error {
+	return fmt.Errorf("%w; `podtask stack plan --lock` writes that of a stack", err)
+}
+
 // applyLock gives all members the images of a lockfile.
 func (k call) applyLock(path string, w *wanted) error {
-	f, err := lockfile.Load(path)
-	if err != nil {
-		return fmt.Errorf("%w; `podtask stack plan --lock` writes that of a stack", err)
+	f, digest := w.Lock, w.LockDigest
+	if !w.sent {
+		loaded, err := lockfile.Load(path)
+		if err != nil {
+			return lockMissing(err)
+		}
+		f, digest = &loaded, w.lockDigest()
 	}
+	var err error
 	var errs []error
-	for _, m := range w.members {
-		m.Images, err = f.Apply(path, w.source[0], w.lockDigest(), m.task, imagestore.Platform(m.task))
+	for _, m := range w.Members {
+		m.Images, err = f.Apply(path, w.Source[0], digest, m.task, imagestore.Platform(m.task))
 		if errors.As(err, new(*lockfile.DifferenceError)) {
 			return fmt.Errorf("%w, and `podtask stack plan --lock` that of a stack", err)
 		}
@@ -76,7 +85,7 @@ func (k call) writeLock(path string, w *wanted, all []lockfile.Image) error {
 		host = "this host"
 	}
 	f := lockfile.File{
-		Version: lockfile.Version, Definition: lockfile.Definition{File: w.source[0], Digest: w.lockDigest()},
+		Version: lockfile.Version, Definition: lockfile.Definition{File: w.Source[0], Digest: w.lockDigest()},
 		LockedAt: time.Now().UTC().Truncate(time.Second), LockedBy: "podtask stack on " + host,
 	}
 	slices.SortFunc(all, func(a, b lockfile.Image) int { return strings.Compare(a.Image, b.Image) })

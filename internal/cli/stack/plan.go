@@ -59,24 +59,24 @@ var signs = map[string]string{actMake: "+", actChange: "~", actRun: ">", actLeav
 
 // planOf compares a stack with its record.
 func (k call) planOf(w *wanted, s stack.State) plan {
-	p := plan{Stack: w.name, Members: []planMember{}, Volumes: []string{}, Lost: []string{}, Needs: append([]string{}, w.needs...)}
+	p := plan{Stack: w.Name, Members: []planMember{}, Volumes: []string{}, Lost: []string{}, Needs: append([]string{}, w.Needs...)}
 	if s.Change != nil {
 		p.Unfinished = unfinished(s)
 	}
-	for _, l := range w.lost {
+	for _, l := range w.Lost {
 		p.Lost = append(p.Lost, l.String())
 	}
-	for _, v := range w.volumes {
+	for _, v := range w.Volumes {
 		p.Volumes = append(p.Volumes, v.Name)
 	}
 	var members []stack.Member
 	by := map[string]*member{}
-	for _, m := range w.members {
+	for _, m := range w.Members {
 		members = append(members, m.Member)
 		by[m.Name] = m
 	}
 	for _, m := range stack.Order(members) {
-		row := planMember{Name: m.Name, Kind: string(m.Kind), Action: actLeave, Images: m.Images, Notes: by[m.Name].notes}
+		row := planMember{Name: m.Name, Kind: string(m.Kind), Action: actLeave, Images: m.Images, Notes: by[m.Name].Notes}
 		for _, d := range m.After {
 			row.After = append(row.After, d.Name+" "+string(d.Is))
 		}
@@ -132,7 +132,7 @@ func (k call) changes(was *stack.Member, m *member) (all []string) {
 	if err == nil {
 		if ref, err := catalog.ParseRef(was.Definition); err == nil {
 			if _, text, err := registered.Find(ref); err == nil {
-				all = append(all, differences(text, m.text)...)
+				all = append(all, differences(text, m.Text)...)
 			}
 		}
 	}
@@ -278,7 +278,7 @@ func (k call) plan(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	s, err := k.state(w.name)
+	s, err := k.state(w.Name)
 	if err != nil {
 		return err
 	}
@@ -351,7 +351,7 @@ func (k call) observe(ctx context.Context, w *wanted, s *stack.State) error {
 		}
 	}
 	var errs []error
-	for _, m := range w.members {
+	for _, m := range w.Members {
 		_, ours := s.Have[m.Name]
 		if !ours && m.Kind == stack.Schedule {
 			errs = append(errs, k.free(m, s.Name))
@@ -360,7 +360,7 @@ func (k call) observe(ctx context.Context, w *wanted, s *stack.State) error {
 			continue
 		}
 		if _, err := k.agent.Service(ctx, m.Object); err == nil {
-			errs = append(errs, fmt.Errorf("%s: there is a service %s already, which is not of this stack: remove it with `podtask service rm --force %s`, or give the stack another name with --name", m.place, m.Object, m.Object))
+			errs = append(errs, fmt.Errorf("%s: there is a service %s already, which is not of this stack: remove it with `podtask service rm --force %s`, or give the stack another name with --name", m.Place, m.Object, m.Object))
 		} else if !api.Is(err, api.NotFound) {
 			return err
 		}

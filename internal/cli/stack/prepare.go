@@ -55,7 +55,7 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 		return k.applyLock(path, w)
 	}
 	found, jobs := map[key]string{}, map[key]taskdef.Task{}
-	for _, m := range w.members {
+	for _, m := range w.Members {
 		for _, image := range m.task.Images() {
 			jobs[key{image, m.task.Platform}] = m.task
 		}
@@ -71,7 +71,7 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 		g.Go(func() error {
 			ctx, cancel := context.WithTimeout(ctx, lookUpLimit)
 			defer cancel()
-			results[i], locks[i], errs[i] = k.imageNow(ctx, w.name, jobs[j], j.image, hadImage(current, j.image))
+			results[i], locks[i], errs[i] = k.imageNow(ctx, w.Name, jobs[j], j.image, hadImage(current, j.image))
 			return nil
 		})
 	}
@@ -90,7 +90,7 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 		}
 		found[j] = results[i]
 	}
-	for _, m := range w.members {
+	for _, m := range w.Members {
 		m.Images = map[string]string{}
 		for _, image := range m.task.Images() {
 			m.Images[image] = found[key{image, m.task.Platform}]
@@ -153,7 +153,7 @@ func (k call) pull(ctx context.Context, w *wanted) error {
 	seen := map[string]bool{}
 	var errs []error
 	var all []func() error
-	for _, m := range w.members {
+	for _, m := range w.Members {
 		for image, run := range m.Images {
 			if seen[run] || strings.HasPrefix(run, stacks.IDPrefix) {
 				continue
@@ -185,11 +185,11 @@ func (k call) pull(ctx context.Context, w *wanted) error {
 func (k call) ports(ctx context.Context, w *wanted) (known bool, err error) {
 	var unread error // Podman does not say what it has
 	known = true
-	for _, m := range w.members {
-		if len(m.names) == 0 || m.Kind != stack.Service {
+	for _, m := range w.Members {
+		if len(m.Names) == 0 || m.Kind != stack.Service {
 			continue
 		}
-		container := m.names[0].Container
+		container := m.Names[0].Container
 		i := slices.IndexFunc(m.task.Containers, func(c taskdef.Container) bool { return c.Name == container })
 		if i < 0 {
 			continue
@@ -211,18 +211,18 @@ func (k call) ports(ctx context.Context, w *wanted) (known bool, err error) {
 // addPorts gives a container ports besides those that it publishes, on the loopback interface of the host.
 func (k call) addPorts(m *member, container string, ports []uint16) error {
 	all := slices.Clone(ports)
-	for _, n := range m.names {
+	for _, n := range m.Names {
 		if n.Container == container {
 			all = append(all, n.Ports...)
 		}
 	}
 	slices.Sort(all)
 	all = slices.Compact(all)
-	for i := range m.names {
-		m.names[i].Ports = all
+	for i := range m.Names {
+		m.Names[i].Ports = all
 	}
 	var doc map[string]any
-	decoder := json.NewDecoder(bytes.NewReader(m.text))
+	decoder := json.NewDecoder(bytes.NewReader(m.Text))
 	decoder.UseNumber()
 	if err := decoder.Decode(&doc); err != nil {
 		return err
@@ -250,7 +250,7 @@ func (k call) addPorts(m *member, container string, ports []uint16) error {
 	if err != nil {
 		return err
 	}
-	if m.text = append(text, '\n'); len(all) == 0 {
+	if m.Text = append(text, '\n'); len(all) == 0 {
 		return nil
 	}
 	return k.define(m)
@@ -267,21 +267,21 @@ func publishes(mappings []any, port uint16) bool {
 // requests makes what the agent is asked for, and the prints.
 func (k call) requests(w *wanted) error {
 	var errs []error
-	for _, m := range w.members {
+	for _, m := range w.Members {
 		var request any
 		var err error
 		switch m.Kind {
 		case stack.Job:
-			t := m.job(w.name)
+			t := m.job(w.Name)
 			err = k.refer(m, &t.TaskSettings)
 			request = t
 		case stack.Schedule:
-			t := scheduleRequest{NewTask: m.job(w.name), Times: m.times}
+			t := scheduleRequest{NewTask: m.job(w.Name), Times: m.Times}
 			err = k.refer(m, &t.TaskSettings)
 			request = t
 		default:
 			var n api.NewService
-			if n, err = m.service(w.name); err == nil {
+			if n, err = m.service(w.Name); err == nil {
 				err = k.refer(m, &n.TaskSettings)
 			}
 			request = n
@@ -290,7 +290,7 @@ func (k call) requests(w *wanted) error {
 			m.Request, err = json.Marshal(request)
 		}
 		if err == nil {
-			m.Print, err = m.print()
+			m.Print, err = m.print(k.filesOf(w.Name))
 		}
 		errs = append(errs, err)
 	}
@@ -300,8 +300,8 @@ func (k call) requests(w *wanted) error {
 // job is the request for the task of a job.
 func (m *member) job(name string) api.NewTask {
 	t := api.NewTask{Namespace: namespace(name, m.task), TaskOptions: taskOptions(m)}
-	if m.settings != nil {
-		t.TaskSettings, t.TaskOptions = m.settings.TaskSettings, m.settings.TaskOptions
+	if m.Settings != nil {
+		t.TaskSettings, t.TaskOptions = m.Settings.TaskSettings, m.Settings.TaskOptions
 	}
 	return t
 }
@@ -312,8 +312,9 @@ func (k call) refer(m *member, s *api.TaskSettings) error {
 	if err != nil {
 		return err
 	}
-	for _, r := range slices.Concat(m.references, given) {
-		s.References = append(slices.Clone(s.References), api.Reference{Match: r.Match, Source: r.Text()})
+	s.References = append(slices.Clone(s.References), m.References...)
+	for _, r := range given {
+		s.References = append(s.References, api.Reference{Match: r.Match, Source: r.Text()})
 	}
 	return nil
 }
@@ -327,8 +328,8 @@ func namespace(stack string, t taskdef.Task) string {
 }
 
 func taskOptions(m *member) (o api.TaskOptions) {
-	if m.pids > 0 {
-		o.PIDsLimit = strconv.FormatInt(m.pids, 10)
+	if m.PIDs > 0 {
+		o.PIDsLimit = strconv.FormatInt(m.PIDs, 10)
 	}
 	return o
 }
@@ -336,12 +337,12 @@ func taskOptions(m *member) (o api.TaskOptions) {
 // service is the request for a service, with all settings, so that an update takes away what is not wanted any more.
 func (m *member) service(name string) (api.NewService, error) {
 	s := api.ServiceSettings{}
-	if m.settings != nil {
-		s = *m.settings
+	if m.Settings != nil {
+		s = *m.Settings
 	}
 	none, all := 0, 100
-	least, most := all, all+(all+max(m.copies, 1)-1)/max(m.copies, 1) // one more copy while they are replaced
-	if m.stopFirst {
+	least, most := all, all+(all+max(m.Copies, 1)-1)/max(m.Copies, 1) // one more copy while they are replaced
+	if m.StopFirst {
 		least, most = none, all
 	}
 	d := &s.DeploymentConfiguration
@@ -370,11 +371,11 @@ func (m *member) service(name string) (api.NewService, error) {
 	for _, n := range *s.Names {
 		m.Takes = append(m.Takes, fmt.Sprintf("name %s:%d", n.Name, n.Port))
 	}
-	if m.pids > 0 {
+	if m.PIDs > 0 {
 		s.TaskOptions = taskOptions(m)
 	}
 	m.preview.settle(&s)
-	return api.NewService{DesiredCount: m.copies, ServiceSettings: s}, nil
+	return api.NewService{DesiredCount: m.Copies, ServiceSettings: s}, nil
 }
 
 // orElse sets what no file says.
@@ -386,7 +387,7 @@ func orElse[T any](to **T, v T) {
 
 func (m *member) listeners() ([]api.Listener, error) {
 	all := []api.Listener{}
-	for _, l := range m.listen {
+	for _, l := range m.Listen {
 		listener, err := parseListen(l)
 		if err != nil {
 			return nil, err
@@ -407,12 +408,12 @@ func (m *member) serviceNames() []api.ServiceName {
 			all = append(all, api.ServiceName{Name: name, Port: port, ContainerName: container, ContainerPort: port})
 		}
 	}
-	for _, n := range m.names {
+	for _, n := range m.Names {
 		for _, p := range n.Ports {
 			add(n.Name, n.Container, p)
 		}
 	}
-	if m.settings == nil {
+	if m.Settings == nil {
 		return all
 	}
 	for _, c := range m.task.Containers {
@@ -444,8 +445,8 @@ func parseListen(text string) (l api.Listener, err error) {
 
 // prepare writes what the definitions need: files, secrets and volumes, and registers the definitions.
 func (k call) prepare(ctx context.Context, w *wanted, current stack.Revision) error {
-	for _, f := range w.files {
-		path := filepath.Join(k.store.Files(w.name), f.Name)
+	for _, f := range w.Files {
+		path := filepath.Join(k.store.Files(w.Name), f.Name)
 		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 			return err
 		}
@@ -457,17 +458,17 @@ func (k call) prepare(ctx context.Context, w *wanted, current stack.Revision) er
 	if err != nil {
 		return err
 	}
-	for _, s := range w.secrets {
-		if err := podman.EnsureSecret(ctx, s.Name, owner(w.name), func(context.Context) ([]byte, error) { return s.Data, nil }); err != nil {
+	for _, s := range w.Secrets {
+		if err := podman.EnsureSecret(ctx, s.Name, owner(w.Name), func(context.Context) ([]byte, error) { return s.Data, nil }); err != nil {
 			return err
 		}
 	}
-	for _, v := range w.volumes {
-		if err := ensureVolume(ctx, podman, v, w.name); err != nil {
+	for _, v := range w.Volumes {
+		if err := ensureVolume(ctx, podman, v, w.Name); err != nil {
 			return err
 		}
 	}
-	if w.preview != nil {
+	if w.Preview != nil {
 		if err := k.fill(ctx, w); err != nil {
 			return err
 		}
@@ -476,8 +477,8 @@ func (k call) prepare(ctx context.Context, w *wanted, current stack.Revision) er
 	if err != nil {
 		return err
 	}
-	for _, m := range w.members {
-		doc := catalog.Document{Family: m.task.Family, Digest: m.digest, File: filepath.Join(m.dir, filepath.Base(m.place)), Dir: m.dir, Source: m.text}
+	for _, m := range w.Members {
+		doc := catalog.Document{Family: m.task.Family, Digest: m.digest, File: filepath.Join(m.Dir, filepath.Base(m.Place)), Dir: m.Dir, Source: m.Text}
 		var r catalog.Revision
 		if before := current.Find(m.Name); !m.finds.Definition.Manifest.Sensitive {
 			r, _, err = registered.Register(ctx, doc, time.Now())

@@ -79,17 +79,17 @@ func (k call) previewOf(of string) (*stack.Preview, error) {
 // admit checks that a stack is a preview if the record says so, and that there is room for a new one.
 func (k call) admit(w *wanted, s stack.State) error {
 	switch {
-	case s.Last > 0 && s.Preview != nil && w.preview == nil:
-		return fmt.Errorf("stack %s is a preview: give --preview %s and --name %s", w.name, s.Preview.Name, s.Preview.Of)
-	case s.Last > 0 && s.Preview == nil && w.preview != nil:
-		return fmt.Errorf("stack %s is there and no preview: give another name of a preview, or remove it first", w.name)
-	case w.preview == nil:
+	case s.Last > 0 && s.Preview != nil && w.Preview == nil:
+		return fmt.Errorf("stack %s is a preview: give --preview %s and --name %s", w.Name, s.Preview.Name, s.Preview.Of)
+	case s.Last > 0 && s.Preview == nil && w.Preview != nil:
+		return fmt.Errorf("stack %s is there and no preview: give another name of a preview, or remove it first", w.Name)
+	case w.Preview == nil:
 		return nil
 	case s.Preview != nil:
-		w.preview.Filled = s.Preview.Filled
+		w.Preview.Filled = s.Preview.Filled
 		return nil
 	}
-	return k.room(w.name)
+	return k.room(w.Name)
 }
 
 // room refuses a new preview if there are as many as this host may have.
@@ -119,24 +119,24 @@ func (k call) room(name string) error {
 func (k call) asPreview(w *wanted) error {
 	var errs []error
 	ports := map[int]bool{}
-	for _, m := range w.members {
+	for _, m := range w.Members {
 		for _, p := range k.shared(w, m) {
-			errs = append(errs, fmt.Errorf("%s: %s: %s", m.place, m.Name, p))
+			errs = append(errs, fmt.Errorf("%s: %s: %s", m.Place, m.Name, p))
 		}
 		m.preview = &preview{}
-		for i, l := range m.listen {
+		for i, l := range m.Listen {
 			address, target, _ := strings.Cut(l, "=")
-			m.listen[i] = m.move(w.name, address, ports) + "=" + target
+			m.Listen[i] = m.move(w.Name, address, ports) + "=" + target
 		}
 		var given []api.Ingress
-		if m.settings != nil {
-			if s := m.settings; s.Listeners != nil {
+		if m.Settings != nil {
+			if s := m.Settings; s.Listeners != nil {
 				for i, l := range *s.Listeners {
-					(*s.Listeners)[i].Address = m.move(w.name, l.Address, ports)
+					(*s.Listeners)[i].Address = m.move(w.Name, l.Address, ports)
 				}
 			}
-			if m.settings.TestListeners = nil; m.settings.Ingress != nil {
-				given = *m.settings.Ingress
+			if m.Settings.TestListeners = nil; m.Settings.Ingress != nil {
+				given = *m.Settings.Ingress
 			}
 		}
 		if given == nil {
@@ -147,11 +147,11 @@ func (k call) asPreview(w *wanted) error {
 		for _, i := range given {
 			u, err := url.Parse(i.URL)
 			if err != nil {
-				errs = append(errs, fmt.Errorf("%s: %s: %w", m.place, m.Name, err))
+				errs = append(errs, fmt.Errorf("%s: %s: %w", m.Place, m.Name, err))
 				continue
 			}
-			u.Host = w.preview.Name + "." + u.Host
-			m.notes = append(m.notes, fmt.Sprintf("its address is %s", u))
+			u.Host = w.Preview.Name + "." + u.Host
+			m.Notes = append(m.Notes, fmt.Sprintf("its address is %s", u))
 			i.URL = u.String()
 			m.preview.ingress = append(m.preview.ingress, i)
 		}
@@ -159,11 +159,11 @@ func (k call) asPreview(w *wanted) error {
 			for _, p := range c.Ports {
 				if p.HostPort != 0 {
 					m.preview.publish = append(m.preview.publish, fmt.Sprintf("127.0.0.1::%d/%s", p.ContainerPort, p.Protocol))
-					m.notes = append(m.notes, fmt.Sprintf("port %d/%s of the host is a free one", p.HostPort, p.Protocol))
+					m.Notes = append(m.Notes, fmt.Sprintf("port %d/%s of the host is a free one", p.HostPort, p.Protocol))
 				}
 			}
 		}
-		m.preview.sleeps = len(m.listen)+len(given) > 0 || m.settings != nil && m.settings.Listeners != nil && len(*m.settings.Listeners) > 0
+		m.preview.sleeps = len(m.Listen)+len(given) > 0 || m.Settings != nil && m.Settings.Listeners != nil && len(*m.Settings.Listeners) > 0
 	}
 	return errors.Join(errs...)
 }
@@ -182,33 +182,35 @@ func (m *member) move(stack, address string, taken map[int]bool) string {
 	}
 	taken[n] = true
 	moved := net.JoinHostPort(host, strconv.Itoa(n))
-	m.notes = append(m.notes, fmt.Sprintf("its address %s is %s", address, moved))
+	m.Notes = append(m.Notes, fmt.Sprintf("its address %s is %s", address, moved))
 	return moved
+}
+
+// mapped reports whether a flag such as --map-volume has a name.
+func (k call) mapped(flag, name string) bool {
+	return slices.ContainsFunc(k.c.StringSlice(flag), func(word string) bool { return strings.HasPrefix(word, name+"=") })
 }
 
 // shared lists what a member would share with the stack that the preview is of.
 func (k call) shared(w *wanted, m *member) (all []string) {
-	mapped := func(flag, name string) bool {
-		return slices.ContainsFunc(k.c.StringSlice(flag), func(word string) bool { return strings.HasPrefix(word, name+"=") })
-	}
 	for _, v := range m.task.Volumes {
 		name := v.External
 		if name == "" {
 			name = v.Name
 		}
 		switch {
-		case mapped("map-volume", v.Name):
-		case v.Kind == taskdef.VolumeShared && !strings.HasPrefix(name, w.name+"_"):
+		case k.mapped("map-volume", v.Name):
+		case v.Kind == taskdef.VolumeShared && !strings.HasPrefix(name, w.Name+"_"):
 			all = append(all, fmt.Sprintf("the volume %s is not the preview's own: leave its name out of the file, or say what it may use with --map-volume %s=podman:VOLUME", name, v.Name))
 		case v.Kind == taskdef.VolumeBind:
-			m.notes = append(m.notes, "it shares "+v.HostPath+" with the stack")
+			m.Notes = append(m.Notes, "it shares "+v.HostPath+" with the stack")
 		}
 	}
-	given := append([]string{compose.SecretPrefix(w.name)}, k.c.StringSlice("secret")...)
+	given := append([]string{compose.SecretPrefix(w.Name)}, k.c.StringSlice("secret")...)
 	secret := func(v taskdef.SecretValue) {
 		source := strings.TrimPrefix(v.Source, "podman:")
 		named := slices.Contains(given, v.Source) || slices.Contains(given, source) || slices.Contains(given, v.ValueFrom) || strings.HasPrefix(source, given[0])
-		if v.Source != "" && !named && !mapped("map-secret", v.ValueFrom) && !mapped("map-secret", v.ID) && !m.finds.Definition.Manifest.Sensitive {
+		if v.Source != "" && !named && !k.mapped("map-secret", v.ValueFrom) && !k.mapped("map-secret", v.ID) && !m.finds.Definition.Manifest.Sensitive {
 			all = append(all, fmt.Sprintf("the secret %s is only the preview's if you say so: --secret %s, or another one with --map-secret", v.Source, v.Source))
 		}
 	}
@@ -243,12 +245,12 @@ func (p *preview) settle(s *api.ServiceSettings) {
 func (k call) fill(ctx context.Context, w *wanted) error {
 	for _, word := range k.c.StringSlice("fill") {
 		name, line, ok := strings.Cut(word, "=")
-		i := slices.IndexFunc(w.volumes, func(v compose.StackVolume) bool { return v.Name == name || v.Name == w.name+"_"+name })
+		i := slices.IndexFunc(w.Volumes, func(v compose.StackVolume) bool { return v.Name == name || v.Name == w.Name+"_"+name })
 		if !ok || i < 0 {
 			return command.Usagef(command.Path(k.c), "--fill %q: write VOLUME=COMMAND, the volume being one of the stack", word)
 		}
-		volume := w.volumes[i].Name
-		if slices.Contains(w.preview.Filled, volume) {
+		volume := w.Volumes[i].Name
+		if slices.Contains(w.Preview.Filled, volume) {
 			continue
 		}
 		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
@@ -257,7 +259,7 @@ func (k call) fill(ctx context.Context, w *wanted) error {
 		if err := cmd.Run(); err != nil {
 			return fmt.Errorf("fill the volume %s: %w", volume, err)
 		}
-		w.preview.Filled = append(w.preview.Filled, volume)
+		w.Preview.Filled = append(w.Preview.Filled, volume)
 	}
 	return nil
 }

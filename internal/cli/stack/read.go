@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/convert/compose"
+	"github.com/podtask/podtask/internal/define/lockfile"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/lazy"
@@ -25,51 +26,57 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
-// wanted is a stack as its files say.
+// wanted is a stack as its files say. Its exported members are what another host is sent of it.
 type wanted struct {
-	name    string
-	preview *stack.Preview
-	source  []string
-	members []*member
-	volumes []compose.StackVolume
-	files   []convert.File
-	secrets []convert.File
-	lost    []taskdef.Problem
-	needs   []string
+	Name    string
+	Preview *stack.Preview
+	Source  []string
+	Members []*member
+	Volumes []compose.StackVolume
+	Files   []convert.File
+	Secrets []convert.File
+	Lost    []taskdef.Problem
+	Needs   []string
+	// Lock is the lockfile of a stack whose files are on another machine, LockDigest the digest of the stack there.
+	Lock       *lockfile.File
+	LockDigest string
+	sent       bool // from another machine
 }
 
 // member is a member of a stack, with what becomes of it before it can be applied.
 type member struct {
 	stack.Member
-	// place is FILE:LINE.
-	place string
-	// notes say what podtask decided about it.
-	notes []string
-	// text is its task definition, dir where relative paths count from.
-	text []byte
-	dir  string
-	// task and digest are of text as it is now.
+	// Place is FILE:LINE.
+	Place string
+	// Notes say what podtask decided about it.
+	Notes []string
+	// Text is its task definition, Dir where relative paths count from.
+	Text []byte
+	Dir  string
+	// What the request is made of.
+	Copies    int
+	Listen    []string
+	Names     []compose.StackName
+	StopFirst bool
+	PIDs      int64
+	// Of a file that is no Compose project: what flags of podtask service create say, where its volumes are, and the pointers of
+	// warnings that the flags answer.
+	Settings   *api.ServiceSettings
+	References []api.Reference
+	Answered   []string
+	// AfterAt has the places of dependencies, as FILE:LINE.
+	AfterAt map[string]string
+	// Times are those of a schedule.
+	Times schedule.Times
+
+	// task and digest are of Text as it is now.
 	task   taskdef.Task
 	digest string
 	finds  command.Finding
-	// What the request is made of.
-	copies    int
-	listen    []string
-	names     []compose.StackName
-	stopFirst bool
-	pids      int64
-	// Of a file that is no Compose project: flags of podtask service create and what they say, where its volumes are, where problems of
-	// its text are in the file, and the warnings that the flags do not answer.
-	words      []string
-	settings   *api.ServiceSettings
-	references refs.Table
-	locate     func(taskdef.Problem) taskdef.Problem
-	lasting    func([]taskdef.Problem) []taskdef.Problem
-	// afterAt has the places of dependencies, as FILE:LINE.
-	afterAt map[string]string
+	// words are flags of podtask service create, and locate finds problems of Text in the file, of one that is no Compose project.
+	words   []string
+	locate  func(taskdef.Problem) taskdef.Problem
 	preview *preview
-	// times are those of a schedule.
-	times schedule.Times
 }
 
 // nameOf returns the name of the stack that an argument means: a name, or the file of a stack.
@@ -95,27 +102,36 @@ var notInName = lazy.MustCompile(`[^a-z0-9_-]`)
 
 // read reads the files of a stack. All problems are reported at once.
 func (k call) read(ctx context.Context, args []string) (*wanted, error) {
+	w, err := k.written(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	if err := k.check(w); err != nil || w.Preview == nil {
+		return w, err
+	}
+	return w, k.asPreview(w)
+}
+
+// written reads a stack as its files say, or as another machine has read them.
+func (k call) written(ctx context.Context, args []string) (*wanted, error) {
+	if k.sent && slices.Equal(args, []string{"-"}) {
+		return k.received()
+	}
 	files, err := sources(args)
 	if err != nil {
 		return nil, err
 	}
 	w := &wanted{}
-	if w.name, err = k.projectName(files); err != nil {
+	if w.Name, err = k.projectName(files); err != nil {
 		return nil, err
 	}
-	if w.preview, err = k.previewOf(w.name); err != nil {
+	if w.Preview, err = k.previewOf(w.Name); err != nil {
 		return nil, err
 	}
-	if w.preview != nil {
-		w.name = w.preview.Stack()
+	if w.Preview != nil {
+		w.Name = w.Preview.Stack()
 	}
-	if err := k.readAll(ctx, files, w); err != nil {
-		return nil, err
-	}
-	if err := k.check(w); err != nil || w.preview == nil {
-		return w, err
-	}
-	return w, k.asPreview(w)
+	return w, k.readAll(ctx, files, w)
 }
 
 // readCompose reads a Compose project.
@@ -132,7 +148,7 @@ func (k call) readCompose(ctx context.Context, from string, w *wanted) error {
 	if err != nil {
 		return err
 	}
-	r := compose.Request{File: path, Task: w.name, Source: text, Variables: vars, Shell: shell, Profiles: k.c.StringSlice("profile"), Output: k.store.Files(w.name), Stack: true}
+	r := compose.Request{File: path, Task: w.Name, Source: text, Variables: vars, Shell: shell, Profiles: k.c.StringSlice("profile"), Output: k.filesOf(w.Name), Stack: true}
 	if vars["COMPOSE_FILE"] == "" {
 		r.Override = compose.Override(path)
 	}
@@ -140,12 +156,12 @@ func (k call) readCompose(ctx context.Context, from string, w *wanted) error {
 	if err := k.compose.Convert(ctx, r, &got); err != nil {
 		return err
 	}
-	w.volumes, w.files, w.secrets, w.needs = got.Volumes, got.Files, got.Secrets, got.Needs
+	w.Volumes, w.Files, w.Secrets, w.Needs = got.Volumes, got.Files, got.Secrets, got.Needs
 	for _, l := range got.Lost {
 		w.lose(taskdef.Problem{Message: l})
 	}
 	for _, m := range got.Members {
-		w.members = append(w.members, fromCompose(w.name, filepath.Dir(path), m))
+		w.Members = append(w.Members, fromCompose(w.Name, filepath.Dir(path), m))
 	}
 	return nil
 }
@@ -156,14 +172,14 @@ var conditions = map[string]stack.Condition{"service_started": stack.Started, "s
 // fromCompose makes a member of a service of a Compose project.
 func fromCompose(name, dir string, from compose.StackMember) *member {
 	m := &member{
-		Member: stack.Member{Name: from.Name, Object: from.Object, Kind: stack.Service}, place: from.Place,
-		text: from.Definition, dir: dir, copies: from.Copies, listen: from.Listen, names: from.Names, stopFirst: from.StopFirst, pids: from.PIDs,
+		Member: stack.Member{Name: from.Name, Object: from.Object, Kind: stack.Service}, Place: from.Place,
+		Text: from.Definition, Dir: dir, Copies: from.Copies, Listen: from.Listen, Names: from.Names, StopFirst: from.StopFirst, PIDs: from.PIDs,
 	}
 	if from.Job {
 		m.Kind = stack.Job
-		m.notes = append(m.notes, "it runs to its end: "+from.Why)
+		m.Notes = append(m.Notes, "it runs to its end: "+from.Why)
 	} else if from.StopFirst {
-		m.notes = append(m.notes, "it stops before its next copy starts: "+from.WhyStop)
+		m.Notes = append(m.Notes, "it stops before its next copy starts: "+from.WhyStop)
 	}
 	for _, d := range from.After {
 		is := conditions[d.Condition]
@@ -175,7 +191,7 @@ func fromCompose(name, dir string, from compose.StackMember) *member {
 // check checks the members together and each definition, and reports all problems.
 func (k call) check(w *wanted) error {
 	var all []stack.Member
-	for _, m := range w.members {
+	for _, m := range w.Members {
 		all = append(all, m.Member)
 		all[len(all)-1].Print = "unknown"
 	}
@@ -184,10 +200,13 @@ func (k call) check(w *wanted) error {
 		errs = append(errs, fmt.Errorf("%s: %s", w.place(p), p.Text))
 	}
 	found := command.Finding{Valid: true, File: "the stack"}
-	for _, m := range w.members {
+	for _, m := range w.Members {
 		if err := k.define(m); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %w", m.place, err))
+			errs = append(errs, fmt.Errorf("%s: %w", m.Place, err))
 			continue
+		}
+		if w.sent {
+			errs = append(errs, k.stays(m)...)
 		}
 		found.Valid = found.Valid && m.finds.Valid
 		found.Warnings = append(found.Warnings, m.finds.Warnings...)
@@ -202,10 +221,10 @@ func (k call) check(w *wanted) error {
 
 // place returns the line of a problem, FILE:LINE.
 func (w *wanted) place(p stack.Problem) string {
-	if i := slices.IndexFunc(w.members, func(m *member) bool { return m.Name == p.Member }); i >= 0 {
-		return cmp.Or(w.members[i].afterAt[p.After], w.members[i].place)
+	if i := slices.IndexFunc(w.Members, func(m *member) bool { return m.Name == p.Member }); i >= 0 {
+		return cmp.Or(w.Members[i].AfterAt[p.After], w.Members[i].Place)
 	}
-	return strings.Join(w.source, ", ")
+	return strings.Join(w.Source, ", ")
 }
 
 // define reads the definition of a member.
@@ -215,21 +234,22 @@ func (k call) define(m *member) error {
 		return err
 	}
 	d = d.Unlocked()
-	d.Changes.References = append(slices.Clone(m.references), d.Changes.References...)
-	if m.settings != nil {
-		for _, r := range m.settings.References {
-			rule, err := define.NewReference(r.Match, r.Source, "the stack")
-			if err != nil {
-				return err
-			}
-			d.Changes.References = append(refs.Table{rule}, d.Changes.References...)
-		}
+	given := slices.Clone(m.References)
+	if m.Settings != nil {
+		given = append(given, m.Settings.References...)
 	}
-	if m.task, m.finds, err = d.Check(define.Document{Name: m.place + ": " + m.Name, Dir: m.dir, Source: m.text}); err != nil {
+	for _, r := range given {
+		rule, err := define.NewReference(r.Match, r.Source, "the stack")
+		if err != nil {
+			return err
+		}
+		d.Changes.References = append(refs.Table{rule}, d.Changes.References...)
+	}
+	if m.task, m.finds, err = d.Check(define.Document{Name: m.Place + ": " + m.Name, Dir: m.Dir, Source: m.Text}); err != nil {
 		return err
 	}
 	if f := &m.finds; m.locate != nil {
-		f.Warnings = m.lasting(f.Warnings)
+		f.Warnings = slices.DeleteFunc(f.Warnings, func(p taskdef.Problem) bool { return slices.Contains(m.Answered, p.Pointer) })
 		for _, all := range [][]taskdef.Problem{f.Problems, f.Warnings, f.Needs} {
 			for i := range all {
 				all[i] = m.locate(all[i])
@@ -244,7 +264,7 @@ func (k call) define(m *member) error {
 // stopsFirst notes whether the only copy has to stop before the next one starts: two must not write to the same volume, or have the same
 // port of the host.
 func (m *member) stopsFirst() {
-	if m.copies > 1 || m.stopFirst || m.Kind != stack.Service {
+	if m.Copies > 1 || m.StopFirst || m.Kind != stack.Service {
 		return
 	}
 	shared := map[string]bool{}
@@ -253,22 +273,23 @@ func (m *member) stopsFirst() {
 	}
 	for _, c := range m.task.Containers {
 		for _, mount := range c.Mounts {
-			if shared[mount.Volume] && !mount.ReadOnly && !m.stopFirst {
-				m.stopFirst = true
-				m.notes = append(m.notes, "it stops before its next copy starts: it writes to the volume "+mount.Volume)
+			if shared[mount.Volume] && !mount.ReadOnly && !m.StopFirst {
+				m.StopFirst = true
+				m.Notes = append(m.Notes, "it stops before its next copy starts: it writes to the volume "+mount.Volume)
 			}
 		}
 		for _, p := range c.Ports {
-			if p.HostPort != 0 && !m.stopFirst {
-				m.stopFirst = true
-				m.notes = append(m.notes, fmt.Sprintf("it stops before its next copy starts: it has port %d of the host", p.HostPort))
+			if p.HostPort != 0 && !m.StopFirst {
+				m.StopFirst = true
+				m.Notes = append(m.Notes, fmt.Sprintf("it stops before its next copy starts: it has port %d of the host", p.HostPort))
 			}
 		}
 	}
 }
 
-// print names what tells two members apart: all that is applied, and the content of files of variables.
-func (m *member) print() (string, error) {
+// print names what tells two members apart: all that is applied, and the content of files of variables. Files in the directory of those
+// that podtask has written have a digest in their names.
+func (m *member) print(written string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, m.Kind, m.digest)
 	h.Write(m.Request)
@@ -280,7 +301,7 @@ func (m *member) print() (string, error) {
 	for _, c := range m.task.Containers {
 		for _, f := range c.EnvironmentFiles {
 			text, err := command.ReadSmall(f.Path)
-			if err != nil {
+			if err != nil || filepath.Dir(f.Path) == written {
 				continue // the start of the task says why
 			}
 			fmt.Fprintf(h, "%s %x\n", f.Path, sha256.Sum256(text))
@@ -291,14 +312,14 @@ func (m *member) print() (string, error) {
 
 // tell prints what is lost and needed.
 func (w *wanted) tell(k call) {
-	for _, l := range taskdef.Fold(w.lost) {
+	for _, l := range taskdef.Fold(w.Lost) {
 		fmt.Fprintln(k.errOut, "Lost: "+term.Line(l.String()))
 	}
-	for _, n := range w.needs {
+	for _, n := range w.Needs {
 		fmt.Fprintln(k.errOut, "Needs: "+term.Line(n))
 	}
-	for _, m := range w.members {
-		for _, n := range m.notes {
+	for _, m := range w.Members {
+		for _, n := range m.Notes {
 			fmt.Fprintf(k.errOut, "Note: %s: %s\n", m.Name, term.Line(n))
 		}
 	}

@@ -27,7 +27,7 @@ func TestVariablesOfPipesAndDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		m := &member{task: taskdef.Task{Containers: []taskdef.Container{{EnvironmentFiles: []taskdef.EnvironmentFile{{Path: pipe}, {Path: device}, {Path: file}}}}}}
-		p, err := m.print()
+		p, err := m.print("")
 		if err != nil {
 			t.Fatal(err)
 		}

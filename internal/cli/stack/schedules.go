@@ -31,24 +31,24 @@ type scheduleRequest struct {
 
 // schedule makes a member a schedule, whose times are flags of podtask schedule create.
 func (m *member) schedule(words []string) error {
-	m.Kind, m.notes = stack.Schedule, nil
+	m.Kind, m.Notes = stack.Schedule, nil
 	set := flag.NewFlagSet("schedule create", flag.ContinueOnError)
 	set.SetOutput(io.Discard)
-	set.Func("at", "", func(at string) error { m.times.At = append(slices.Clone(m.times.At), at); return nil })
-	set.Func("overlap", "", func(word string) error { m.times.Overlap = schedule.Overlap(word); return nil })
-	set.StringVar(&m.times.Zone, "timezone", m.times.Zone, "")
-	set.BoolVar(&m.times.Paused, "paused", m.times.Paused, "")
+	set.Func("at", "", func(at string) error { m.Times.At = append(slices.Clone(m.Times.At), at); return nil })
+	set.Func("overlap", "", func(word string) error { m.Times.Overlap = schedule.Overlap(word); return nil })
+	set.StringVar(&m.Times.Zone, "timezone", m.Times.Zone, "")
+	set.BoolVar(&m.Times.Paused, "paused", m.Times.Paused, "")
 	catchUp := set.Bool("catch-up", false, "")
 	if err := set.Parse(words); err != nil {
 		return err
 	}
 	set.Visit(func(f *flag.Flag) {
 		if f.Name == "catch-up" {
-			m.times.CatchUp = catchUp
+			m.Times.CatchUp = catchUp
 		}
 	})
-	if !slices.Contains(append(schedule.Overlaps, ""), m.times.Overlap) {
-		return fmt.Errorf("overlap is forbid, replace or allow, not %q", m.times.Overlap)
+	if !slices.Contains(append(schedule.Overlaps, ""), m.Times.Overlap) {
+		return fmt.Errorf("overlap is forbid, replace or allow, not %q", m.Times.Overlap)
 	}
 	return nil
 }
@@ -71,7 +71,7 @@ func (m *member) scheduleOf(one stackfile.Member) error {
 	}
 	m.words = nil // those of a service that the definition describes
 	if times {
-		m.times.At = nil
+		m.Times.At = nil
 	}
 	return m.schedule(one.Times)
 }
@@ -83,7 +83,7 @@ func (k call) free(m *member, of string) error {
 	case err != nil:
 		return err
 	case found && now.ID != stacks.ScheduleID(of, m.Object):
-		return fmt.Errorf("%s: there is a schedule %s already, which is not of this stack: remove it with `podtask schedule rm %s`, or give the stack another name with --name", m.place, m.Object, m.Object)
+		return fmt.Errorf("%s: there is a schedule %s already, which is not of this stack: remove it with `podtask schedule rm %s`, or give the stack another name with --name", m.Place, m.Object, m.Object)
 	case found:
 		return nil
 	}

@@ -16,13 +16,13 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/define/foreign"
 	"github.com/podtask/podtask/internal/define/foreign/toolfile"
 	"github.com/podtask/podtask/internal/define/foreignfile"
 	"github.com/podtask/podtask/internal/define/stackfile"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -191,7 +191,7 @@ func (k call) readForeign(w *wanted, s sourceFile, beside []sourceFile, service 
 	for _, b := range beside {
 		q.Beside = append(q.Beside, toolfile.File{Name: b.file.Name, Source: b.file.Source})
 	}
-	results, err := foreign.ReadAll(q, w.name, compose.StackTag)
+	results, err := foreign.ReadAll(q, w.Name, compose.StackTag)
 	if err != nil {
 		return nil, err
 	}
@@ -200,10 +200,7 @@ func (k call) readForeign(w *wanted, s sourceFile, beside []sourceFile, service 
 		for _, l := range r.Lost {
 			w.lose(l)
 		}
-		m, err := k.fromForeign(w, dir, r)
-		if err != nil {
-			return nil, err
-		}
+		m := fromForeign(w, dir, r)
 		if len(r.Schedules) == 0 {
 			all = append(all, m)
 		}
@@ -211,7 +208,7 @@ func (k call) readForeign(w *wanted, s sourceFile, beside []sourceFile, service 
 			one := *m
 			one.Name += strings.TrimPrefix(s.Name, r.Name)
 			if err := one.schedule(s.Flags); err != nil {
-				return nil, fmt.Errorf("%s: %s: %w", m.place, one.Name, err)
+				return nil, fmt.Errorf("%s: %s: %w", m.Place, one.Name, err)
 			}
 			all = append(all, &one)
 		}
@@ -222,40 +219,38 @@ func (k call) readForeign(w *wanted, s sourceFile, beside []sourceFile, service 
 func placeOf(r toolfile.Result) string { return fmt.Sprintf("%s:%d", r.Stack.File, r.Stack.Line) }
 
 func (w *wanted) lose(p taskdef.Problem) {
-	if !slices.Contains(w.lost, p) {
-		w.lost = append(w.lost, p)
+	if !slices.Contains(w.Lost, p) {
+		w.Lost = append(w.Lost, p)
 	}
 }
 
 // fromForeign makes a member of a workload of another tool's file.
-func (k call) fromForeign(w *wanted, dir string, r toolfile.Result) (*member, error) {
-	m := &member{Member: stack.Member{Name: r.Stack.Member, Kind: stack.Service}, place: placeOf(r), dir: dir, copies: 1}
-	m.text, _ = foreignfile.Text(r)
-	m.locate = func(p taskdef.Problem) taskdef.Problem { return r.Locate(p, m.text) }
-	m.lasting = r.Lasting
+func fromForeign(w *wanted, dir string, r toolfile.Result) *member {
+	m := &member{Member: stack.Member{Name: r.Stack.Member, Kind: stack.Service}, Place: placeOf(r), Dir: dir, Copies: 1}
+	m.Text, _ = foreignfile.Text(r)
+	m.locate = func(p taskdef.Problem) taskdef.Problem { return r.Locate(p, m.Text) }
 	if r.Stack.Job {
 		m.Kind = stack.Job
-		m.notes = append(m.notes, "it runs to its end, as the file says")
+		m.Notes = append(m.Notes, "it runs to its end, as the file says")
 	}
 	for _, word := range r.Stack.After {
 		name, is, _ := strings.Cut(word, "=")
-		m.waitFor(name, stack.Condition(is), m.place)
+		m.waitFor(name, stack.Condition(is), m.Place)
 	}
 	for _, claim := range r.Stack.Claims {
-		v := compose.StackVolume{Name: w.name + "_" + claim}
-		rule, err := define.NewReference("volume:"+claim, "podman:"+v.Name, "the stack "+w.name)
-		if err != nil {
-			return nil, err
-		}
-		m.references = append(m.references, rule)
-		if !slices.ContainsFunc(w.volumes, func(have compose.StackVolume) bool { return have.Name == v.Name }) {
-			w.volumes = append(w.volumes, v)
+		v := compose.StackVolume{Name: w.Name + "_" + claim}
+		m.References = append(m.References, api.Reference{Match: "volume:" + claim, Source: "podman:" + v.Name})
+		if !slices.ContainsFunc(w.Volumes, func(have compose.StackVolume) bool { return have.Name == v.Name }) {
+			w.Volumes = append(w.Volumes, v)
 		}
 	}
 	if r.Service != nil {
 		m.words = r.Service.Flags
 	}
-	return m, nil
+	if r.Service != nil || r.Schedules != nil {
+		m.Answered = append([]string{"/kind"}, r.Answered...)
+	}
+	return m
 }
 
 // waitFor adds a dependency. One without a condition is what the other member becomes, which is known when all are.
@@ -264,10 +259,10 @@ func (m *member) waitFor(name string, is stack.Condition, place string) {
 		return
 	}
 	m.After = append(m.After, stack.Dependency{Name: name, Is: is})
-	if m.afterAt == nil {
-		m.afterAt = map[string]string{}
+	if m.AfterAt == nil {
+		m.AfterAt = map[string]string{}
 	}
-	m.afterAt[name] = place
+	m.AfterAt[name] = place
 }
 
 // readStackFile reads podtask's own file.
@@ -289,11 +284,11 @@ func (k call) readStackFile(w *wanted, s sourceFile) error {
 			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", s.path, one.Line, one.Name, err))
 			continue
 		}
-		m.place = fmt.Sprintf("%s:%d", s.path, one.Line)
+		m.Place = fmt.Sprintf("%s:%d", s.path, one.Line)
 		for _, d := range one.After {
 			m.waitFor(d.Name, stack.Condition(d.Is), fmt.Sprintf("%s:%d", s.path, cmp.Or(d.Line, one.Line)))
 		}
-		w.members = append(w.members, m)
+		w.Members = append(w.Members, m)
 	}
 	if len(errs) > 0 {
 		errs = append(errs, orderProblems(s.path, f.Members)...)
@@ -334,7 +329,7 @@ func (k call) ofStackFile(w *wanted, file string, one stackfile.Member) (*member
 	}
 	m.Name = one.Name
 	if one.Job {
-		m.Kind, m.notes = stack.Job, nil
+		m.Kind, m.Notes = stack.Job, nil
 	}
 	if err := m.scheduleOf(one); err != nil {
 		return nil, err
@@ -358,11 +353,11 @@ func (k call) definitionOf(w *wanted, file string, one stackfile.Member) (*membe
 		if err != nil {
 			return nil, err
 		}
-		r, err := foreign.Inline(toolfile.Request{File: file, Dir: abs}, one.Inline, w.name, one.Name, compose.StackTag)
+		r, err := foreign.Inline(toolfile.Request{File: file, Dir: abs}, one.Inline, w.Name, one.Name, compose.StackTag)
 		if err != nil {
 			return nil, err
 		}
-		return k.fromForeign(w, abs, r)
+		return fromForeign(w, abs, r), nil
 	}
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(dir, path)
@@ -432,7 +427,7 @@ func (k call) readAll(ctx context.Context, files []sourceFile, w *wanted) error 
 	var errs []error
 	var manifests []sourceFile
 	for _, f := range files {
-		w.source = append(w.source, f.path)
+		w.Source = append(w.Source, f.path)
 		if f.kind == ofKube {
 			manifests = append(manifests, f)
 		}
@@ -455,7 +450,7 @@ func (k call) readAll(ctx context.Context, files []sourceFile, w *wanted) error 
 			found, err = k.readForeign(w, f, beside, "")
 		}
 		errs = append(errs, err)
-		w.members = append(w.members, found...)
+		w.Members = append(w.Members, found...)
 	}
 	if err := errors.Join(errs...); err != nil {
 		return err
@@ -466,16 +461,16 @@ func (k call) readAll(ctx context.Context, files []sourceFile, w *wanted) error 
 // settle completes members that no Compose project describes: names, settings, and what they wait for.
 func (k call) settle(w *wanted) error {
 	var errs []error
-	for _, m := range w.members {
+	for _, m := range w.Members {
 		if m.Object == "" {
-			m.Object = w.name + "-" + strings.ReplaceAll(m.Name, ".", "-")
+			m.Object = w.Name + "-" + strings.ReplaceAll(m.Name, ".", "-")
 		}
 		for i := range m.After {
 			d := &m.After[i]
-			of := slices.IndexFunc(w.members, func(o *member) bool { return o.Name == d.Name })
+			of := slices.IndexFunc(w.Members, func(o *member) bool { return o.Name == d.Name })
 			if d.Is == "" || d.Is == stack.Healthy {
 				if d.Is = stack.Healthy; of >= 0 {
-					d.Is = w.members[of].Kind.Whole()
+					d.Is = w.Members[of].Kind.Whole()
 				}
 			}
 		}
@@ -484,12 +479,12 @@ func (k call) settle(w *wanted) error {
 		}
 		count, s, err := k.serviceSettings(m.words)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s: %w", m.place, m.Name, err))
+			errs = append(errs, fmt.Errorf("%s: %s: %w", m.Place, m.Name, err))
 			continue
 		}
-		m.settings = &s
+		m.Settings = &s
 		if count != nil {
-			m.copies = *count
+			m.Copies = *count
 		}
 	}
 	return errors.Join(errs...)

@@ -28,16 +28,7 @@ func Part() part.Part {
 		Commands: func(p *command.Program) []part.Command {
 			return []part.Command{{Command: Command(p), Group: "Services and systemd", After: "service"}}
 		},
-		Routes: func() map[string]part.Route {
-			routes := map[string]part.Route{}
-			for _, v := range verbs() {
-				routes["stack "+v.Name] = part.Route{}
-				if v.Name == "up" || v.Name == "plan" {
-					routes["stack "+v.Name] = part.Route{Place: part.Refused, Why: "its files and the images that they name are of this machine: run it on the host itself"}
-				}
-			}
-			return routes
-		},
+		Routes:    routes,
 		Documents: []command.Document{{Name: "stack", Schema: func() any { return stackfile.Schema() }}},
 		Complete:  complete,
 		Beside:    newBeside,
@@ -176,6 +167,7 @@ type options struct {
 	schedules   *schedule.Store
 	units       schedule.Units
 	in          io.Reader
+	sent        bool // in has a stack that another machine has read
 	out, errOut io.Writer
 	warn        func(format string, args ...any)
 	getenv      func(string) string
@@ -203,7 +195,7 @@ func newCall(m *command.Machine, c *cli.Context) (call, error) {
 		err = command.CheckFormat(c)
 	}
 	return call{c: c, options: options{
-		store: store, schedules: timed, units: schedule.Units{Getenv: p.Getenv, Environ: p.Environ, Executable: p.Executable, Flags: m.Config.FlagArgs()}, in: p.Stdin, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, getenv: p.Getenv,
+		store: store, schedules: timed, units: schedule.Units{Getenv: p.Getenv, Environ: p.Environ, Executable: p.Executable, Flags: m.Config.FlagArgs()}, in: p.Stdin, sent: p.Caller != nil, out: p.Stdout, errOut: p.Stderr, warn: p.Warn, getenv: p.Getenv,
 		compose: composecall.Caller{Find: p.FindProgram, Environ: p.Environ}, owners: m.Connector, engine: m.Engine, definition: p.Definition, catalog: p.OpenCatalog,
 		serviceSettings: p.ServiceSettings, environ: p.Environ, executable: p.Executable, flags: m.Config.FlagArgs(), previews: m.Config.Stacks.Previews,
 	}}, err

@@ -30,19 +30,19 @@ func (k call) up(ctx context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	lock, err := k.store.Lock(w.name)
+	lock, err := k.store.Lock(w.Name)
 	if err != nil {
 		return err
 	}
 	defer lock.Unlock()
-	s, err := k.state(w.name)
+	s, err := k.state(w.Name)
 	if err != nil {
 		return err
 	}
 	if err := k.admit(w, s); err != nil {
 		return err
 	}
-	s.Preview = w.preview
+	s.Preview = w.Preview
 	p, known, err := k.planned(ctx, w, &s)
 	if err != nil {
 		return err
@@ -53,7 +53,7 @@ func (k call) up(ctx context.Context, args []string) error {
 		}
 	}
 	if p.idle() && known && k.same(w, s) {
-		if w.preview != nil { // its end is later now
+		if w.Preview != nil { // its end is later now
 			if err := k.store.Put(s); err != nil {
 				return err
 			}
@@ -83,10 +83,10 @@ func (k call) up(ctx context.Context, args []string) error {
 
 // same reports whether a stack is the present revision, its order and files included.
 func (k call) same(w *wanted, s stack.State) bool {
-	if s.Current.Number == 0 || len(s.Current.Members) != len(w.members) {
+	if s.Current.Number == 0 || len(s.Current.Members) != len(w.Members) {
 		return false
 	}
-	for _, m := range w.members {
+	for _, m := range w.Members {
 		now := s.Current.Find(m.Name)
 		if now == nil || now.Print != m.Print || !reflect.DeepEqual(now.After, m.After) {
 			return false
@@ -97,11 +97,11 @@ func (k call) same(w *wanted, s stack.State) bool {
 
 // begin returns the record with the change to what is wanted: the one that has not ended, if it is the same.
 func begin(s stack.State, w *wanted, keep bool) stack.State {
-	target := stack.Revision{Source: w.source}
-	for _, m := range w.members {
+	target := stack.Revision{Source: w.Source}
+	for _, m := range w.Members {
 		target.Members = append(target.Members, m.Member)
 	}
-	for _, v := range w.volumes {
+	for _, v := range w.Volumes {
 		target.Volumes = append(target.Volumes, v.Name)
 	}
 	if c := s.Change; c != nil && c.Way != stack.Back && !c.Remove && !c.SkipJobs && c.Keep == keep && samePrints(c.Target.Members, target.Members) {

@@ -43,7 +43,9 @@ func (c *serviceConversion) envFiles() {
 			c.Lose(c.lines.below(place(i), "path"), "%s.env_file %s: the task cannot start with it: %v", c.from.Name, c.relative(f.Path), r.bad)
 		} else if other := r.different(decided); len(other) > 0 {
 			path = c.resolved(i, r.compose, decided)
-			c.Need(c.lines.below(place(i), "path"), "%s.env_file %s: %s: Compose takes quotes, comments, blanks and ${NAME} out of values, a task keeps them, so %s has the values: import again after a change of %[2]s", c.from.Name, c.relative(f.Path), strings.Join(other, ", "), path)
+			if c.stack == nil { // each change of a stack reads the file again
+				c.Need(c.lines.below(place(i), "path"), "%s.env_file %s: %s: Compose takes quotes, comments, blanks and ${NAME} out of values, a task keeps them, so %s has the values: import again after a change of %[2]s", c.from.Name, c.relative(f.Path), strings.Join(other, ", "), path)
+			}
 		}
 		for name := range r.compose {
 			decided[name] = true
@@ -80,8 +82,15 @@ func (c *serviceConversion) resolved(i int, values map[string]string, decided ma
 	if i > 0 {
 		name += "-" + strconv.Itoa(i+1)
 	}
-	c.files = append(c.files, convert.File{Name: name + ".env", Data: []byte(text.String())})
-	return name + ".env"
+	name += ".env"
+	if c.stack != nil { // the directory of the definition is that of the project, and of these files another one
+		name = c.stackFile(name, text.String())
+	}
+	c.files = append(c.files, convert.File{Name: name, Data: []byte(text.String())})
+	if c.stack != nil {
+		return filepath.Join(c.output, name)
+	}
+	return name
 }
 
 // besideDefinition returns a path relative to the directory of the definition if it is below that, else as it is.
