@@ -4,10 +4,10 @@ import (
 	"cmp"
 	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
@@ -150,7 +150,7 @@ func texts(numbers []int64) (out []string) {
 }
 
 // composeVariable matches what the name of a variable of Compose cannot have.
-var composeVariable = regexp.MustCompile(`^[0-9]|[^A-Za-z0-9_]`)
+var composeVariable = lazy.MustCompile(`^[0-9]|[^A-Za-z0-9_]`)
 
 // composeEnvironment has the variables, and those of secrets, which come from the environment of Compose.
 func (w *writer) composeEnvironment(c *taskdef.Container) (f fields) {

@@ -283,6 +283,9 @@ func secrets(r *reader, to *doctree.Node, f doctree.Field) {
 	}
 }
 
+// maxPorts limits the ports of all ranges that have ports of the host: each of them becomes a mapping of its own.
+const maxPorts = 10_000
+
 func ports(r *reader, to *doctree.Node, f doctree.Field) {
 	for _, n := range r.items(f) {
 		a, wrong := adjust.FlagValues{Publish: []string{n.Text}}.Parse()
@@ -294,6 +297,10 @@ func ports(r *reader, to *doctree.Node, f doctree.Field) {
 		if p.HostPort == 0 || p.Count() == 1 {
 			r.port(to, n, p)
 			continue
+		}
+		if r.ports += min(p.Count(), most); r.ports > maxPorts {
+			r.wrong(n, fmt.Sprintf("%s: these are more than %d ports", f.Key, maxPorts), "networkMode host of a whole task definition needs none of them")
+			return
 		}
 		if p.Count() > most {
 			r.wrong(n, fmt.Sprintf("%s: %d ports with ports of the host are more than %d", f.Key, p.Count(), most), "leave the ports of the host out")
@@ -354,48 +361,50 @@ func cutLast(s string) (before, after string, found bool) {
 
 // volume returns the name of the volume for a source, which is declared where it is not yet.
 func (r *reader) volume(at *doctree.Node, source string) string {
+	existing, is := strings.CutPrefix(source, "podman:")
+	isPath := !is && strings.ContainsAny(source, "/.~$")
+	wanted := volumeName.ReplaceAllString(source, "-")
+	if isPath {
+		source = r.host(at, source)
+	}
+	if name, known := r.sources[source]; known {
+		return name
+	}
 	one := object(at)
-	docker := func(name string, make bool) {
-		r.set(one, "name", at, text(name))
+	name := existing
+	switch {
+	case isPath:
+		name = r.unique(cmp.Or(strings.Trim(wanted, "-"), "directory"))
+	case !is:
+		name = r.family + "_" + source
+	}
+	r.set(one, "name", at, text(name))
+	if isPath {
+		host := object(at)
+		r.set(host, "sourcePath", at, text(source))
+		r.set(one, "host", at, host)
+	} else {
 		d := object(at)
 		r.set(d, "scope", at, text("shared"))
-		if make {
+		if !is {
 			r.set(d, "autoprovision", at, flag(true))
 		}
 		r.set(one, "dockerVolumeConfiguration", at, d)
 	}
-	existing, is := strings.CutPrefix(source, "podman:")
-	switch {
-	case is:
-		docker(existing, false)
-	case strings.ContainsAny(source, "/.~$"):
-		host := object(at)
-		p := r.host(at, source)
-		r.set(host, "sourcePath", at, text(p))
-		r.set(one, "name", at, text(cmp.Or(strings.Trim(volumeName.ReplaceAllString(source, "-"), "-"), "directory")))
-		r.set(one, "host", at, host)
-		r.unique(one)
-	default:
-		docker(r.family+"_"+source, true)
-	}
-	for _, v := range r.volumes {
-		if string(v.JSON()) == string(one.JSON()) {
-			return v.Member("name").Text
-		}
-	}
 	r.volumes = append(r.volumes, one)
-	return one.Member("name").Text
+	r.sources[source] = name
+	r.names[name]++
+	return name
 }
 
-// unique gives a volume another name if one of another path has it.
-func (r *reader) unique(one *doctree.Node) {
-	name := one.Member("name")
-	base := name.Text
-	for n := 2; slices.ContainsFunc(r.volumes, func(v *doctree.Node) bool {
-		return v.Member("name").Text == name.Text && string(v.JSON()) != string(one.JSON())
-	}); n++ {
-		name.Text = base + "-" + strconv.Itoa(n)
+// unique returns a name that no volume has: the wanted one, or one with a number.
+func (r *reader) unique(wanted string) string {
+	name := wanted
+	for r.names[name] > 0 {
+		r.names[wanted]++
+		name = wanted + "-" + strconv.Itoa(r.names[wanted])
 	}
+	return name
 }
 
 func health(r *reader, to *doctree.Node, f doctree.Field) {

@@ -38,7 +38,7 @@ func bare(root *doctree.Node) (first *doctree.Node) {
 // Expand returns the ECS task definition that a short one means, and all problems of its form. Relative paths of the host count from
 // dir, an absolute path; empty leaves them as they are. The definition is nil if there are no containers in it.
 func Expand(file, dir string, root *doctree.Node) (*doctree.Node, []taskdef.Problem) {
-	r := &reader{file: file, dir: dir}
+	r := &reader{file: file, dir: dir, sources: map[string]string{}, names: map[string]int{}}
 	containers := root.Member("containers")
 	switch {
 	case containers == nil:
@@ -75,7 +75,12 @@ type reader struct {
 	file, dir, family string
 	task              *doctree.Node
 	volumes           []*doctree.Node
-	problems          []taskdef.Problem
+	// sources has the names of volumes by what they are of, names how many volumes wanted each name.
+	sources map[string]string
+	names   map[string]int
+	// ports is the number of ports of ranges so far.
+	ports    int
+	problems []taskdef.Problem
 }
 
 func (r *reader) wrong(at *doctree.Node, message, fix string) {

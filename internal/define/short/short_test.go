@@ -1,6 +1,7 @@
 package short
 
 import (
+	"fmt"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -12,7 +13,7 @@ import (
 
 func tree(t testing.TB, src string) *doctree.Node {
 	t.Helper()
-	docs, err := doctree.Documents([]byte(src), doctree.Limits{Size: 1 << 20, Values: 10_000, Depth: 40})
+	docs, err := doctree.Documents([]byte(src), doctree.Limits{Size: 1 << 20, Values: 50_000, Depth: 40})
 	if err != nil || len(docs) != 1 {
 		t.Fatalf("%d documents, %v", len(docs), err)
 	}
@@ -125,6 +126,38 @@ func TestProblems(t *testing.T) {
 		if !strings.Contains(strings.Join(all, "\n"), one.want) {
 			t.Errorf("%s: %q, not %q", one.src, all, one.want)
 		}
+	}
+}
+
+// What multiplies, or has to be compared with all before it, costs no more than its length.
+func TestManyVolumesAndPorts(t *testing.T) {
+	t.Parallel()
+	list := func(n int, one func(i int) string) string {
+		var b strings.Builder
+		for i := range n {
+			b.WriteString(one(i) + ",")
+		}
+		return b.String()
+	}
+	const many = 5_000
+	volumes := tree(t, "containers: {a: {image: i, volumes: ["+list(many, func(i int) string { return fmt.Sprintf("v%d:/v%d", i, i) })+list(many, func(i int) string {
+		return fmt.Sprintf("./%s:/p%d", strings.Repeat("~", i%100)+strings.Repeat("!", i/100), i)
+	})+"]}}")
+	def, problems := Expand("f", "/d", volumes)
+	if n := len(def.Member("volumes").Items); n < 2*many-10 || len(problems) > 0 {
+		t.Errorf("%d volumes, %v", n, problems)
+	}
+	names := map[string]bool{}
+	for _, v := range def.Member("volumes").Items {
+		names[v.Member("name").Text] = true
+	}
+	if len(names) != len(def.Member("volumes").Items) {
+		t.Errorf("%d names of %d volumes", len(names), len(def.Member("volumes").Items))
+	}
+	def, problems = Expand("f", "/d", tree(t, "containers: {a: {image: i, ports: ["+list(many, func(i int) string { return `"1000-1099:2000-2099"` })+"]}}"))
+	ports := def.Member("containerDefinitions").Items[0].Member("portMappings")
+	if n := len(ports.Items); n != maxPorts || len(problems) != 1 || !strings.Contains(problems[0].Message, "more than 10000 ports") {
+		t.Errorf("%d ports, %v", n, problems)
 	}
 }
 
