@@ -17,6 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/envfile"
+	"github.com/podtask/podtask/internal/define/short"
 	"github.com/podtask/podtask/internal/host/secretsource"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"go.yaml.in/yaml/v3"
@@ -58,6 +59,17 @@ func sendDefinition(at int) func(*remoteCall) error {
 		}
 		return nil
 	}
+}
+
+// generateOnHost refuses a file of this machine: what runs on the host, and is registered there, is written there.
+func generateOnHost(r *remoteCall) error {
+	if len(r.line.args) < 2 {
+		return nil
+	}
+	if _, err := os.Stat(r.line.args[1]); err == nil || r.line.args[1] == "-" {
+		return r.refusal(r.line.args[1] + " is of this machine, and files of it are written here: leave the host out")
+	}
+	return nil
 }
 
 // planOnHost sends the definition, and says what is of which machine.
@@ -283,8 +295,10 @@ func (r *remoteCall) sendScalar(dir string, lines [][]byte, n *yaml.Node, path [
 	switch key := path[len(path)-1]; {
 	case key == "valueFrom" || key == "credentialsParameter":
 		value, err = r.sendSecret(dir, n.Value, slices.Contains(path, "secretFiles"))
-	case key == "value" && slices.Contains(path, "environmentFiles"):
+	case key == "value" && slices.Contains(path, "environmentFiles") || key == "env_file":
 		value, err = r.sendDocumentEnvFile(dir, n.Value)
+	case key == "volumes" && short.IsBesideFile(n.Value):
+		return fmt.Errorf("line %d: %q mounts a directory of this machine: copy it to %s, and write its whole path there", n.Line, n.Value, r.host)
 	default:
 		return nil
 	}

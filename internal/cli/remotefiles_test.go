@@ -161,3 +161,34 @@ func FuzzSentDocument(f *testing.F) {
 		}
 	})
 }
+
+// A short definition names files by words of its own.
+func TestWhatAShortDefinitionNamesIsSent(t *testing.T) {
+	t.Parallel()
+	r := newCall(t, "run", "x")
+	env := r.write(t, "web.env", "A=1\nHERE\n")
+	text := "containers:\n  web:\n    image: i\n    env_file: [web.env, " + env + "]\n    volumes: [data:/d, /srv/x:/x, podman:a.b:/y]\n"
+	got, err := r.sendNamed(r.dir, []byte(text))
+	if want := strings.Replace(text, " "+env, " /base"+env, 1); err != nil || string(got) != want || r.caller["HERE"] != "1" || len(r.files) != 1 {
+		t.Errorf("%v: %s\nwant\n%s, %v, %v", err, got, want, r.files, r.caller)
+	}
+	if _, err := r.sendNamed(r.dir, []byte("containers: {web: {image: i, volumes: ['./site:/site:ro']}}\n")); err == nil || !strings.Contains(err.Error(), `"./site:/site:ro" mounts a directory of this machine: copy it to`) {
+		t.Error(err)
+	}
+}
+
+func TestGenerateReadsNoFileOfTheHostInThePlaceOfOneHere(t *testing.T) {
+	t.Parallel()
+	r := newCall(t, "generate", "compose", "x")
+	file := r.write(t, "web.yaml", "")
+	for _, source := range []string{file, "-"} {
+		if err := generateOnHost(newCall(t, "generate", "compose", source)); err == nil || !strings.Contains(err.Error(), "is of this machine") {
+			t.Errorf("%s: %v", source, err)
+		}
+	}
+	for _, args := range [][]string{{"generate"}, {"generate", "quadlet", "web"}} {
+		if err := generateOnHost(newCall(t, args...)); err != nil {
+			t.Errorf("%q: %v", args, err)
+		}
+	}
+}

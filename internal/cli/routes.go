@@ -94,7 +94,7 @@ var routes = map[string]route{
 	"unit print":   {},
 	"unit rm":      {},
 	"auto-update":  {},
-	"generate":     {},
+	"generate":     {prepare: generateOnHost},
 
 	"init":       {place: part.Here, why: ownFiles},
 	"schema":     {place: part.Here, why: ownFiles},

@@ -27,8 +27,8 @@ podtask-user-generator is not installed: systemd runs generators only from direc
 owns. It removes those of units that are gone, and reloads systemd. Files that podtask did not
 generate are not changed.
 
-With --from it does what podtask import does. With --host, files are written on the host: add
---dry-run to see them here.
+With --from it does what podtask import does. With --host, TASK, SERVICE or FAMILY and the files
+are of the host: add --dry-run to see them here.
 
 Examples:
   podtask generate quadlet shop.yaml --output ~/.config/containers/systemd

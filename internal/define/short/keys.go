@@ -351,6 +351,17 @@ func volumes(r *reader, to *doctree.Node, f doctree.Field) {
 	}
 }
 
+// IsBesideFile reports whether the text of a volume mounts a path of the host that counts from the directory of the file.
+func IsBesideFile(volume string) bool {
+	source, _, ok := cutLast(strings.TrimSuffix(strings.TrimSuffix(volume, ":rw"), ":ro"))
+	return ok && isPath(source) && !path.IsAbs(source) && !strings.HasPrefix(source, "$") && !strings.HasPrefix(source, "~")
+}
+
+// isPath reports whether the source of a volume is a path of the host, and no name.
+func isPath(source string) bool {
+	return !strings.HasPrefix(source, "podman:") && strings.ContainsAny(source, "/.~$")
+}
+
 func cutLast(s string) (before, after string, found bool) {
 	i := strings.LastIndexByte(s, ':')
 	if i < 0 {
@@ -362,7 +373,7 @@ func cutLast(s string) (before, after string, found bool) {
 // volume returns the name of the volume for a source, which is declared where it is not yet.
 func (r *reader) volume(at *doctree.Node, source string) string {
 	existing, is := strings.CutPrefix(source, "podman:")
-	isPath := !is && strings.ContainsAny(source, "/.~$")
+	isPath := isPath(source)
 	wanted := volumeName.ReplaceAllString(source, "-")
 	if isPath {
 		source = r.host(at, source)
