@@ -21,7 +21,7 @@ const (
 	Connections Metric = "connections" // connections to the listeners, for each copy in a minute
 )
 
-// Metrics are all values of Metric.
+// Metrics are all values of Metric but those of the copies' own endpoints; see Own.
 var Metrics = []Metric{CPU, Memory, Requests, Connections}
 
 // Limits of a configuration.
@@ -137,7 +137,9 @@ func (p Policy) check() error {
 		bad("policy: a name has 1 to 255 characters, not %q", p.Name)
 	}
 	if !slices.Contains(Metrics, p.Metric) {
-		bad("policy %q: the metric is one of %v, not %q", p.Name, Metrics, p.Metric)
+		if err := p.Metric.checkOwn(); err != nil {
+			bad("policy %q: %w", p.Name, err)
+		}
 	}
 	if math.IsNaN(p.Target) || math.IsInf(p.Target, 0) || p.Target <= 0 {
 		bad("policy %q: the target is more than 0, not %v", p.Name, p.Target)

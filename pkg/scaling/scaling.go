@@ -103,8 +103,9 @@ type Sample struct {
 	At time.Time
 	// Copies is the number of copies that the averages are of.
 	Copies int
-	// Values has no entry for what is not known.
-	Values map[Metric]float64
+	// Values has no entry for what is not known; Problems has the reason, if there is one.
+	Values   map[Metric]float64
+	Problems map[Metric]string
 }
 
 // Rows are summaries of the latest samples of a service, by policy. They are not saved: after a restart, rows begin anew.
@@ -118,9 +119,10 @@ type Row struct {
 	Below time.Time
 	// Latest is the time of the latest sample.
 	Latest time.Time
-	// Value is the latest value; Known: there is one.
-	Value float64
-	Known bool
+	// Value is the latest value; Known: there is one. Problem is the reason if there is none.
+	Value   float64
+	Known   bool
+	Problem string
 }
 
 // Observe adds a sample.
@@ -132,7 +134,7 @@ func (r Rows) Observe(c Config, s Sample) Rows {
 		if s.At.Sub(row.Latest) > gap || s.At.Before(row.Latest) || !known || s.Copies == 0 {
 			row.Above, row.Below = 0, time.Time{}
 		}
-		row.Latest, row.Value, row.Known = s.At, v, known && s.Copies > 0
+		row.Latest, row.Value, row.Known, row.Problem = s.At, v, known && s.Copies > 0, s.Problems[p.Metric]
 		if row.Known {
 			row.take(p, s.At)
 		}
@@ -264,7 +266,7 @@ func (d *decision) in() {
 		if !row.Known || row.Below.IsZero() || row.Latest.Sub(row.Below) < InAfter {
 			return
 		}
-		if n := ceil(float64(d.sample.Copies) * row.Value / (p.Target * comfort)); n >= fewest {
+		if n := max(1, ceil(float64(d.sample.Copies)*row.Value/(p.Target*comfort))); n >= fewest {
 			fewest, policy = n, p
 		}
 		for _, at := range []time.Time{d.Out, d.In} {

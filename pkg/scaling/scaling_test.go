@@ -88,6 +88,14 @@ func TestFifteenMinutesBelowScaleIn(t *testing.T) {
 	w.want(t, 2, "")
 }
 
+// Nothing at all, such as no request for a night, is below the target too.
+func TestAValueOfZeroScalesIn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(4, Config{Min: 1, Max: 10, Policies: []Policy{cpu(50)}})
+	w.load(0, InAfter+Interval)
+	w.want(t, 1, "")
+}
+
 // A load at which fewer copies would be just below the target does not scale in.
 func TestTheTargetHasAGap(t *testing.T) {
 	t.Parallel()

@@ -7,6 +7,7 @@ package e2e
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -63,6 +64,29 @@ func TestServiceScales(t *testing.T) {
 	t.Logf("%d requests", <-asked)
 	b.want(0, "service", "rm", "--force", b.family)
 	eventually(t, "the end of the scaling", func() bool { return b.podtask("service", "scaling", "show", b.family).code == 125 })
+}
+
+// A metric that the copies serve themselves, in their own network namespace, is a target, and what cannot be read is told.
+func TestServiceScalesByItsOwnMetric(t *testing.T) {
+	b := newBox(t)
+	b.agent()
+	app := served("one")
+	app.Environment = append(app.Environment, envVar{"PAGE", `jobs{queue="mail"} 30`})
+	b.want(0, "service", "create", b.family, b.define(app), "--wait", "--timeout=4m")
+	if r := b.want(125, "service", "scaling", "set", b.family, "--max=2", "--metric=app:8080/env/PAGE jobs"); !strings.Contains(r.err, "NAME=NUMBER") {
+		t.Errorf("without a number: %s", r.err)
+	}
+	b.want(0, "service", "scaling", "set", b.family, "--max=2", `--metric=app:8080/env/PAGE jobs{queue="mail"}=10`, "--metric=app:8080/env/NONE nothing=10")
+	eventually(t, "two copies", func() bool { return b.sleeper().HealthyCount == 2 })
+	eventually(t, "what cannot be read", func() bool {
+		return strings.Contains(b.want(0, "service", "scaling", "show", b.family).out, `jobs{queue="mail"}: 30 now`) &&
+			strings.Contains(b.want(0, "service", "scaling", "ls").out, `jobs{queue="mail"} 30/10, nothing ?/10`)
+	})
+	b.want(0, "service", "scaling", "set", b.family, "--max=3", `--metric=app:8080/env/PAGE jobs{queue="mail"}=0`)
+	eventually(t, "the reason", func() bool {
+		return strings.Contains(b.want(0, "why", b.family).out, "nothing (app:8080/env/NONE has no nothing) is not measured")
+	})
+	b.removeService()
 }
 
 // The targets of CPU time and requests, by the API of Application Auto Scaling: copies go from one to more and back, and no request to

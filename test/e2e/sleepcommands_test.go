@@ -18,16 +18,12 @@ func TestSleepAndWakeByCommandsAndSchedules(t *testing.T) {
 	c := served("one")
 	c.Command = append(words("print awake --"), c.Command...)
 	b.want(0, "service", "create", b.family, b.define(c), "--name-as=app:80=app:8080", "--namespace="+b.family, "--sleep-after=2s", "--wait", "--timeout=4m")
-	forget := func() {
-		t.Helper()
-		if ids := strings.Fields(b.want(0, "ps", "--all", "--quiet").out); len(ids) > 0 {
-			b.want(0, append([]string{"rm"}, ids...)...)
-		}
-	}
 	forgotten := func() {
 		t.Helper()
 		b.fallsAsleep()
-		forget()
+		if ids := strings.Fields(b.want(0, "ps", "--all", "--quiet").out); len(ids) > 0 {
+			b.want(0, append([]string{"rm"}, ids...)...)
+		}
 	}
 	forgotten()
 	if r := b.want(0, "exec", b.family, "--", "/testbox", "exists", "/testbox"); !strings.Contains(r.err, "waking it") {
@@ -55,7 +51,6 @@ func TestSleepAndWakeByCommandsAndSchedules(t *testing.T) {
 		return slices.ContainsFunc(b.history(visitor), func(r scheduledRun) bool { return r.ExitCode != nil && *r.ExitCode == 0 })
 	})
 	b.want(0, "schedule", "rm", "--force", visitor)
-	b.fallsAsleep()
+	forgotten()
 	b.removeService()
-	forget()
 }

@@ -32,6 +32,20 @@ Examples:
 	return group
 }
 
+// targetFlags are the flags of `set` that are about targets.
+func targetFlags() []cli.Flag {
+	return []cli.Flag{
+		&cli.Float64Flag{Name: "cpu", Usage: "keep the CPU use of a copy at `PERCENT` of its limit"},
+		&cli.Float64Flag{Name: "memory", Usage: "keep the memory use of a copy at `PERCENT` of its limit"},
+		&cli.Float64Flag{Name: "requests", Usage: "keep a copy at `NUMBER` requests to the public addresses in a minute"},
+		&cli.Float64Flag{Name: "connections", Usage: "keep a copy at `NUMBER` new connections to the listeners in a minute"},
+		&cli.StringSliceFlag{Name: "metric", Usage: "keep a metric that the copies serve themselves at a number: `ENDPOINT` is 'CONTAINER:PORT[/PATH] NAME=NUMBER'"},
+		&cli.DurationFlag{Name: "cooldown-out", Usage: "expect copies that were added to have their effect after `TIME`", DefaultText: "5m"},
+		&cli.DurationFlag{Name: "cooldown-in", Usage: "remove no copies for `TIME` after a change", DefaultText: "5m"},
+		&cli.BoolFlag{Name: "only-out", Usage: "add copies, and remove none"},
+	}
+}
+
 func verbs() []command.Verb[call] {
 	output, sorted, one := command.FormatFlag(command.ListFormats), command.SortFlag(), "the name of a service"
 	bounds := []cli.Flag{
@@ -47,16 +61,9 @@ below nine tenths of all targets remove some. A service with a desired count of 
 Examples:
   podtask service scaling set web --min 1 --max 4 --cpu 60 --memory 80
   podtask service scaling set web --cpu 0 --requests 600
+  podtask service scaling set worker --max 8 --metric 'app:9090/metrics jobs_waiting{queue="mail"}=10'
   podtask service scaling set web --cooldown-in 10m --only-out`,
-			Least: 1, Most: 1, Needs: one, Flags: append(append([]cli.Flag{}, bounds...),
-				&cli.Float64Flag{Name: "cpu", Usage: "keep the CPU use of a copy at `PERCENT` of its limit"},
-				&cli.Float64Flag{Name: "memory", Usage: "keep the memory use of a copy at `PERCENT` of its limit"},
-				&cli.Float64Flag{Name: "requests", Usage: "keep a copy at `NUMBER` requests to the public addresses in a minute"},
-				&cli.Float64Flag{Name: "connections", Usage: "keep a copy at `NUMBER` new connections to the listeners in a minute"},
-				&cli.DurationFlag{Name: "cooldown-out", Usage: "expect copies that were added to have their effect after `TIME`", DefaultText: "5m"},
-				&cli.DurationFlag{Name: "cooldown-in", Usage: "remove no copies for `TIME` after a change", DefaultText: "5m"},
-				&cli.BoolFlag{Name: "only-out", Usage: "add copies, and remove none"},
-			), Do: call.set,
+			Least: 1, Most: 1, Needs: one, Flags: append(append([]cli.Flag{}, bounds...), targetFlags()...), Do: call.set,
 		},
 		{
 			Name: "at", Args: "SERVICE NAME [TIME]", Usage: "change the bounds at set times",

@@ -3,6 +3,7 @@ package scaling
 import (
 	"context"
 	"encoding/json"
+	"net"
 	"net/http"
 	"time"
 
@@ -51,15 +52,13 @@ func newExplainer(m *command.Machine) part.Explainer {
 		if err != nil {
 			return nil // it does not scale
 		}
-		return reasons(record)
+		return reasons(record, s.RunningCount, measured(context.Background(), m.Connector.AgentSocket)[s.ServiceName])
 	}}
 }
 
-func reasons(s scaling.State) []api.Reason {
-	r := row{Service: s.Service, Min: s.Config.Min, Max: s.Config.Max, Suspended: s.Config.Suspended}
-	if s.Held.Reason != "" {
-		r.Held = &s.Held
-	}
+func reasons(s scaling.State, running int, values scaling.Rows) []api.Reason {
+	r := newRow(s, values)
+	r.Running = &running
 	text := r.note()
 	if text == command.NoValue {
 		return nil
@@ -112,6 +111,10 @@ func (h host) Task(id string) (lifecycle.State, bool) { return h.engine.Tasks.Lo
 
 func (h host) Usage(ctx context.Context, tasks []lifecycle.State) ([]*observe.Usage, error) {
 	return h.engine.Stats.ReadAll(ctx, tasks)
+}
+
+func (h host) Dial(ctx context.Context, task lifecycle.State, i int, address string) (net.Conn, error) {
+	return h.engine.Prober.Dial(ctx, task, i, address)
 }
 
 func (h host) Memory() uint64 {

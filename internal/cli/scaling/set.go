@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
@@ -30,8 +32,7 @@ func (o call) set(ctx context.Context, args []string) error {
 			c.Min = 1
 		}
 		o.bounds(&c.Min, &c.Max)
-		o.targets(&c)
-		return c, nil
+		return c, o.targets(&c)
 	})
 	if err != nil {
 		return err
@@ -53,25 +54,23 @@ func (o call) bounds(least, most *int) {
 }
 
 // targets takes over the flags about policies. The policy of a metric has its name.
-func (o call) targets(c *scaling.Config) {
+func (o call) targets(c *scaling.Config) error {
 	c.Policies = slices.Clone(c.Policies)
 	for _, m := range scaling.Metrics {
-		if !o.c.IsSet(string(m)) {
+		if o.c.IsSet(string(m)) {
+			setTarget(c, string(m), m, o.c.Float64(string(m)))
+		}
+	}
+	var errs []error
+	for _, word := range o.c.StringSlice("metric") {
+		i := strings.LastIndexByte(word, '=')
+		own, err := run.ParseOwn(word[:max(i, 0)])
+		value, notNumber := strconv.ParseFloat(word[i+1:], 64)
+		if err != nil || notNumber != nil {
+			errs = append(errs, command.Usagef(command.Path(o.c), "--metric %s: write CONTAINER:PORT[/PATH] NAME=NUMBER, such as 'app:9090/metrics jobs_waiting=10'", word))
 			continue
 		}
-		target := o.c.Float64(string(m))
-		i := slices.IndexFunc(c.Policies, func(p scaling.Policy) bool { return p.Metric == m })
-		switch {
-		case target == 0 && i >= 0:
-			c.Policies = slices.Delete(c.Policies, i, i+1)
-		case target == 0:
-		case i >= 0:
-			c.Policies[i].Target = target
-		default:
-			c.Policies = append(c.Policies, scaling.Policy{
-				Name: string(m), Metric: m, Target: target, OutCooldown: scaling.DefaultCooldown, InCooldown: scaling.DefaultCooldown,
-			})
-		}
+		setTarget(c, own.Series, own.Metric(), value)
 	}
 	for i := range c.Policies {
 		p := &c.Policies[i]
@@ -84,6 +83,23 @@ func (o call) targets(c *scaling.Config) {
 		if o.c.IsSet("only-out") {
 			p.OnlyOut = o.c.Bool("only-out")
 		}
+	}
+	return errors.Join(errs...)
+}
+
+// setTarget sets the target of a metric. The target 0 removes its policy.
+func setTarget(c *scaling.Config, name string, m scaling.Metric, target float64) {
+	i := slices.IndexFunc(c.Policies, func(p scaling.Policy) bool { return p.Metric == m })
+	switch {
+	case target == 0 && i >= 0:
+		c.Policies = slices.Delete(c.Policies, i, i+1)
+	case target == 0:
+	case i >= 0:
+		c.Policies[i].Target = target
+	default:
+		c.Policies = append(c.Policies, scaling.Policy{
+			Name: name, Metric: m, Target: target, OutCooldown: scaling.DefaultCooldown, InCooldown: scaling.DefaultCooldown,
+		})
 	}
 }
 

@@ -40,19 +40,20 @@ type target struct {
 	Name   string         `json:"name"`
 	Metric scaling.Metric `json:"metric"`
 	Target float64        `json:"target"`
-	// Value is the latest value; null if it is not known.
+	// Value is the latest value; null if it is not known, and then Problem is the reason, if there is one.
 	Value              *float64 `json:"value"`
+	Problem            string   `json:"problem,omitempty"`
 	CooldownOutSeconds int      `json:"cooldownOutSeconds"`
 	CooldownInSeconds  int      `json:"cooldownInSeconds"`
 	OnlyOut            bool     `json:"onlyOut"`
 }
 
 // measured asks the agent for what it has measured; nothing is known without one.
-func (o call) measured(ctx context.Context) (values map[string]scaling.Rows) {
+func measured(ctx context.Context, socket string) (values map[string]scaling.Rows) {
 	client := &http.Client{Timeout: 5 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-			return api.DialSocket(ctx, o.connector.AgentSocket)
+			return api.DialSocket(ctx, socket)
 		},
 	}}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://podtask"+valuesPath, nil)
@@ -73,7 +74,7 @@ func (o call) measured(ctx context.Context) (values map[string]scaling.Rows) {
 
 // rows makes a row of each record, with the state of the service if an agent answers.
 func (o call) rows(ctx context.Context, records []scaling.State) []row {
-	values, found := o.measured(ctx), map[string]api.Service{}
+	values, found := measured(ctx, o.connector.AgentSocket), map[string]api.Service{}
 	if client := o.connector.DialAgent(ctx); client != nil {
 		defer client.Close()
 		services, _ := client.Services(ctx) // what is not known is left out
@@ -83,24 +84,31 @@ func (o call) rows(ctx context.Context, records []scaling.State) []row {
 	}
 	rows := []row{}
 	for _, s := range records {
-		r := row{Service: s.Service, Min: s.Config.Min, Max: s.Config.Max, Suspended: s.Config.Suspended, Targets: []target{}, Actions: append([]scaling.Action{}, s.Config.Actions...)}
+		r := newRow(s, values[s.Service])
 		if known, is := found[s.Service]; is {
 			desired, running := known.DesiredCount, known.RunningCount
 			r.Desired, r.Running = &desired, &running
 		}
-		if s.Held.Reason != "" {
-			r.Held = &s.Held
-		}
-		for _, p := range s.Config.Policies {
-			t := target{Name: p.Name, Metric: p.Metric, Target: p.Target, CooldownOutSeconds: int(p.OutCooldown.Seconds()), CooldownInSeconds: int(p.InCooldown.Seconds()), OnlyOut: p.OnlyOut}
-			if v := values[s.Service][p.Name]; v.Known {
-				t.Value = &v.Value
-			}
-			r.Targets = append(r.Targets, t)
-		}
 		rows = append(rows, r)
 	}
 	return rows
+}
+
+// newRow makes the row of a record with what is measured. Nothing is said about its copies.
+func newRow(s scaling.State, values scaling.Rows) row {
+	r := row{Service: s.Service, Min: s.Config.Min, Max: s.Config.Max, Suspended: s.Config.Suspended, Targets: []target{}, Actions: append([]scaling.Action{}, s.Config.Actions...)}
+	if s.Held.Reason != "" {
+		r.Held = &s.Held
+	}
+	for _, p := range s.Config.Policies {
+		t := target{Name: p.Name, Metric: p.Metric, Target: p.Target, CooldownOutSeconds: int(p.OutCooldown.Seconds()), CooldownInSeconds: int(p.InCooldown.Seconds()), OnlyOut: p.OnlyOut}
+		v := values[p.Name]
+		if t.Problem = v.Problem; v.Known {
+			t.Value = &v.Value
+		}
+		r.Targets = append(r.Targets, t)
+	}
+	return r
 }
 
 func (o call) list(ctx context.Context, _ []string) error {
@@ -134,7 +142,11 @@ func count(n *int) string {
 func (r row) targets() string {
 	var all []string
 	for _, t := range r.Targets {
-		all = append(all, fmt.Sprintf("%s %s/%s", t.Metric, t.value(), number(t.Target)))
+		what := string(t.Metric)
+		if t.Metric.IsOwn() {
+			what = t.Name
+		}
+		all = append(all, fmt.Sprintf("%s %s/%s", what, t.value(), number(t.Target)))
 	}
 	if len(all) == 0 {
 		return command.NoValue
@@ -170,7 +182,9 @@ func (r row) unmeasured() string {
 	var names []string
 	for _, t := range r.Targets {
 		if t.Value == nil && r.Running != nil && *r.Running > 0 {
-			names = append(names, t.Name)
+			if names = append(names, t.Name); t.Problem != "" {
+				names[len(names)-1] += " (" + t.Problem + ")"
+			}
 		}
 	}
 	return strings.Join(names, " and ")

@@ -15,15 +15,12 @@ import (
 	"strings"
 	"time"
 
-	dto "github.com/prometheus/client_model/go"
-	"github.com/prometheus/common/expfmt"
-	"github.com/prometheus/common/model"
-
 	"github.com/podtask/podtask/internal/define/testfile"
 	"github.com/podtask/podtask/internal/engine/act/prober"
 	"github.com/podtask/podtask/internal/engine/facts/taskspec"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/promtext"
 )
 
 // describe returns what a check is about, in words for reports.
@@ -376,72 +373,18 @@ func lookMetric(ctx context.Context, t api.Task, m testfile.Metric) finding {
 		f.got = fmt.Sprintf("status %d instead of metrics", answer.StatusCode)
 		return f
 	}
-	value, found, err := metricValue(bytes.NewReader(body), m.Name, m.Labels)
+	sums, err := promtext.Read(bytes.NewReader(body), promtext.Series{Name: m.Name, Labels: m.Labels})
 	switch {
 	case err != nil:
-		f.got = "the answer is not in the format of Prometheus: " + err.Error()
-	case !found:
+		f.got = "an answer that cannot be read: " + err.Error()
+	case !sums[0].Found:
 		f.got = "no sample of it"
 	default:
+		value := sums[0].Value
 		f.got = fmt.Sprintf("the value %v", value)
 		f.ok = (m.Value == nil || value == *m.Value) && (m.Min == nil || value >= *m.Min) && (m.Max == nil || value <= *m.Max)
 	}
 	return f
-}
-
-// metricValue adds up the samples of a metric that have all labels.
-func metricValue(r io.Reader, name string, labels map[string]string) (sum float64, found bool, err error) {
-	parser := expfmt.NewTextParser(model.UTF8Validation)
-	families, err := parser.TextToMetricFamilies(r)
-	if err != nil && len(families) == 0 {
-		return 0, false, err
-	}
-	family := families[name]
-	for _, suffix := range []string{"_count", "_sum"} {
-		if base, ok := strings.CutSuffix(name, suffix); ok && family == nil {
-			family = families[base]
-		}
-	}
-	for _, sample := range family.GetMetric() {
-		if !hasLabels(sample, labels) {
-			continue
-		}
-		found = true
-		sum += sampleValue(sample, name)
-	}
-	return sum, found, nil
-}
-
-func hasLabels(sample *dto.Metric, labels map[string]string) bool {
-	for name, value := range labels {
-		ok := false
-		for _, l := range sample.GetLabel() {
-			ok = ok || l.GetName() == name && l.GetValue() == value
-		}
-		if !ok {
-			return false
-		}
-	}
-	return true
-}
-
-func sampleValue(sample *dto.Metric, name string) float64 {
-	count := strings.HasSuffix(name, "_count")
-	switch {
-	case sample.Counter != nil:
-		return sample.GetCounter().GetValue()
-	case sample.Gauge != nil:
-		return sample.GetGauge().GetValue()
-	case sample.Untyped != nil:
-		return sample.GetUntyped().GetValue()
-	case sample.Histogram != nil && count:
-		return float64(sample.GetHistogram().GetSampleCount())
-	case sample.Histogram != nil:
-		return sample.GetHistogram().GetSampleSum()
-	case sample.Summary != nil && count:
-		return float64(sample.GetSummary().GetSampleCount())
-	}
-	return sample.GetSummary().GetSampleSum()
 }
 
 // maxQuote is the number of characters of a text in a report.

@@ -60,7 +60,7 @@ const (
 	kindScalable      = "scalable-target"
 	trackingType      = "TargetTrackingScaling"
 	noAlarms          = "there are no CloudWatch alarms here: use TargetTrackingScaling with a predefined metric of ECS, or podtask service scaling"
-	onlyPredefined    = "podtask measures ECSServiceAverageCPUUtilization, ECSServiceAverageMemoryUtilization and ALBRequestCountPerTarget"
+	onlyPredefined    = "podtask measures ECSServiceAverageCPUUtilization, ECSServiceAverageMemoryUtilization and ALBRequestCountPerTarget; podtask service scaling set --metric tracks what the task itself serves"
 	noteOfTheResource = "the requests of all public addresses of the service count"
 )
 

@@ -91,7 +91,7 @@ func (s *Scaler) Policy(p *doctree.Node) {
 	}[metric]
 	value := TextOf(part(c, "TargetValue"))
 	if number, err := strconv.ParseFloat(value, 64); flag == "" || err != nil || number <= 0 {
-		s.Lose(c, title+": its metric of CloudWatch is not known here", FollowLoad)
+		s.Lose(c, title+": its metric of CloudWatch is not known here", followOwn)
 		return
 	}
 	s.target(p, flag, value, IsTrue(part(c, "DisableScaleIn")))
@@ -156,7 +156,7 @@ func (s *Scaler) Horizontal(title string, spec *doctree.Node) {
 		flag := map[string]string{"cpu": "--cpu", "memory": "--memory"}[TextOf(resource.Member("name"))]
 		value := TextOf(resource.Member("target").Member("averageUtilization"))
 		if flag == "" || value == "" {
-			s.Lose(m, title+": a metric of type "+TextOf(m.Member("type"))+" is not known here", FollowLoad)
+			s.Lose(m, title+": a metric of type "+TextOf(m.Member("type"))+" is not known here", followOwn)
 			continue
 		}
 		s.target(m, flag, value, false)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net"
 	"testing"
 	"time"
 
@@ -33,6 +34,15 @@ type world struct {
 	updates  []int
 	calendar fixedCalendar
 	store    *Store
+	// endpoint is the address at which all copies answer.
+	endpoint string
+}
+
+func (w *world) Dial(ctx context.Context, task lifecycle.State, i int, address string) (net.Conn, error) {
+	if task.Task.Containers[i].Name != "app" || address != "127.0.0.1:9090" {
+		return nil, fmt.Errorf("a connection to %s of container %d", address, i)
+	}
+	return new(net.Dialer).DialContext(ctx, "tcp", w.endpoint)
 }
 
 func newWorld(t *testing.T) *world {
@@ -73,7 +83,7 @@ func (w *world) Update(_ context.Context, _ string, c services.Change) (service.
 }
 
 func (w *world) Task(id string) (lifecycle.State, bool) {
-	return lifecycle.State{ID: id, Task: taskdef.Task{CPU: 0.5, Memory: 100}}, true
+	return lifecycle.State{ID: id, Task: taskdef.Task{CPU: 0.5, Memory: 100, Containers: []taskdef.Container{{Name: "side"}, {Name: "app"}}}}, true
 }
 
 func (w *world) Usage(_ context.Context, tasks []lifecycle.State) (all []*observe.Usage, err error) {

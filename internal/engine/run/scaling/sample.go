@@ -2,6 +2,7 @@ package scaling
 
 import (
 	"context"
+	"net"
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/act/observe"
@@ -20,6 +21,8 @@ type Host interface {
 	Memory() uint64
 	// Requests counts the requests to the public addresses of services that have ended; nil if that is not known now.
 	Requests(ctx context.Context) map[string]uint64
+	// Dial connects to an address as a program in container i of a task would.
+	Dial(ctx context.Context, task lifecycle.State, i int, address string) (net.Conn, error)
 	// Connections counts the connections to the listeners of services.
 	Connections() map[string]uint64
 }
@@ -27,7 +30,7 @@ type Host interface {
 // counter has a count as it was at a time.
 type counter struct {
 	at time.Time
-	n  uint64
+	n  float64
 }
 
 // meter makes rates of counts. The counts of a round are those that the next one compares with.
@@ -37,14 +40,14 @@ type meter struct {
 }
 
 // rate returns the increase of a count in a second since the round before. A count that is new or has begun anew has none.
-func (m *meter) rate(key string, at time.Time, n uint64) (perSecond float64, known bool) {
+func (m *meter) rate(key string, at time.Time, n float64) (perSecond float64, known bool) {
 	m.seen[key] = counter{at, n}
 	last, known := m.before[key]
 	span := at.Sub(last.at).Seconds()
 	if !known || n < last.n || span <= 0 {
 		return 0, false
 	}
-	return float64(n-last.n) / span, true
+	return (n - last.n) / span, true
 }
 
 // wants reports whether a service has a policy for one of the metrics.
@@ -67,6 +70,7 @@ type round struct {
 	connections map[string]uint64
 	usage       map[string]*observe.Usage // by task
 	tasks       map[string]lifecycle.State
+	own         map[reading]readValue
 }
 
 // newRound reads the counts that the services need.
@@ -81,15 +85,21 @@ func (m *meter) newRound(ctx context.Context, at time.Time, scaled []scaled) (ro
 		if wants(s.record, scaling.Connections) && r.connections == nil {
 			r.connections = m.host.Connections()
 		}
-		if !wants(s.record, scaling.CPU, scaling.Memory) {
+		usage := wants(s.record, scaling.CPU, scaling.Memory)
+		if !usage && len(s.record.Config.Own()) == 0 {
 			continue
 		}
 		for _, t := range s.service.Tasks {
-			if task, found := m.host.Task(t.ID); found && t.Healthy() && t.Phase == service.Live {
-				all, r.tasks[t.ID] = append(all, task), task
+			task, found := m.host.Task(t.ID)
+			if !found || !t.Healthy() || t.Phase != service.Live {
+				continue
+			}
+			if r.tasks[t.ID] = task; usage {
+				all = append(all, task)
 			}
 		}
 	}
+	r.readOwn(ctx, scaled)
 	if len(all) == 0 {
 		return r, nil
 	}
@@ -107,13 +117,14 @@ func (r round) sample(record scaling.State, s service.State) scaling.Sample {
 		if counts == nil || !wants(record, metric) {
 			continue
 		}
-		if perSecond, known := r.rate(string(metric)+" "+s.Name, r.at, counts[s.Name]); known && out.Copies > 0 {
+		if perSecond, known := r.rate(string(metric)+" "+s.Name, r.at, float64(counts[s.Name])); known && out.Copies > 0 {
 			out.Values[metric] = perSecond * time.Minute.Seconds() / float64(out.Copies)
 		}
 	}
 	if wants(record, scaling.CPU, scaling.Memory) {
 		r.resources(s, out.Values)
 	}
+	r.averages(record, s, &out)
 	return out
 }
 
@@ -127,7 +138,7 @@ func (r round) resources(s service.State, values map[scaling.Metric]float64) {
 			continue
 		}
 		cpu, memory := share(r.tasks[t.ID], r.host.Memory())
-		if perSecond, known := r.rate("cpu "+t.ID, u.At, u.Task.CPUUsec); known {
+		if perSecond, known := r.rate("cpu "+t.ID, u.At, float64(u.Task.CPUUsec)); known {
 			add(scaling.CPU, 100*perSecond/1e6/cpu)
 		}
 		if u.Task.Memory != nil && memory > 0 {
