@@ -45,8 +45,10 @@ func QuietFlag(what string) cli.Flag {
 
 // NoTruncFlag returns --no-trunc, with which a list does not shorten values.
 func NoTruncFlag(what string) cli.Flag {
-	return &cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten " + what}
+	return &cli.BoolFlag{Name: noTrunc, Usage: "do not shorten " + what}
 }
+
+const noTrunc = "no-trunc"
 
 // FormatFlag returns --format, which PrintItems and Listing read. Words lists the formats for the help.
 func FormatFlag(words string) cli.Flag {

@@ -80,7 +80,7 @@ func OnTerminal(w io.Writer, head, text string) string {
 	return helptext.Indented(head, text, width)
 }
 
-// Column is a column of a table. Wide columns are shown with --format wide only, where an item has a value.
+// Column is a column of a table. Wide columns are shown with --format wide only, where they tell something of an item.
 type Column[T any] struct {
 	Head string
 	Cell func(T) string
@@ -89,6 +89,14 @@ type Column[T any] struct {
 	// items; nil compares their cells.
 	Key   string
 	Order func(a, b T) int
+	// Repeats reports that the rest of the row says what the cell of a wide column says; nil for a cell that never repeats anything.
+	Repeats func(T) bool
+}
+
+// tells reports whether the cell of an item says something that the rest of its row does not say.
+func (col Column[T]) tells(v T) bool {
+	cell := col.Cell(v)
+	return cell != "" && cell != NoValue && (col.Repeats == nil || !col.Repeats(v))
 }
 
 // Print prints the table in the format and order that the flags ask for.
@@ -112,15 +120,30 @@ func (l Listing[T]) Print(w io.Writer, c *cli.Context) error {
 			}
 			return nil
 		}
-		return console.WriteList(w, l.Rows(wide, !c.Bool("noheading")), wide)
+		left, err := console.WriteList(w, l.Rows(wide, !c.Bool("noheading")), listWidth(w, c, wide), l.least(wide))
+		if err == nil && len(left) > 0 && l.Hints != nil && !c.Bool("noheading") {
+			fmt.Fprintln(l.Hints, OnTerminal(l.Hints, "", "Left out: "+strings.Join(left, ", ")+". --no-trunc shows all."))
+		}
+		return err
 	})
+}
+
+// listWidth returns the number of columns that a list may have: those of the terminal. A wide list has at least
+// console.WideWidth, also without a terminal, if the command has a flag to see it whole. 0 means no limit.
+func listWidth(w io.Writer, c *cli.Context, wide bool) int {
+	hasFlag := slices.ContainsFunc(c.Command.Flags, func(f cli.Flag) bool { return f.Names()[0] == noTrunc })
+	switch {
+	case !wide:
+		return console.TerminalWidth(w)
+	case !hasFlag || c.Bool(noTrunc):
+		return 0
+	}
+	return max(console.WideWidth, console.TerminalWidth(w))
 }
 
 // Rows returns the cells, with the headers first if heading is set.
 func (l Listing[T]) Rows(wide, heading bool) (rows [][]string) {
-	columns := slices.DeleteFunc(slices.Clone(l.Columns), func(col Column[T]) bool {
-		return col.Wide && (!wide || !slices.ContainsFunc(l.Items, func(v T) bool { cell := col.Cell(v); return cell != "" && cell != NoValue }))
-	})
+	columns := l.shown(wide)
 	line := func(cell func(Column[T]) string) {
 		var row []string
 		for _, col := range columns {
@@ -135,6 +158,23 @@ func (l Listing[T]) Rows(wide, heading bool) (rows [][]string) {
 		line(func(col Column[T]) string { return col.Cell(v) })
 	}
 	return rows
+}
+
+// shown returns the columns that the table has.
+func (l Listing[T]) shown(wide bool) []Column[T] {
+	return slices.DeleteFunc(slices.Clone(l.Columns), func(col Column[T]) bool {
+		return col.Wide && (!wide || !slices.ContainsFunc(l.Items, col.tells))
+	})
+}
+
+// least returns how many columns stay where there is little room: all that are not wide, and those before them.
+func (l Listing[T]) least(wide bool) (n int) {
+	for i, col := range l.shown(wide) {
+		if !col.Wide {
+			n = i + 1
+		}
+	}
+	return n
 }
 
 // Sort sorts the items by the column that --sort names.
@@ -174,6 +214,19 @@ func Plural(n int, what string) string {
 		return "1 " + what
 	}
 	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// Images returns images in a cell: unless whole is set, the first one without its registry and digest, and how many more there are.
+func Images(images []string, whole bool) string {
+	if whole || len(images) == 0 {
+		return strings.Join(images, ", ")
+	}
+	first, _, _ := strings.Cut(images[0], "@")
+	first = first[strings.LastIndex(first, "/")+1:]
+	if len(images) == 1 {
+		return first
+	}
+	return fmt.Sprintf("%s +%d", first, len(images)-1)
 }
 
 // NoValue is printed for an unknown value.

@@ -88,38 +88,38 @@ func TestListsEndAtTheEdgeOfATerminal(t *testing.T) {
 	t.Parallel()
 	rows := [][]string{{"ID", "NAME", "STATUS"}, {"0123456789ab", "größer-" + strings.Repeat("x", 20), "RUNNING (no owner)"}}
 	screen, line := narrow(t)
-	if err := WriteList(line, rows, false); err != nil {
+	if _, err := WriteList(line, rows, TerminalWidth(line), 3); err != nil {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSuffix(read(t, screen, line), "\r\n"), "\r\n")
-	if len(lines) != 2 || utf8.RuneCountInString(lines[1]) != 40 || !strings.HasPrefix(lines[1], "0123456789ab   größer-x") {
+	if len(lines) != 2 || utf8.RuneCountInString(lines[1]) != 40 || !strings.HasPrefix(lines[1], "0123456789ab   größer…xxxxx   RUNN") {
 		t.Errorf("%q", lines)
 	}
-	if !strings.HasSuffix(lines[1], "…") {
+	if !strings.HasSuffix(lines[1], "(…") {
 		t.Errorf("%q does not show that it was cut", lines[1])
 	}
 	tasks := [][]string{{"NAME", "IMAGE", "AGE"}, {"shop", "migrate:1, server:1, client:1", "12s"}}
-	if err := WriteList(line, tasks, false); err != nil {
+	if _, err := WriteList(line, tasks, TerminalWidth(line), 3); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, screen, line); got != "NAME   IMAGE                         AGE\r\nshop   migrate:1, server:1, clien…   12s\r\n" {
 		t.Errorf("what comes after the widest column: %q", got)
 	}
 	exact := [][]string{{strings.Repeat("a", 40)}, {strings.Repeat("b", 41)}, {"c"}}
-	if err := WriteList(line, exact, false); err != nil {
+	if _, err := WriteList(line, exact, TerminalWidth(line), 1); err != nil {
 		t.Fatal(err)
 	}
-	if got := read(t, screen, line); got != strings.Repeat("a", 40)+"\r\n"+strings.Repeat("b", 39)+"…\r\nc\r\n" {
+	if got := read(t, screen, line); got != strings.Repeat("a", 40)+"\r\n"+strings.Repeat("b", 20)+"…"+strings.Repeat("b", 19)+"\r\nc\r\n" {
 		t.Errorf("%q", got)
 	}
-	if err := WriteList(line, exact, true); err != nil {
+	if _, err := WriteList(line, exact, 0, 1); err != nil {
 		t.Fatal(err)
 	}
 	if got := read(t, screen, line); !strings.Contains(got, strings.Repeat("b", 41)) {
 		t.Errorf("a whole list is cut: %q", got)
 	}
 	var piped strings.Builder
-	if err := WriteList(&piped, rows, false); err != nil || !strings.Contains(piped.String(), "RUNNING (no owner)\n") {
+	if _, err := WriteList(&piped, rows, TerminalWidth(&piped), 3); err != nil || !strings.Contains(piped.String(), "RUNNING (no owner)\n") {
 		t.Errorf("%v: piped it is %q", err, piped.String())
 	}
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"unicode/utf8"
@@ -21,14 +22,18 @@ func WriteJSON(w io.Writer, v any) error {
 	return enc.Encode(v)
 }
 
-// WriteList prints a table with one item per row. On a terminal, unless whole is set, the cells of the widest columns
-// are shortened until rows fit, and rows that still are too wide are cut.
-func WriteList(w io.Writer, rows [][]string, whole bool) error {
-	if width := TerminalWidth(w); !whole && width > 0 {
-		rows = fitRows(rows, width)
+// WideWidth is the number of columns that a wide list fits into, unless a user wants it whole.
+const WideWidth = 160
+
+// WriteList prints a table with one item per row, in at most width columns; 0 means no limit. Where rows are wider, cells
+// of the widest columns are shortened. The first column has the names: it is shortened last, when the last columns but
+// keep are left out already. It returns the headers of those.
+func WriteList(w io.Writer, rows [][]string, width, keep int) (left []string, err error) {
+	if width > 0 {
+		rows, left = fitRows(rows, width, keep)
 		w = CutLines(width, w)
 	}
-	return WriteTable(w, rows)
+	return left, WriteTable(w, rows)
 }
 
 // gap is the number of blanks between columns.
@@ -37,9 +42,32 @@ const gap = 3
 // leastColumn is the smallest width of a column that is shortened, in characters.
 const leastColumn = 12
 
-// fitRows shortens cells of the widest columns, so that rows fit into a width if that is possible.
-func fitRows(rows [][]string, width int) [][]string {
-	var columns []int
+// fitRows shortens cells of the widest columns and leaves out columns after the first keep, so that rows fit into a width if that is possible.
+func fitRows(rows [][]string, width, keep int) (fitted [][]string, left []string) {
+	columns := widths(rows)
+	excess := -width - gap
+	for _, n := range columns {
+		excess += n + gap
+	}
+	excess = shrink(columns, 1, excess)
+	for ; excess > 0 && len(columns) > keep; columns = columns[:len(columns)-1] {
+		excess -= columns[len(columns)-1] + gap
+		left = append(left, rows[0][len(columns)-1])
+	}
+	shrink(columns, 0, excess)
+	slices.Reverse(left)
+	for _, row := range rows {
+		var cells []string
+		for i, cell := range row[:min(len(row), len(columns))] {
+			cells = append(cells, shortened(term.Line(cell), columns[i]))
+		}
+		fitted = append(fitted, cells)
+	}
+	return fitted, left
+}
+
+// widths returns the numbers of characters of columns.
+func widths(rows [][]string) (columns []int) {
 	for _, row := range rows {
 		for i, cell := range row {
 			if i == len(columns) {
@@ -48,32 +76,38 @@ func fitRows(rows [][]string, width int) [][]string {
 			columns[i] = max(columns[i], utf8.RuneCountInString(term.Line(cell)))
 		}
 	}
-	excess := -width - gap
-	for _, n := range columns {
-		excess += n + gap
-	}
+	return columns
+}
+
+// shrink takes characters from the widest columns, from the one with an index on, and returns how many are still too many.
+func shrink(columns []int, first, excess int) int {
 	for ; excess > 0; excess-- {
-		widest := 0
-		for i, n := range columns {
-			if n >= columns[widest] { // of equal ones the last, which tells less
+		widest := -1
+		for i := first; i < len(columns); i++ {
+			if columns[i] > leastColumn && (widest < 0 || columns[i] >= columns[widest]) { // of equal ones the last, which tells less
 				widest = i
 			}
 		}
-		if columns[widest] <= leastColumn {
+		if widest < 0 {
 			break
 		}
 		columns[widest]--
 	}
-	fitted := make([][]string, len(rows))
-	for k, row := range rows {
-		for i, cell := range row {
-			if text := []rune(term.Line(cell)); len(text) > columns[i] {
-				cell = string(text[:columns[i]-1]) + "…"
-			}
-			fitted[k] = append(fitted[k], cell)
-		}
+	return excess
+}
+
+// shortened returns a text of at most n characters. A name, an image or an address keeps its end, which tells copies,
+// tags and ports apart; a text of several words does not.
+func shortened(text string, n int) string {
+	all := []rune(text)
+	if len(all) <= n {
+		return text
 	}
-	return fitted
+	tail := 0
+	if !strings.Contains(text, " ") {
+		tail = (n - 1) / 2
+	}
+	return string(all[:n-1-tail]) + "…" + string(all[len(all)-tail:])
 }
 
 // TerminalWriter is a writer whose lines are written to To in the end, so that the width of To applies.

@@ -156,7 +156,7 @@ func (o call) list(ctx context.Context, _ []string) error {
 			return stamp(&r.Last.Due)
 		}},
 		{Head: "RESULT", Cell: console.Schedule.Result},
-		{Head: "FAMILY", Cell: func(r row) string { return r.Family }, Wide: true},
+		{Head: "FAMILY", Cell: func(r row) string { return r.Family }, Wide: true, Repeats: func(r row) bool { return r.Family == r.Name }},
 		{Head: "OVERLAP", Cell: func(r row) string { return r.Overlap }, Wide: true},
 		{Head: "CATCH-UP", Cell: func(r row) string { return strconv.FormatBool(r.CatchUp) }, Wide: true},
 	}}.Print(o.out, o.c), err)

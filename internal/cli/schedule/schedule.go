@@ -39,7 +39,7 @@ Examples:
 }
 
 func verbs() []command.Verb[call] {
-	output, sorted, one := command.FormatFlag(command.ListFormats), command.SortFlag(), "the name of a schedule"
+	output, sorted, whole, one := command.FormatFlag(command.ListFormats), command.SortFlag(), command.NoTruncFlag("what is too wide"), "the name of a schedule"
 	return []command.Verb[call]{
 		{
 			Name: "create", Args: "NAME FILE|-|FAMILY[:REV]", Usage: "create a schedule of a definition, which is read now",
@@ -60,8 +60,8 @@ Examples:
 				&cli.BoolFlag{Name: "paused", Usage: "create it paused, until podtask schedule resume"},
 			}, command.TaskFlags()...), Do: call.create,
 		},
-		{Name: "ls", Args: " ", Usage: "list schedules with their latest and next runs", Description: "Examples:\n  podtask schedule ls", Flags: []cli.Flag{command.QuietFlag("names"), output, sorted}, Do: call.list},
-		{Name: "history", Args: "NAME", Usage: "list the latest hundred runs of a schedule", Description: "Examples:\n  podtask schedule history nightly", Least: 1, Most: 1, Needs: one, Flags: []cli.Flag{output, sorted}, Do: call.history},
+		{Name: "ls", Args: " ", Usage: "list schedules with their latest and next runs", Description: "Examples:\n  podtask schedule ls", Flags: []cli.Flag{command.QuietFlag("names"), whole, output, sorted}, Do: call.list},
+		{Name: "history", Args: "NAME", Usage: "list the latest hundred runs of a schedule", Description: "Examples:\n  podtask schedule history nightly", Least: 1, Most: 1, Needs: one, Flags: []cli.Flag{whole, output, sorted}, Do: call.history},
 		{
 			Name: "run", Args: "NAME", Usage: "run a schedule now, and print the ID of the task", Description: "The rule for overlaps holds. A paused schedule runs, too.\n\nExamples:\n  podtask schedule run nightly", Least: 1, Most: 1, Needs: one,
 			Flags: []cli.Flag{&cli.BoolFlag{Name: "due", Usage: "run it if it is due, as its timer does"}}, Do: call.run,

@@ -64,15 +64,15 @@ Examples:
 }
 
 func serviceVerbs() []serviceVerb {
-	output, sorted := command.FormatFlag(command.ListFormats), command.SortFlag()
+	output, sorted, whole := command.FormatFlag(command.ListFormats), command.SortFlag(), command.NoTruncFlag("what is too wide")
 	force := func(usage string) cli.Flag {
 		return &cli.BoolFlag{Name: "force", Aliases: []string{"f"}, Usage: usage}
 	}
 	return []serviceVerb{
 		{"create", "NAME FILE|FAMILY[:REV]", "create a service; a FILE is registered first", 1, 2, SettingsFlags(), "create web web.json --count 3 --wait", serviceCall.create},
-		{"ls", " ", "list services", 0, 0, []cli.Flag{command.QuietFlag("names"), output, sorted}, "ls", serviceCall.list},
+		{"ls", " ", "list services", 0, 0, []cli.Flag{command.QuietFlag("names"), whole, output, sorted}, "ls", serviceCall.list},
 		{"ps", "NAME", "list the tasks of a service", 1, 1, []cli.Flag{
-			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show copies that have stopped too"}, command.QuietFlag("ids"), output, sorted,
+			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show copies that have stopped too"}, command.QuietFlag("ids"), whole, output, sorted,
 		}, "ps web", serviceCall.ps},
 		{"inspect", "NAME ...", "show services in full", 1, many, []cli.Flag{command.FormatFlag(command.ItemFormats)}, "inspect web", serviceCall.inspect},
 		{
@@ -91,7 +91,7 @@ func serviceVerbs() []serviceVerb {
 			"continue web --wait", serviceCall.goOn,
 		},
 		{"wake", "NAME ...", "wake services that sleep", 1, many, waitFlags("all copies are healthy"), "wake wiki --wait", serviceCall.wake},
-		{"history", "NAME", "list the latest ten deployments of a service with their results", 1, 1, []cli.Flag{output, sorted}, "history web", serviceCall.history},
+		{"history", "NAME", "list the latest ten deployments of a service with their results", 1, 1, []cli.Flag{whole, output, sorted}, "history web", serviceCall.history},
 		{"events", "NAME", "list the events of a service", 1, 1, []cli.Flag{output}, "events web", serviceCall.events},
 		{
 			"rm", "NAME ...", "remove services that are scaled to 0", 1, many,

@@ -175,8 +175,8 @@ func (k call) ps(ctx context.Context, args []string) error {
 			return fmt.Sprintf("%d/%d", r.Healthy, r.Desired)
 		}},
 		{Head: "ADDRESSES", Cell: func(r memberRow) string { return strings.Join(r.Addresses, ", ") }},
-		{Head: "OBJECT", Wide: true, Cell: func(r memberRow) string { return r.Object }},
-		{Head: "IMAGES", Wide: true, Cell: func(r memberRow) string { return strings.Join(r.Images, ", ") }},
+		{Head: "OBJECT", Wide: true, Cell: func(r memberRow) string { return r.Object }, Repeats: func(r memberRow) bool { return r.Object == r.Name }},
+		{Head: "IMAGES", Wide: true, Cell: func(r memberRow) string { return command.Images(r.Images, k.c.Bool("no-trunc")) }},
 		{Head: "REASON", Cell: func(r memberRow) string { return r.Reason }},
 	}}.Print(k.out, k.c)
 }

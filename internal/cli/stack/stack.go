@@ -102,15 +102,15 @@ Examples:
 
 // otherVerbs are the commands that work with the record of a stack.
 func otherVerbs() []command.Verb[call] {
-	output := command.FormatFlag(command.ListFormats)
+	output, whole := command.FormatFlag(command.ListFormats), command.NoTruncFlag("what is too wide")
 	return []command.Verb[call]{
 		{
 			Name: "ls", Args: " ", Usage: "list stacks", Do: anyhow(call.list), Description: "Examples:\n  podtask stack ls",
-			Flags: []cli.Flag{command.QuietFlag("names"), output, command.SortFlag()},
+			Flags: []cli.Flag{command.QuietFlag("names"), whole, output, command.SortFlag()},
 		},
 		{
 			Name: "ps", Args: "[NAME|FILE]", Usage: "list the services and jobs of a stack", Most: 1, Do: withAgent(call.ps),
-			Description: "Examples:\n  podtask stack ps shop", Flags: []cli.Flag{command.QuietFlag("names"), output, command.SortFlag()},
+			Description: "Examples:\n  podtask stack ps shop", Flags: []cli.Flag{command.QuietFlag("names"), whole, output, command.SortFlag()},
 		},
 		{
 			Name: "why", Args: "[NAME|FILE]", Usage: "say what a stack and each of its services waits for", Most: 1, Do: withAgent(call.why),
@@ -127,7 +127,7 @@ func otherVerbs() []command.Verb[call] {
 		},
 		{
 			Name: "history", Args: "[NAME|FILE]", Usage: "list the changes of a stack with their results", Most: 1, Do: anyhow(call.history),
-			Description: "Examples:\n  podtask stack history shop", Flags: []cli.Flag{output, command.SortFlag()},
+			Description: "Examples:\n  podtask stack history shop", Flags: []cli.Flag{whole, output, command.SortFlag()},
 		},
 		{
 			Name: "rollback", Args: "[NAME|FILE [N]]", Usage: "return to what a stack was, or put back a change that has not ended", Most: 2, Do: withAgent(call.rollback),

@@ -30,8 +30,9 @@ func PsCommand(p *command.Program) *cli.Command {
 		Description: `Without --all, stopped tasks are not shown. A queued task waits for cpu, memory or a port
 that other tasks use; "podtask why" names them. A task that is "no owner" has lost the process
 that looks after it; how many of its containers run now is what Podman says, and any command
-about the task takes it over. --format wide shows the ID, family, service, the
-addresses that lead to the task and more, as far as a task has them; --format json has the words of ECS, such as RUNNING, as "status", and those of the table as "state".
+about the task takes it over. --format wide shows the ID, definition, service, the
+addresses that lead to the task and more, as far as they tell what the rest of a row does not, in 160 columns;
+--no-trunc shows them whole. --format json has the words of ECS, such as RUNNING, as "status", and those of the table as "state".
 Without tasks, stdout stays empty, and a hint goes to stderr.
 
 Examples:
@@ -44,7 +45,7 @@ Examples:
 		Flags: []cli.Flag{
 			&cli.BoolFlag{Name: "all", Aliases: []string{"a"}, Usage: "show stopped tasks too"},
 			&cli.BoolFlag{Name: "quiet", Aliases: []string{"q"}, Usage: "print ids only"},
-			&cli.BoolFlag{Name: "no-trunc", Usage: "do not shorten ids and images"},
+			command.NoTruncFlag("ids, images and what is too wide"),
 			&cli.BoolFlag{Name: "noheading", Usage: "print no headers"},
 			&cli.BoolFlag{Name: "latest", Aliases: []string{"l"}, Usage: "show the newest task only, stopped or not"},
 			&command.OptionalFlag{StringFlag: &cli.StringFlag{Name: "watch", Aliases: []string{"w"}, Usage: "show the list again every `DURATION`, until Ctrl-C"}, Bare: "2s"},
@@ -133,45 +134,28 @@ func (o psOptions) emptyText(all, filtered bool) string {
 
 // taskListing returns the table of tasks; with full, no value is shortened.
 func taskListing(rows []row, full bool) command.Listing[row] {
-	image := shortImage
-	if full {
-		image = func(whole string) string { return whole }
-	}
 	newest := func(a, b row) int { return b.CreatedAt.Compare(a.CreatedAt) }
 	return command.Listing[row]{Items: rows, ID: func(r row) string { return r.ID }, Columns: []command.Column[row]{
 		{Head: "NAME", Cell: row.title},
 		{Head: "STATUS", Cell: row.status},
 		{Head: "HEALTH", Cell: func(r row) string { return r.healthWord }},
 		{Head: "PORTS", Cell: row.PortList},
-		{Head: "IMAGE", Cell: func(r row) string {
-			if !full && len(r.Images) > 1 {
-				return fmt.Sprintf("%s +%d", image(r.Images[0]), len(r.Images)-1)
-			}
-			images := make([]string, len(r.Images))
-			for i, whole := range r.Images {
-				images[i] = image(whole)
-			}
-			return strings.Join(images, ", ")
-		}},
+		{Head: "IMAGE", Cell: func(r row) string { return command.Images(r.Images, full) }},
 		{Head: "AGE", Key: "created", Cell: row.Age, Order: newest},
 		{Head: "ID", Cell: func(r row) string { return r.ID }, Wide: true},
 		{Head: "RUNNING", Cell: row.Containers, Wide: true, Order: func(a, b row) int { return cmp.Compare(b.Running, a.Running) }},
-		{Head: "RESTARTS", Cell: func(r row) string { return strconv.Itoa(r.Restarts) }, Wide: true, Order: func(a, b row) int { return cmp.Compare(b.Restarts, a.Restarts) }},
-		{Head: "FAMILY", Cell: func(r row) string { return r.Family }, Wide: true},
-		{Head: "REVISION", Cell: func(r row) string { return strconv.Itoa(r.Revision) }, Wide: true, Order: func(a, b row) int { return cmp.Compare(a.Revision, b.Revision) }},
-		{Head: "SERVICE", Cell: func(r row) string { return r.filterValues["service"] }, Wide: true},
-		{Head: "STACK", Cell: func(r row) string { return cmp.Or(r.Stack, command.NoValue) }, Wide: true},
+		{Head: "RESTARTS", Cell: func(r row) string { return strconv.Itoa(r.Restarts) }, Wide: true, Order: func(a, b row) int { return cmp.Compare(b.Restarts, a.Restarts) }, Repeats: func(r row) bool { return r.Restarts == 0 }},
+		{Head: "DEFINITION", Cell: func(r row) string { return fmt.Sprintf("%s:%d", r.Family, r.Revision) }, Wide: true, Repeats: func(r row) bool { return r.Family == r.Name && r.Revision <= 1 },
+			Order: func(a, b row) int {
+				return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Revision, b.Revision))
+			}},
 		{Head: "ADDRESSES", Cell: row.addresses, Wide: true},
-		{Head: "NAMESPACE", Cell: func(r row) string { return r.Namespace }, Wide: true},
+		{Head: "STACK", Cell: func(r row) string { return cmp.Or(r.Stack, command.NoValue) }, Wide: true, Repeats: func(r row) bool { return r.named(r.Stack) }},
 		{Head: "NO LIMIT", Key: "no-limit", Cell: func(r row) string { return strings.Join(r.unlimited, ", ") }, Wide: true},
-		{Head: "OWNER", Cell: row.Owner, Wide: true},
+		{Head: "SERVICE", Cell: func(r row) string { return r.filterValues["service"] }, Wide: true, Repeats: func(r row) bool { return r.named(r.filterValues["service"]) }},
+		{Head: "NAMESPACE", Cell: func(r row) string { return r.Namespace }, Wide: true},
+		{Head: "OWNER", Cell: row.Owner, Wide: true, Repeats: func(r row) bool { return r.OwnerPID == 0 }},
 	}}
-}
-
-// shortImage returns an image without its registry and digest.
-func shortImage(image string) string {
-	image, _, _ = strings.Cut(image, "@")
-	return image[strings.LastIndex(image, "/")+1:]
 }
 
 // row is a task in the list; templates see its fields and methods.
@@ -217,6 +201,9 @@ type row struct {
 
 // title returns the name of the task; its family and ID if it has none.
 func (r row) title() string { return cmp.Or(r.Name, r.Family+" "+r.ID) }
+
+// named reports whether the name of the task is that of what it belongs to, with more behind it.
+func (r row) named(whole string) bool { return strings.HasPrefix(r.Name, whole+"-") }
 
 func (r row) status() string {
 	if len(r.DownAddresses) > 0 {

@@ -210,7 +210,7 @@ func TestFormats(t *testing.T) {
 	for format, want := range map[string]string{
 		"":                                    "NAME   STATUS       HEALTH",
 		"table":                               "NAME   STATUS       HEALTH",
-		"wide":                                "FAMILY   REVISION   OWNER",
+		"wide":                                "ID             RUNNING\n",
 		"json":                                `"id": "0123456789ab"`,
 		"yaml":                                "- id: 0123456789ab\n  name: shop\n",
 		"{{.ID}}":                             "0123456789ab\n",
