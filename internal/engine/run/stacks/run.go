@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/facts/failpoint"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
 // Agent names what runs services and tasks.
@@ -411,6 +412,8 @@ func (r Runner) awaitJob(ctx context.Context, step stack.Step) (task string, err
 	switch {
 	case api.Is(err, api.NotFound):
 		return "", failf("its task %s is gone", TaskName(step.Had))
+	case err == nil && last.Status == "STOPPED" && last.StopCode == lifecycle.StopUserInitiated:
+		return last.ID, failf("it was stopped before its end: %s", last.StoppedReason)
 	case err == nil && last.Status == "STOPPED" && last.ExitCode != nil && *last.ExitCode == 0:
 		return last.ID, nil
 	case err == nil && last.Status == "STOPPED":

@@ -1,6 +1,7 @@
 package stacks
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
 // fakeAgent has services and tasks that steady and succeed at once.
@@ -20,7 +22,8 @@ type fakeAgent struct {
 	services map[string]api.Service
 	tasks    map[string]api.Task
 	calls    []string
-	cut      bool // the answer to the next creation is lost
+	stopCode string // of tasks; empty for those that end by themselves
+	cut      bool   // the answer to the next creation is lost
 }
 
 func newAgent() *fakeAgent {
@@ -94,7 +97,7 @@ func (a *fakeAgent) Create(_ context.Context, n api.NewTask) (api.Task, error) {
 		return api.Task{}, api.Failed(api.Conflict, "the name %s is in use", n.Name)
 	}
 	var zero api.ExitCode
-	a.tasks[n.Name] = api.Task{ID: api.TaskID(n.ClientToken), Name: n.Name, Status: "STOPPED", ExitCode: &zero}
+	a.tasks[n.Name] = api.Task{ID: api.TaskID(n.ClientToken), Name: n.Name, Status: "STOPPED", StopCode: cmp.Or(a.stopCode, lifecycle.StopEssentialContainerExited), StoppedReason: "because", ExitCode: &zero}
 	return a.tasks[n.Name], nil
 }
 
@@ -209,6 +212,17 @@ func TestAStackLeavesAloneWhatIsNotItsOwn(t *testing.T) {
 	s = change(t, a, stack.State{Name: "shop"}, migrate())
 	if a.wantCalls(t, "run shop-migrate-1"); s.History[0].Result != stack.PutBack || !strings.Contains(s.History[0].Reason, "shop-migrate-1 is in use") || a.tasks["shop-migrate-1"].ID != "theirs" {
 		t.Errorf("the task of somebody else counts as the job: %+v", s.History)
+	}
+}
+
+// A job that somebody has stopped has not done its work, whatever its exit code.
+func TestAJobThatWasStoppedHasFailed(t *testing.T) {
+	t.Parallel()
+	a := newAgent()
+	a.stopCode = lifecycle.StopUserInitiated
+	s := change(t, a, stack.State{Name: "shop"}, migrate())
+	if s.History[0].Result != stack.PutBack || !strings.Contains(s.History[0].Reason, "it was stopped before its end: because") {
+		t.Errorf("the change ended with %+v", s.History)
 	}
 }
 
