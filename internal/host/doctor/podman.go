@@ -1,8 +1,11 @@
 package doctor
 
 import (
+	"bytes"
+	"compress/gzip"
 	"context"
 	"fmt"
+	"io"
 	"io/fs"
 	"slices"
 	"strings"
@@ -63,14 +66,36 @@ type advisory struct {
 	// fixed are the first versions without it, the newest first: one of each series of
 	// releases that was repaired.
 	fixed []semver.Version
+	// opened returns the thing on a host that opens the hole, and the command that closes it; both are empty if there is none.
+	opened func(context.Context, Host) (by, closed string)
 }
 
 // repaired are the first versions of each series that Podman's advisories of November 2026 name.
 var repaired = []semver.Version{semver.MustParse("6.2.0"), semver.MustParse("5.8.10")}
 
+// update closes every hole.
+const update = "update Podman to 6.2.0 or 5.8.10, or to a repaired package of the distribution"
+
 var advisories = []advisory{
-	{"CVE-2026-121885", repaired}, // podman auto-update obeys labels that an image brings
-	{"CVE-2026-111361", repaired}, // a check of an image's digest or signature can be bypassed
+	// podman auto-update obeys labels that an image brings, but not those of an image of a task.
+	{"CVE-2026-121885", repaired, func(ctx context.Context, h Host) (by, closed string) {
+		if h.Output(ctx, "systemctl", "--user", "is-enabled", "podman-auto-update.timer") == "enabled" {
+			return "podman-auto-update.timer", "systemctl --user disable --now podman-auto-update.timer"
+		}
+		return "", ""
+	}},
+	// A check of an image's signature can be bypassed. Digests are compared by podtask too.
+	{"CVE-2026-111361", repaired, func(_ context.Context, h Host) (by, closed string) {
+		for _, file := range h.policyFiles() {
+			if text, found := h.read(file); found {
+				if strings.Contains(text, `"signedBy"`) || strings.Contains(text, `"sigstoreSigned"`) {
+					return "signatures in " + file, update
+				}
+				break
+			}
+		}
+		return "", ""
+	}},
 }
 
 // affects reports whether a version has the hole.
@@ -80,22 +105,43 @@ func (a advisory) affects(v semver.Version) bool {
 	})
 }
 
-// checkAdvisories: distributions repair holes without a new version number, so it warns.
-func checkAdvisories(_ context.Context, h Host) Finding {
+// checkAdvisories warns of a hole that is open here: not where nothing uses what has the hole, nor where the changelog of
+// the distribution names it, which repairs holes without a new version number.
+func checkAdvisories(ctx context.Context, h Host) Finding {
 	if h.Podman == nil {
 		return ok("not checked, because the version of Podman is not known")
 	}
-	var found []string
+	var shut, open, fixes []string
 	for _, a := range advisories {
-		if a.affects(h.Podman.Version) {
-			found = append(found, a.name)
+		if !a.affects(h.Podman.Version) {
+			continue
+		}
+		switch by, fix := a.opened(ctx, h); {
+		case by == "":
+			shut = append(shut, a.name)
+		case !h.changelogNames(ctx, a.name):
+			open, fixes = append(open, a.name+" by "+by), append(fixes, fix)
 		}
 	}
-	if len(found) == 0 {
-		return ok("no vulnerability of Podman %s is known", h.Podman.Version)
+	switch {
+	case len(open) > 0:
+		return warn(strings.Join(slices.Compact(fixes), "; ")+"; see docs/doctor.md", "Podman %s has known vulnerabilities, which are open here: %s", h.Podman.Version, strings.Join(open, ", "))
+	case len(shut) > 0:
+		return Finding{Level: OK, Text: fmt.Sprintf("no known vulnerability of Podman %s is open here", h.Podman.Version), Fix: strings.Join(shut, ", ") + ": see docs/doctor.md"}
 	}
-	return warn("update Podman to 6.2.0 or 5.8.10, or to a repaired package of the distribution; see docs/doctor.md",
-		"Podman %s has known vulnerabilities unless the distribution has fixed them: %s", h.Podman.Version, strings.Join(found, ", "))
+	return ok("no vulnerability of Podman %s is known", h.Podman.Version)
+}
+
+// changelogNames reports whether the changelog of the package of Podman has a word.
+func (h Host) changelogNames(ctx context.Context, word string) bool {
+	if file, err := h.Root.Open("usr/share/doc/podman/changelog.Debian.gz"); err == nil {
+		defer file.Close()
+		if text, err := gzip.NewReader(file); err == nil {
+			all, _ := io.ReadAll(io.LimitReader(text, 16<<20))
+			return bytes.Contains(all, []byte(word))
+		}
+	}
+	return h.has("rpm") && strings.Contains(h.Output(ctx, "rpm", "-q", "--changelog", "podman"), word)
 }
 
 func checkSocket(_ context.Context, h Host) Finding {
