@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -21,6 +22,8 @@ type page struct {
 	given func(u *tutorial)
 	// special are the lines that do not simply end with success.
 	special func(u *tutorial) map[string]func(line string)
+	// shell has all lines typed, not only those that are for podtask.
+	shell bool
 }
 
 // pages are all pages with commands but the tutorial, and those whose commands other tests run.
@@ -144,6 +147,26 @@ volumes: {data: {}}
 	"doctor.md": {
 		special: func(u *tutorial) map[string]func(string) {
 			return map[string]func(string){"podtask doctor": func(line string) { u.typed(line).wait() }} // this host may lack something
+		},
+	},
+	"exit-codes.md": {
+		given: (*tutorial).endings,
+		shell: true,
+		special: func(u *tutorial) map[string]func(string) {
+			special := map[string]func(string){}
+			text, err := os.ReadFile(filepath.Join(os.Getenv("PODTASK_DOCS"), "exit-codes.md"))
+			if err != nil {
+				u.t.Fatal(err)
+			}
+			for _, row := range regexp.MustCompile(`(?m)^    (.*?)  # (prints )?(.*)$`).FindAllStringSubmatch(string(text), -1) {
+				special[row[1]] = func(line string) {
+					r := u.typed(line).wait()
+					if row[2] == "" && strconv.Itoa(r.code) != row[3] || row[2] != "" && !strings.Contains(r.out, row[3]) {
+						u.t.Errorf("%s: exit code %d, printed %q %q; the page has %s%s", line, r.code, r.out, r.err, row[2], row[3])
+					}
+				}
+			}
+			return special
 		},
 	},
 	"faults.md":       {special: elsewhere("faults.md")},       // TestBlackHole, and TestFaults in the virtual machine, whose kernel has sch_netem
@@ -355,6 +378,23 @@ func (u *tutorial) pipeline() {
 	u.want(0, "lock", "batch.yaml")
 }
 
+// fencedYAML is a block of a page that shows a file, with its name.
+var fencedYAML = regexp.MustCompile("(?s)```yaml\n# (\\S+)\n(.*?)```")
+
+// endings makes the files that exit-codes.md shows, and the unit, and starts an agent.
+func (u *tutorial) endings() {
+	u.t.Helper()
+	text, err := os.ReadFile(filepath.Join(os.Getenv("PODTASK_DOCS"), "exit-codes.md"))
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	for _, file := range fencedYAML.FindAllStringSubmatch(string(text), -1) {
+		u.box.file(file[1], strings.ReplaceAll(file[2], "docker.io/library/busybox:1", u.image))
+	}
+	u.box.file("failed.task", "[Task]\nDefinition=failed.yaml\n\n[Service]\n"+u.environment())
+	u.agent()
+}
+
 // elsewhere says that other tests run the lines of a page.
 func elsewhere(name string) func(*tutorial) map[string]func(string) {
 	return func(u *tutorial) map[string]func(string) {
@@ -368,13 +408,17 @@ func elsewhere(name string) func(*tutorial) map[string]func(string) {
 
 // shown are the commands of podtask, and of clients of its API, that a page shows. Other tests
 // type what is for systemd.
-func shown(t *testing.T, name string) (lines []string) {
+func shown(t *testing.T, name string) []string {
+	t.Helper()
+	return slices.DeleteFunc(withoutRemarks(t, name), func(line string) bool { return !ours.MatchString(line) })
+}
+
+// withoutRemarks are the lines of a page that are to be typed, without what it says of them.
+func withoutRemarks(t *testing.T, name string) (lines []string) {
 	t.Helper()
 	for _, line := range commands(t, name) {
 		line, _, _ = strings.Cut(strings.TrimPrefix(line, "$ "), "  #")
-		if ours.MatchString(line) {
-			lines = append(lines, strings.TrimSpace(line))
-		}
+		lines = append(lines, strings.TrimSpace(line))
 	}
 	return lines
 }
@@ -459,7 +503,11 @@ func TestPages(t *testing.T) {
 			if p.special != nil {
 				special = p.special(u)
 			}
-			u.typeAll(shown(t, name), special)
+			lines := shown(t, name)
+			if p.shell {
+				lines = withoutRemarks(t, name)
+			}
+			u.typeAll(lines, special)
 		})
 	}
 }
