@@ -57,11 +57,14 @@ type Suspended struct {
 	Scheduled bool `json:"scheduled,omitempty"`
 }
 
-// Policy tracks a target.
+// Policy tracks a target, or has steps.
 type Policy struct {
 	Name   string  `json:"name"`
 	Metric Metric  `json:"metric"`
 	Target float64 `json:"target"`
+	// Steps are used in place of a target. A step in percent changes MinAdjustment copies at least.
+	Steps         []Step `json:"steps,omitempty"`
+	MinAdjustment int    `json:"minAdjustment,omitempty"`
 	// OutCooldown and InCooldown are the times after a change during which it is still expected to have its effect.
 	OutCooldown time.Duration `json:"outCooldown"`
 	InCooldown  time.Duration `json:"inCooldown"`
@@ -141,7 +144,9 @@ func (p Policy) check() error {
 			bad("policy %q: %w", p.Name, err)
 		}
 	}
-	if math.IsNaN(p.Target) || math.IsInf(p.Target, 0) || p.Target <= 0 {
+	if len(p.Steps) > 0 {
+		errs = append(errs, p.checkSteps())
+	} else if math.IsNaN(p.Target) || math.IsInf(p.Target, 0) || p.Target <= 0 {
 		bad("policy %q: the target is more than 0, not %v", p.Name, p.Target)
 	}
 	if p.Target > 100 && p.Metric == Memory {

@@ -14,6 +14,7 @@ func FuzzRecord(f *testing.F) {
 		`{"config":{"max":1,"actions":[{"name":"a","calendar":["x"],"min":1}]},"activities":[{"number":9223372036854775807}]}`,
 	} {
 		f.Add([]byte(text), 1e308, 9)
+		f.Add([]byte(`{"config":{"min":1,"max":9,"policies":[{"name":"a","metric":"cpu","steps":["..5=-9999%","5..=+9999%"],"minAdjustment":1000}]}}`), 5.0, 9)
 		f.Add([]byte(text), 0.0, 1)
 	}
 	f.Fuzz(func(t *testing.T, text []byte, value float64, copies int) {
@@ -24,7 +25,7 @@ func FuzzRecord(f *testing.F) {
 		now, rows := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC), Rows{}
 		facts := Facts{Desired: max(copies, 1)}
 		for i := range 60 {
-			sample := Sample{At: now.Add(time.Duration(i) * Interval), Copies: copies, Values: map[Metric]float64{CPU: value, Memory: value}}
+			sample := Sample{At: now.Add(time.Duration(i) * Interval), Copies: copies, Desired: facts.Desired, Values: map[Metric]float64{CPU: value, Memory: value}}
 			rows = rows.Observe(s.Config, sample)
 			s, _ = s.Mend(sample.At)
 			s, facts.Desired, _ = Decide(s, facts, rows, sample, s.Config.Actions)

@@ -101,8 +101,8 @@ type Facts struct {
 // Sample has the metrics of a service at a time, as averages over its healthy copies.
 type Sample struct {
 	At time.Time
-	// Copies is the number of copies that the averages are of.
-	Copies int
+	// Copies is the number of copies that the averages are of, Desired the desired count.
+	Copies, Desired int
 	// Values has no entry for what is not known; Problems has the reason, if there is one.
 	Values   map[Metric]float64
 	Problems map[Metric]string
@@ -136,24 +136,29 @@ func (r Rows) Observe(c Config, s Sample) Rows {
 		}
 		row.Latest, row.Value, row.Known, row.Problem = s.At, v, known && s.Copies > 0, s.Problems[p.Metric]
 		if row.Known {
-			row.take(p, s.At)
+			row.take(p, s)
 		}
 		next[p.Name] = row
 	}
 	return next
 }
 
-func (r *Row) take(p Policy, at time.Time) {
-	if r.Value > p.Target {
+func (r *Row) take(p Policy, s Sample) {
+	above, below := r.Value > p.Target, r.Value < p.Target*comfort
+	if len(p.Steps) > 0 {
+		n := p.stepped(r.Value, s.Desired)
+		above, below = n > s.Desired, n < s.Desired
+	}
+	if above {
 		r.Above++
 	} else {
 		r.Above = 0
 	}
 	switch {
-	case r.Value >= p.Target*comfort:
+	case !below:
 		r.Below = time.Time{}
 	case r.Below.IsZero():
-		r.Below = at
+		r.Below = s.At
 	}
 }
 
@@ -238,20 +243,43 @@ func (d *decision) out() bool {
 		d.hold(NoRoom, policy, time.Time{})
 	default:
 		before := d.facts.Desired
-		d.set(min(best, d.Config.Max), policy.Name, fmt.Sprintf("%s is %s, above the target %s of policy %s", policy.Metric, number(d.rows[policy.Name].Value), number(policy.Target), policy.Name))
+		d.set(min(best, d.Config.Max), policy.Name, d.cause(policy, "above", ""))
 		d.Out, d.Before = d.now, before
 	}
 	return true
 }
 
-// wanted returns the number of copies that brings a metric back to its target. In the cool-down of a scale-out the load is
-// that of the copies before it.
+// cause is the reason for which a policy changes the number of copies.
+func (d *decision) cause(p Policy, side, since string) string {
+	value := number(d.rows[p.Name].Value)
+	if len(p.Steps) > 0 {
+		return fmt.Sprintf("%s is %s%s, in a step of policy %s", p.Metric, value, since, p.Name)
+	}
+	return fmt.Sprintf("%s is %s, %s the target %s of policy %s%s", p.Metric, value, side, number(p.Target), p.Name, since)
+}
+
+// wanted returns the number of copies that brings a metric back to its target, or that a step makes. In the cool-down of a scale-out the
+// load is that of the copies before it, and a step counts from them.
 func (d *decision) wanted(p Policy, r Row) int {
 	copies := d.sample.Copies
+	if len(p.Steps) > 0 {
+		copies = d.facts.Desired
+	}
 	if d.now.Before(d.Out.Add(p.OutCooldown)) && d.Before > 0 {
 		copies = min(copies, d.Before)
 	}
+	if len(p.Steps) > 0 {
+		return p.stepped(r.Value, copies)
+	}
 	return ceil(float64(copies) * r.Value / p.Target)
+}
+
+// enough returns the number of copies that is left when a policy removes some.
+func (d *decision) enough(p Policy, r Row) int {
+	if len(p.Steps) > 0 {
+		return max(1, p.stepped(r.Value, d.facts.Desired))
+	}
+	return max(1, ceil(float64(d.sample.Copies)*r.Value/(p.Target*comfort)))
 }
 
 // in scales in if all policies agree.
@@ -259,14 +287,14 @@ func (d *decision) in() {
 	fewest, cool := 1, time.Time{}
 	var policy Policy
 	for _, p := range d.Config.Policies {
-		if p.OnlyOut {
+		if !p.removes() {
 			continue
 		}
 		row := d.rows[p.Name]
 		if !row.Known || row.Below.IsZero() || row.Latest.Sub(row.Below) < InAfter {
 			return
 		}
-		if n := max(1, ceil(float64(d.sample.Copies)*row.Value/(p.Target*comfort))); n >= fewest {
+		if n := d.enough(p, row); n >= fewest {
 			fewest, policy = n, p
 		}
 		for _, at := range []time.Time{d.Out, d.In} {
@@ -288,7 +316,7 @@ func (d *decision) in() {
 	case d.now.Before(cool):
 		d.hold(Cooling, policy, cool)
 	default:
-		d.set(max(fewest, d.Config.Min, 1), policy.Name, fmt.Sprintf("%s is %s, below the target %s of policy %s for %s", policy.Metric, number(d.rows[policy.Name].Value), number(policy.Target), policy.Name, InAfter))
+		d.set(max(fewest, d.Config.Min, 1), policy.Name, d.cause(policy, "below", fmt.Sprintf(" for %s", InAfter)))
 		d.In = d.now
 	}
 }

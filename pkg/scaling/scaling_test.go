@@ -31,7 +31,7 @@ func newWorld(desired int, c Config) *world {
 // sample is one step of the controller with the copies that are healthy.
 func (w *world) sample(copies int, values map[Metric]float64, due ...Action) {
 	w.now = w.now.Add(Interval)
-	at := Sample{At: w.now, Copies: copies, Values: values}
+	at := Sample{At: w.now, Copies: copies, Desired: w.f.Desired, Values: values}
 	w.rows = w.rows.Observe(w.s.Config, at)
 	before := w.f.Desired
 	w.s, w.f.Desired, _ = Decide(w.s, w.f, w.rows, at, due)

@@ -86,6 +86,9 @@ func TestServiceScalesByItsOwnMetric(t *testing.T) {
 	eventually(t, "the reason", func() bool {
 		return strings.Contains(b.want(0, "why", b.family).out, "nothing (app:8080/env/NONE has no nothing) is not measured")
 	})
+	b.want(125, "service", "scaling", "set", b.family, "--step=jobs 20..=3")
+	b.want(0, "service", "scaling", "set", b.family, `--step=app:8080/env/PAGE jobs{queue="mail"} ..20=1`, `--step=app:8080/env/PAGE jobs{queue="mail"} 20..=3`)
+	eventually(t, "three copies by a step", func() bool { return b.sleeper().HealthyCount == 3 })
 	b.removeService()
 }
 

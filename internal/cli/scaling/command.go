@@ -40,6 +40,8 @@ func targetFlags() []cli.Flag {
 		&cli.Float64Flag{Name: "requests", Usage: "keep a copy at `NUMBER` requests to the public addresses in a minute"},
 		&cli.Float64Flag{Name: "connections", Usage: "keep a copy at `NUMBER` new connections to the listeners in a minute"},
 		&cli.StringSliceFlag{Name: "metric", Usage: "keep a metric that the copies serve themselves at a number: `ENDPOINT` is 'CONTAINER:PORT[/PATH] NAME=NUMBER'"},
+		&cli.StringSliceFlag{Name: "step", Usage: "add or remove copies while a metric is in a range: `STEP` is 'METRIC FROM..TO=CHANGE', the change +1, -1, +50%, -50% or a number of copies"},
+		&cli.IntFlag{Name: "min-adjustment", Usage: "have a step in percent change at least `NUMBER` copies", DefaultText: "1"},
 		&cli.DurationFlag{Name: "cooldown-out", Usage: "expect copies that were added to have their effect after `TIME`", DefaultText: "5m"},
 		&cli.DurationFlag{Name: "cooldown-in", Usage: "remove no copies for `TIME` after a change", DefaultText: "5m"},
 		&cli.BoolFlag{Name: "only-out", Usage: "add copies, and remove none"},
@@ -62,6 +64,7 @@ Examples:
   podtask service scaling set web --min 1 --max 4 --cpu 60 --memory 80
   podtask service scaling set web --cpu 0 --requests 600
   podtask service scaling set worker --max 8 --metric 'app:9090/metrics jobs_waiting{queue="mail"}=10'
+  podtask service scaling set web --step 'cpu 70..90=+1' --step 'cpu 90..=+50%' --step 'cpu ..30=-1'
   podtask service scaling set web --cooldown-in 10m --only-out`,
 			Least: 1, Most: 1, Needs: one, Flags: append(append([]cli.Flag{}, bounds...), targetFlags()...), Do: call.set,
 		},

@@ -72,6 +72,7 @@ func (o call) targets(c *scaling.Config) error {
 		}
 		setTarget(c, own.Series, own.Metric(), value)
 	}
+	errs = append(errs, o.steps(c))
 	for i := range c.Policies {
 		p := &c.Policies[i]
 		if o.c.IsSet("cooldown-out") {
@@ -87,6 +88,51 @@ func (o call) targets(c *scaling.Config) error {
 	return errors.Join(errs...)
 }
 
+// steps takes over --step, which replaces the steps of its metric, or its target.
+func (o call) steps(c *scaling.Config) error {
+	var errs []error
+	var metrics []scaling.Policy
+	for _, word := range o.c.StringSlice("step") {
+		i := strings.LastIndexByte(word, ' ')
+		name := word[:max(i, 0)]
+		m := scaling.Metric(name)
+		if !slices.Contains(scaling.Metrics, m) {
+			own, err := run.ParseOwn(name)
+			if err != nil {
+				errs = append(errs, command.Usagef(command.Path(o.c), "--step %s: write METRIC FROM..TO=CHANGE; the metric is one of %v, or CONTAINER:PORT[/PATH] NAME", word, scaling.Metrics))
+				continue
+			}
+			m, name = own.Metric(), own.Series
+		}
+		step, err := scaling.ParseStep(word[i+1:])
+		if err != nil {
+			errs = append(errs, command.Usagef(command.Path(o.c), "--step %s: %v", word, err))
+			continue
+		}
+		k := slices.IndexFunc(metrics, func(p scaling.Policy) bool { return p.Metric == m })
+		if k < 0 {
+			k = len(metrics)
+			metrics = append(metrics, scaling.Policy{Name: name, Metric: m, OutCooldown: scaling.DefaultCooldown, InCooldown: scaling.DefaultCooldown})
+		}
+		metrics[k].Steps = append(metrics[k].Steps, step)
+	}
+	for _, p := range metrics {
+		if i := slices.IndexFunc(c.Policies, func(q scaling.Policy) bool { return q.Metric == p.Metric }); i >= 0 {
+			c.Policies[i].Steps, c.Policies[i].Target = p.Steps, 0
+		} else {
+			c.Policies = append(c.Policies, p)
+		}
+	}
+	if o.c.IsSet("min-adjustment") {
+		for i := range c.Policies {
+			if len(c.Policies[i].Steps) > 0 {
+				c.Policies[i].MinAdjustment = o.c.Int("min-adjustment")
+			}
+		}
+	}
+	return errors.Join(errs...)
+}
+
 // setTarget sets the target of a metric. The target 0 removes its policy.
 func setTarget(c *scaling.Config, name string, m scaling.Metric, target float64) {
 	i := slices.IndexFunc(c.Policies, func(p scaling.Policy) bool { return p.Metric == m })
@@ -95,7 +141,7 @@ func setTarget(c *scaling.Config, name string, m scaling.Metric, target float64)
 		c.Policies = slices.Delete(c.Policies, i, i+1)
 	case target == 0:
 	case i >= 0:
-		c.Policies[i].Target = target
+		c.Policies[i].Target, c.Policies[i].Steps, c.Policies[i].MinAdjustment = target, nil, 0
 	default:
 		c.Policies = append(c.Policies, scaling.Policy{
 			Name: name, Metric: m, Target: target, OutCooldown: scaling.DefaultCooldown, InCooldown: scaling.DefaultCooldown,

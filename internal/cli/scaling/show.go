@@ -40,6 +40,9 @@ type target struct {
 	Name   string         `json:"name"`
 	Metric scaling.Metric `json:"metric"`
 	Target float64        `json:"target"`
+	// Steps are there in place of a target, which is 0 then.
+	Steps         []scaling.Step `json:"steps,omitempty"`
+	MinAdjustment int            `json:"minAdjustment,omitempty"`
 	// Value is the latest value; null if it is not known, and then Problem is the reason, if there is one.
 	Value              *float64 `json:"value"`
 	Problem            string   `json:"problem,omitempty"`
@@ -101,7 +104,7 @@ func newRow(s scaling.State, values scaling.Rows) row {
 		r.Held = &s.Held
 	}
 	for _, p := range s.Config.Policies {
-		t := target{Name: p.Name, Metric: p.Metric, Target: p.Target, CooldownOutSeconds: int(p.OutCooldown.Seconds()), CooldownInSeconds: int(p.InCooldown.Seconds()), OnlyOut: p.OnlyOut}
+		t := target{Name: p.Name, Metric: p.Metric, Target: p.Target, Steps: p.Steps, MinAdjustment: p.MinAdjustment, CooldownOutSeconds: int(p.OutCooldown.Seconds()), CooldownInSeconds: int(p.InCooldown.Seconds()), OnlyOut: p.OnlyOut}
 		v := values[p.Name]
 		if t.Problem = v.Problem; v.Known {
 			t.Value = &v.Value
@@ -146,12 +149,20 @@ func (r row) targets() string {
 		if t.Metric.IsOwn() {
 			what = t.Name
 		}
-		all = append(all, fmt.Sprintf("%s %s/%s", what, t.value(), number(t.Target)))
+		all = append(all, fmt.Sprintf("%s %s/%s", what, t.value(), t.aim()))
 	}
 	if len(all) == 0 {
 		return command.NoValue
 	}
 	return strings.Join(all, ", ")
+}
+
+// aim is the target, or the steps.
+func (t target) aim() string {
+	if len(t.Steps) > 0 {
+		return scaling.StepsText(t.Steps)
+	}
+	return number(t.Target)
 }
 
 func (t target) value() string {
@@ -235,7 +246,11 @@ func print(out io.Writer, r row) error {
 		if t.OnlyOut {
 			note += ", adds copies only"
 		}
-		fmt.Fprintf(w, "%s\t%s: %s now, target %s (%s)\n", head, t.Name, t.value(), number(t.Target), note)
+		kind := "target"
+		if len(t.Steps) > 0 {
+			kind = "steps"
+		}
+		fmt.Fprintf(w, "%s\t%s: %s now, %s %s (%s)\n", head, t.Name, t.value(), kind, t.aim(), note)
 	}
 	for i, a := range r.Actions {
 		head := "Changes:"

@@ -59,7 +59,7 @@ const (
 	roleOfServices    = "role/aws-service-role/ecs.application-autoscaling.amazonaws.com/AWSServiceRoleForApplicationAutoScaling_ECSService"
 	kindScalable      = "scalable-target"
 	trackingType      = "TargetTrackingScaling"
-	noAlarms          = "there are no CloudWatch alarms here: use TargetTrackingScaling with a predefined metric of ECS, or podtask service scaling"
+	noAlarms          = "there are no CloudWatch alarms here: use TargetTrackingScaling with a predefined metric of ECS, or podtask service scaling set --step, which names the metric itself"
 	onlyPredefined    = "podtask measures ECSServiceAverageCPUUtilization, ECSServiceAverageMemoryUtilization and ALBRequestCountPerTarget; podtask service scaling set --metric tracks what the task itself serves"
 	noteOfTheResource = "the requests of all public addresses of the service count"
 )

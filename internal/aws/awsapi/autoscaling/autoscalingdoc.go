@@ -160,7 +160,7 @@ func (a *autoscaling) describePolicies(_ context.Context, in scalingFilters, _ p
 	docs, keys := map[string]policyDoc{}, []string{}
 	for _, t := range all {
 		for _, p := range t.Config.Policies {
-			if len(in.Policies) > 0 && !slices.Contains(in.Policies, p.Name) {
+			if len(in.Policies) > 0 && !slices.Contains(in.Policies, p.Name) || len(p.Steps) > 0 { // steps here have no alarm
 				continue
 			}
 			key := t.doc().ResourceId + "\n" + p.Name

@@ -82,7 +82,7 @@ func (s *Scaler) Policy(p *doctree.Node) {
 	title := "scaling policy " + doctree.Quote(TextOf(part(p, "PolicyName"))+TextOf(p.Member("name")))
 	c := part(p, "TargetTrackingScalingPolicyConfiguration")
 	if c == nil {
-		s.Lose(p, title+": steps follow an alarm of CloudWatch, and there is none here", FollowLoad)
+		s.Lose(p, title+": steps follow an alarm of CloudWatch, and there is none here", followSteps)
 		return
 	}
 	metric := TextOf(part(part(c, "PredefinedMetricSpecification"), "PredefinedMetricType"))

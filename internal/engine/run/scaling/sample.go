@@ -112,7 +112,7 @@ func (m *meter) newRound(ctx context.Context, at time.Time, scaled []scaled) (ro
 
 // sample returns the sample of a service. A metric that is not known of any copy is left out.
 func (r round) sample(record scaling.State, s service.State) scaling.Sample {
-	out := scaling.Sample{At: r.at, Copies: s.Count("").Healthy, Values: make(map[scaling.Metric]float64)}
+	out := scaling.Sample{At: r.at, Copies: s.Count("").Healthy, Desired: s.DesiredCount, Values: make(map[scaling.Metric]float64)}
 	for metric, counts := range map[scaling.Metric]map[string]uint64{scaling.Requests: r.requests, scaling.Connections: r.connections} {
 		if counts == nil || !wants(record, metric) {
 			continue

@@ -18,7 +18,7 @@ type collector struct {
 
 var (
 	boundDesc  = prometheus.NewDesc("podtask_service_scaling_bound", "The bounds of the desired count of a service that scales: min or max.", []string{"service", "bound"}, nil)
-	targetDesc = prometheus.NewDesc("podtask_service_scaling_target", "The target of a policy of a service that scales, in the unit of its metric.", []string{"service", "policy", "metric"}, nil)
+	targetDesc = prometheus.NewDesc("podtask_service_scaling_target", "The target of a policy of a service that scales, in the unit of its metric; absent if the policy has steps.", []string{"service", "policy", "metric"}, nil)
 	valueDesc  = prometheus.NewDesc("podtask_service_scaling_value", "The latest value that a policy of a service that scales compares with its target; absent while it is not known.", []string{"service", "policy", "metric"}, nil)
 	countDesc  = prometheus.NewDesc("podtask_service_scaling_activities_total", "Changes of the desired count or of the bounds of a service that scales.", []string{"service"}, nil)
 	heldDesc   = prometheus.NewDesc("podtask_service_scaling_held", "1 while a change that a policy asks for is not made, by reason.", []string{"service", "reason"}, nil)
@@ -42,7 +42,9 @@ func (c collector) Collect(out chan<- prometheus.Metric) {
 		send(boundDesc, prometheus.GaugeValue, float64(s.Config.Max), "max")
 		rows := c.rows(s.Service)
 		for _, p := range s.Config.Policies {
-			send(targetDesc, prometheus.GaugeValue, p.Target, p.Name, string(p.Metric))
+			if len(p.Steps) == 0 {
+				send(targetDesc, prometheus.GaugeValue, p.Target, p.Name, string(p.Metric))
+			}
 			if r := rows[p.Name]; r.Known {
 				send(valueDesc, prometheus.GaugeValue, r.Value, p.Name, string(p.Metric))
 			}
