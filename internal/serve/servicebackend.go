@@ -38,6 +38,7 @@ type ServiceBackend struct {
 // localImages refuses the images of a task that only local storage can have, and does not, and resolves tags.
 type localImages interface {
 	CheckLocal(ctx context.Context, t taskdef.Task, o lifecycle.Options) error
+	Allow(ctx context.Context, s lifecycle.State, ref, digest string) error
 	TakeTags(ctx context.Context, s lifecycle.State) (digests map[string]string, failed map[string]error)
 }
 
@@ -72,7 +73,7 @@ func (k ServiceBackend) Service(_ context.Context, name string) (api.Service, er
 func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (api.Service, error) {
 	spec, err := k.startable(ctx, n.TaskDefinition, n.ServiceSettings, n.DesiredCount)
 	if err == nil {
-		spec, err = k.Follow(ctx, n.ServiceName, n.AutoUpdate, spec, svc.Spec{})
+		spec, err = k.Follow(ctx, n.ServiceName, n.ServiceSettings, spec, svc.Spec{})
 	}
 	if err != nil {
 		return api.Service{}, err
@@ -114,7 +115,8 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 			count = *u.DesiredCount
 		}
 		if spec, err = k.startable(ctx, u.TaskDefinition, u.ServiceSettings, count); err == nil {
-			spec, err = k.Follow(ctx, name, auto, spec, now.Primary().Spec)
+			follow := api.ServiceSettings{AutoUpdate: auto, Digests: u.Digests}
+			spec, err = k.Follow(ctx, name, follow, spec, now.Primary().Spec)
 		}
 		if err != nil {
 			return api.Service{}, err

@@ -54,6 +54,8 @@ type Service struct {
 	DrainSeconds int `json:"drainSeconds"`
 	// AutoUpdate is registry for a service that auto-update updates; absent for others.
 	AutoUpdate string `json:"autoUpdate,omitempty"`
+	// Digests are what such a service runs for the tags that it follows, by NAME:TAG as the definition has it.
+	Digests map[string]string `json:"digests,omitempty"`
 	// SleepAfterSeconds is the time without a connection after which the copies of the service stop; absent for never.
 	// HoldSeconds bounds the time that a connection is held until a copy is healthy again.
 	SleepAfterSeconds int `json:"sleepAfterSeconds,omitempty"`
@@ -322,6 +324,9 @@ type ServiceSettings struct {
 	// AutoUpdate is registry for a service whose tags auto-update follows: its copies run the digests that the tags had at the
 	// latest deployment. none ends that.
 	AutoUpdate string `json:"autoUpdate,omitempty"`
+	// Digests are for a service whose tags are followed: what this deployment runs for a tag, by NAME:TAG as the definition has
+	// it, in place of what the registry says. They hold until the next deployment.
+	Digests map[string]string `json:"digests,omitempty"`
 	TaskSettings
 	TaskOptions
 }
@@ -360,6 +365,18 @@ type ServiceBackend interface {
 	WatchService(ctx context.Context, name string, fn func(Service) bool) error
 }
 
+// digestsOf returns the digests that a service which is updated automatically runs for its tags; nil for another one.
+func digestsOf(spec service.Spec) map[string]string {
+	if spec.Follows == nil {
+		return nil
+	}
+	all := map[string]string{}
+	for container, tag := range spec.Follows {
+		_, all[tag], _ = strings.Cut(spec.ImageOf(container), "@")
+	}
+	return all
+}
+
 // FromService returns the wire form of s at a moment.
 func FromService(s service.State, at time.Time) Service {
 	all := s.Count("")
@@ -369,7 +386,7 @@ func FromService(s service.State, at time.Time) Service {
 		Steady: s.Steady, AutoUpdate: s.Config.AutoUpdate, HealthCheckGracePeriodSeconds: int(s.Config.HealthCheckGracePeriod.Seconds()),
 		DeploymentConfiguration: DeploymentConfiguration{DeploymentCircuitBreaker: fromBreaker(s.Config.Breaker), DeploymentMethod: fromMethod(s.Config.Method)},
 		Listeners:               []Listener{}, TestListeners: []Listener{}, Namespace: s.Config.Names.Namespace, Names: []ServiceName{}, Ingress: []Ingress{}, DrainSeconds: int(s.Config.Drain().Seconds()),
-		Deployments: []Deployment{}, History: []PastDeployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
+		Digests: digestsOf(s.Primary().Spec), Deployments: []Deployment{}, History: []PastDeployment{}, Tasks: []ServiceTask{}, Events: []ServiceEvent{}, Rollbacks: s.Rollbacks,
 	}
 	if raw := s.Primary().Spec.Changes; len(raw) > 0 {
 		w.Changes = new(TaskChanges)

@@ -55,7 +55,7 @@ func (e ECSServices) Update(ctx context.Context, name string, c awsapi.ServiceCh
 			return svc.State{}, clientFailure(err)
 		}
 		if now, found := e.State(name); found {
-			if spec, err = e.backend.Follow(ctx, name, now.Config.AutoUpdate, spec, now.Primary().Spec); err != nil {
+			if spec, err = e.backend.Follow(ctx, name, api.ServiceSettings{AutoUpdate: now.Config.AutoUpdate}, spec, now.Primary().Spec); err != nil {
 				return svc.State{}, clientFailure(err)
 			}
 		}

@@ -214,6 +214,11 @@ func (k call) memberRow(ctx context.Context, name string, s stack.State) (member
 	case err != nil:
 		return r, err
 	}
+	for i, image := range r.Images {
+		if tag, _, _ := strings.Cut(image, " "); now.Digests[tag] != "" { // it is updated automatically
+			r.Images[i] = tag + " " + console.ShortDigest(now.Digests[tag])
+		}
+	}
 	d := now.Deployments[0]
 	r.Status, r.Desired, r.Healthy = strings.ReplaceAll(strings.ToLower(d.RolloutState), "_", " "), now.DesiredCount, now.HealthyCount
 	if !now.Steady && d.RolloutState == "COMPLETED" {

@@ -303,7 +303,14 @@ func (k call) state(name string) (stack.State, error) {
 // changed by others, is marked. Known is false if a port of an image is not known yet. With an error for images that cannot be looked
 // up, the plan has all members.
 func (k call) planned(ctx context.Context, w *wanted, s *stack.State) (p plan, known bool, err error) {
+	var updated map[string][]string
+	if k.agent != nil {
+		if updated, err = k.adopt(ctx, s); err != nil {
+			return p, false, err
+		}
+	}
 	missing := k.resolve(ctx, w, s.Current)
+	w.follow(s.Current, updated)
 	if known, err = k.ports(ctx, w); err != nil && known {
 		return p, false, err
 	}
@@ -370,8 +377,8 @@ func (k call) observe(ctx context.Context, w *wanted, s *stack.State) error {
 
 // count is the number of copies that a member wants.
 func count(m stack.Member) int {
-	var n api.NewService
-	if json.Unmarshal(m.Request, &n) != nil {
+	n, err := requestOf(m)
+	if err != nil {
 		return -1
 	}
 	return n.DesiredCount

@@ -205,6 +205,9 @@ func (k call) check(w *wanted) error {
 			errs = append(errs, fmt.Errorf("%s: %w", m.Place, err))
 			continue
 		}
+		if err := k.checkFollowing(m); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %s: %w", m.Place, m.Name, err))
+		}
 		if w.sent {
 			errs = append(errs, k.stays(m)...)
 		}
@@ -293,11 +296,13 @@ func (m *member) print(written string) (string, error) {
 	h := sha256.New()
 	fmt.Fprintln(h, m.Kind, m.digest)
 	h.Write(m.Request)
-	images, err := json.Marshal(m.Images)
-	if err != nil {
-		return "", err
+	if !m.follows() {
+		images, err := json.Marshal(m.Images)
+		if err != nil {
+			return "", err
+		}
+		h.Write(images)
 	}
-	h.Write(images)
 	for _, c := range m.task.Containers {
 		for _, f := range c.EnvironmentFiles {
 			text, err := command.ReadSmall(f.Path)

@@ -43,17 +43,19 @@ func (k call) up(ctx context.Context, args []string) error {
 		return err
 	}
 	s.Preview = w.Preview
+	before := s.Current
 	p, known, err := k.planned(ctx, w, &s)
 	if err != nil {
 		return err
 	}
+	adopted := !reflect.DeepEqual(before, s.Current)
 	if k.c.String("format") == "" {
 		if err := p.write(k.errOut); err != nil {
 			return err
 		}
 	}
 	if p.idle() && known && k.same(w, s) {
-		if w.Preview != nil { // its end is later now
+		if w.Preview != nil || adopted { // its end is later now, or automatic updates are written down
 			if err := k.store.Put(s); err != nil {
 				return err
 			}
@@ -273,6 +275,9 @@ func (k call) rollback(ctx context.Context, args []string) error {
 	}
 	defer lock.Unlock()
 	name := s.Name
+	if _, err := k.adopt(ctx, &s); err != nil {
+		return err
+	}
 	if s, err = k.back(s, args); err != nil {
 		return err
 	}

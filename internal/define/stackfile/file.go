@@ -81,6 +81,7 @@ var settings = []settingKey{
 	{"drain", word, services, "the time that a copy has to finish connections, such as 30s"},
 	{"sleep-after", word, services, "the time without a connection after which the copies stop, until the next one comes, such as 30m"},
 	{"hold", word, services, "the time that a connection is held while the service wakes, such as 1m"},
+	{"auto-update", word, services, "registry: podtask auto-update deploys what the tags of the images have"},
 	{"strategy", word, services, "how an update replaces copies: rolling, blue-green, linear or canary"},
 	{"at", list, schedules, "when it is run: calendar events of systemd.time(7), lines of cron, or rate(), cron() or at() of EventBridge"},
 	{"timezone", word, schedules, "the time zone of the times, such as Europe/Berlin"},

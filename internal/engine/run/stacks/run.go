@@ -7,12 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/facts/failpoint"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
+	"github.com/podtask/podtask/pkg/service"
 )
 
 // Agent names what runs services and tasks.
@@ -188,7 +190,12 @@ func (r Runner) applyService(ctx context.Context, s stack.State, step stack.Step
 	if err := json.Unmarshal(m.Request, &n); err != nil {
 		return "", at, failf("the record of %s cannot be read: %v", m.Name, err)
 	}
-	n.ServiceName, n.TaskDefinition, n.TaskSettings.Images = m.Object, m.Definition, pinned(m)
+	n.ServiceName, n.TaskDefinition = m.Object, m.Definition
+	if n.AutoUpdate == service.FromRegistry {
+		n.Digests = digests(m)
+	} else {
+		n.AutoUpdate, n.TaskSettings.Images = api.NoAutoUpdate, pinned(m)
+	}
 	now, err := r.Agent.Service(ctx, m.Object)
 	if err == nil && now.Status != "ACTIVE" { // it is being removed
 		if err := r.gone(ctx, m.Object); err != nil {
@@ -225,6 +232,17 @@ func pinned(m stack.Member) map[string]string {
 		}
 	}
 	return images
+}
+
+// digests returns the digests of the tags of a member that is updated automatically from then on.
+func digests(m stack.Member) map[string]string {
+	all := map[string]string{}
+	for image, run := range m.Images {
+		if _, digest, is := strings.Cut(run, "@"); is && image != run {
+			all[image] = digest
+		}
+	}
+	return all
 }
 
 // IDPrefix begins the entry of an image that was built on this host and has an ID and no digest.
