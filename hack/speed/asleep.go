@@ -38,7 +38,7 @@ func (l *lab) asleep(agent int, stopService func()) {
 		}
 	}
 	sleeping(asleepServices)
-	l.pause(3 * time.Minute) // Podman still works for the last stop, and an agent gives memory back within minutes
+	l.pause(5 * time.Minute) // Podman's service leaves within minutes, and an agent gives memory back
 	stopService()
 	processes := func() []string {
 		return strings.Fields(l.run("sh", "-c", fmt.Sprintf("echo %d %d; pgrep -U %d -f 'podman.* system service' || true", agent, proxy, os.Getuid())).out)

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"io"
 	"log/slog"
 	"net"
 	"net/http"
@@ -77,14 +76,15 @@ type Client struct {
 	// for it.
 	stopPings context.CancelFunc
 	pings     sync.WaitGroup
+	need      need
 }
 
 // Dial connects to Podman: to Options.URI if given, else to the user's socket
 // $RuntimeDir/podman/podman.sock if it answers, else to podtask's own service on
 // $RuntimeDir/podtask/podman.sock, which Dial starts if it is not running. That service
 // runs in its own session, so Ctrl-C does not reach it. All of the user's podtask
-// processes share it. It keeps running as long as one of them has a Client, and exits
-// IdleTimeout after the last one.
+// processes share it. It keeps running as long as one of them needs it: a Client that waits for
+// a container, or made a request within two times IdleTimeout. It exits when no Client needs it.
 //
 // It is normal for a service to disappear (idle, restarted, killed): the next call finds
 // or starts another one. Errors have class Unavailable, Canceled, Timeout or InvalidSpec
@@ -111,7 +111,6 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 		DisableCompression:  true,
 		MaxIdleConnsPerHost: maxMutations,
 	}
-	conn.Client = &http.Client{Transport: transport{next: pool, log: o.Log}}
 	c := &Client{
 		service: s, runtimeDir: cmp.Or(o.RuntimeDir, os.Getenv("XDG_RUNTIME_DIR")),
 		pool: pool, context: bound, version: *bindings.ServiceVersion(bound),
@@ -119,6 +118,8 @@ func Dial(ctx context.Context, o Options) (*Client, error) {
 		storage: storage{log: o.Log, broken: s.end}, stopPings: end,
 		pulse: pulse{log: o.Log, ping: s.pingOnce, ending: s.ending, socket: s.path},
 	}
+	c.need.request()
+	conn.Client = &http.Client{Transport: transport{next: pool, log: o.Log, need: &c.need}}
 	c.pings.Go(func() { c.keepServiceRunning(bound) })
 	return c, nil
 }
@@ -210,42 +211,3 @@ func (c *Client) Close() error {
 // Version is the version of the libpod API that answered Dial, which is Podman's
 // own version.
 func (c *Client) Version() semver.Version { return c.version }
-
-// keepServiceRunning keeps one connection to podtask's own service open until ctx ends. A
-// service with an open connection is not idle, and its HTTP server closes a connection
-// without requests after twice the idle time, so it pings twice per idle time. It uses a
-// plain dialer, so that it never restarts a service that has exited.
-func (c *Client) keepServiceRunning(ctx context.Context) {
-	hold := &http.Transport{DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		var d net.Dialer
-		return d.DialContext(ctx, "unix", c.service.path())
-	}}
-	defer hold.CloseIdleConnections()
-	tick := time.NewTicker(c.service.idle / 2)
-	defer tick.Stop()
-	for {
-		if c.service.own() {
-			_ = ping(ctx, hold)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-	}
-}
-
-// ping makes one request.
-func ping(ctx context.Context, t http.RoundTripper) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://d/_ping", nil)
-	if err != nil {
-		return err
-	}
-	res, err := t.RoundTrip(req)
-	if err != nil {
-		return err
-	}
-	// Read to the end, else the connection is closed instead of kept.
-	_, err = io.Copy(io.Discard, res.Body)
-	return errors.Join(err, res.Body.Close())
-}

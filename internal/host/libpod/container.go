@@ -191,6 +191,7 @@ const waitInterval = "100ms"
 // StartContainer succeeded, because it returns immediately for a container that was never
 // started.
 func (c *Client) WaitContainer(ctx context.Context, name string) error {
+	defer c.need.wait()()
 	// The conmon of the latest inspection is good enough: the conmon of an earlier run no
 	// longer exists.
 	if m, ok := c.monitored.LoadAndDelete(name); ok && c.awaitMonitor(ctx, m.(monitored)) {

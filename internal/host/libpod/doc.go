@@ -37,7 +37,8 @@
 // The socket is CONTAINER_HOST, else the user's podman.sock if a service answers there (systemd may accept
 // connections and start none: while it shuts down, or before a unit has stopped that is ordered after
 // podman.service), else podtask starts podman system service in a separate session with an idle timeout of one
-// minute. All podtask processes of the user share that service and keep it running with an open connection. Ctrl-C
+// minute. All podtask processes of the user share that service and keep it running with an open connection, while a
+// container of theirs runs and two minutes after a request: an agent whose services sleep needs no Podman. Ctrl-C
 // does not reach it. If the service exits, the next call finds or starts one. A process makes at most four calls at
 // once that create or start objects, infra containers first, because the containers of a pod wait for its own, and
 // four that remove some. A call that takes longer than 15 seconds no longer counts, so that the calls of one task

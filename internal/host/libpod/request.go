@@ -139,9 +139,11 @@ func (c *callContext) Value(key any) any {
 type transport struct {
 	next http.RoundTripper
 	log  *slog.Logger
+	need *need
 }
 
 func (t transport) RoundTrip(req *http.Request) (*http.Response, error) {
+	t.need.request()
 	began := time.Now()
 	res, err := t.next.RoundTrip(req)
 	t.logRequest(req, res, time.Since(began))
