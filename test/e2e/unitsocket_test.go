@@ -41,14 +41,15 @@ func TestUnitWakesByItsSocket(t *testing.T) {
 			t.Errorf("left of a task that sleeps:\n%s", left)
 		}
 	}
-	starts := func() int { return strings.Count(u.journal(), "Starting "+service) }
+	starts := func() int { return strings.Count(u.journal(), "Starting "+service) } // of earlier runs of the test, too
+	before := starts()
 	asleep()
 	if r := u.want(0, "unit", "ls"); !strings.Contains(r.out, "asleep") {
 		t.Errorf("ls printed %s", r.out)
 	}
 
 	visit(t, 100, ask)
-	if n := starts(); n != 1 {
+	if n := starts() - before; n != 1 {
 		t.Errorf("100 first connections started it %d times", n)
 	}
 	kept := openLine(t, at)
@@ -88,11 +89,31 @@ func TestUnitWakesByItsSocket(t *testing.T) {
 		t.Fatal(err)
 	}
 	u.systemctl("daemon-reload")
-	before := starts()
+	before = starts()
 	if text, err := ask(); err == nil {
 		t.Errorf("a task without a definition answered %q", text)
 	}
 	u.becomes(socket, "SubState", "listening")
+	if n := starts() - before; n != 1 {
+		t.Errorf("one connection started it %d times", n)
+	}
+
+	// One that does not become healthy in its time: likewise.
+	sick := c
+	sick.Health = healthyIf("exists /tmp/never")
+	sick.Health.Retries = 1
+	at, behind = freePort(t), freePort(t)
+	service = u.task("sick", u.define(sick), "StartLimitIntervalSec=0", fmt.Sprintf("ListenStream=127.0.0.1:%d\nPublishPort=127.0.0.1:%d:8080\nSleepAfter=2s", at, behind), "TimeoutStartSec=3")
+	socket = strings.TrimSuffix(service, ".service") + ".socket"
+	u.made = append(u.made, socket)
+	u.systemctl("daemon-reload")
+	u.systemctl("start", socket)
+	before = starts()
+	if text, err := ask(); err == nil {
+		t.Errorf("a task that is not healthy answered %q", text)
+	}
+	u.becomes(socket, "SubState", "listening")
+	u.becomes(service, "ActiveState", "failed")
 	if n := starts() - before; n != 1 {
 		t.Errorf("one connection started it %d times", n)
 	}

@@ -215,6 +215,41 @@ func TestActivitiesAreListedNewestFirst(t *testing.T) {
 	}
 }
 
+// A metric that the copies serve themselves is one of the namespace podtask, and comes back.
+func TestAMetricOfTheCopiesOwn(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	c := w.scalable()
+	in := tracked("jobs", "", 10)
+	in.TargetTrackingScalingPolicyConfiguration.PredefinedMetricSpecification = nil
+	spec := &types.CustomizedMetricSpecification{
+		MetricName: aws.String("jobs_waiting"), Namespace: aws.String("podtask"), Statistic: types.MetricStatisticAverage,
+		Dimensions: []types.MetricDimension{{Name: aws.String("queue"), Value: aws.String(`"mail"`)}, {Name: aws.String("Endpoint"), Value: aws.String("app:9090/metrics")}},
+	}
+	in.TargetTrackingScalingPolicyConfiguration.CustomizedMetricSpecification = spec
+	must[*applicationautoscaling.PutScalingPolicyOutput](t)(c.PutScalingPolicy(t.Context(), in))
+	s, _, err := w.scaled().Get("web")
+	if want := scaling.Metric(`app:9090/metrics jobs_waiting{queue="\"mail\""}`); err != nil || len(s.Config.Policies) != 1 || s.Config.Policies[0].Metric != want {
+		t.Errorf("%v: %+v, want %s", err, s.Config.Policies, want)
+	}
+	out := must[*applicationautoscaling.DescribeScalingPoliciesOutput](t)(c.DescribeScalingPolicies(t.Context(), &applicationautoscaling.DescribeScalingPoliciesInput{ServiceNamespace: types.ServiceNamespaceEcs}))
+	got := out.ScalingPolicies[0].TargetTrackingScalingPolicyConfiguration.CustomizedMetricSpecification
+	if got == nil || *got.MetricName != "jobs_waiting" || *got.Namespace != "podtask" || got.Statistic != types.MetricStatisticAverage || len(got.Dimensions) != 2 || *got.Dimensions[1].Value != `"mail"` {
+		t.Errorf("%+v", got)
+	}
+	for member, change := range map[string]func(){
+		"Statistic":                func() { spec.Statistic = types.MetricStatisticSum },
+		"no metric of an endpoint": func() { spec.Statistic, spec.Dimensions = types.MetricStatisticAverage, spec.Dimensions[:1] },
+	} {
+		before := *spec
+		change()
+		if _, err := c.PutScalingPolicy(t.Context(), in); code(err) != "ValidationException" || !strings.Contains(err.Error(), member) {
+			t.Errorf("%s: %v", member, err)
+		}
+		*spec = before
+	}
+}
+
 func TestWhatCannotScaleIsRefusedByName(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -60,7 +60,7 @@ const (
 	kindScalable      = "scalable-target"
 	trackingType      = "TargetTrackingScaling"
 	noAlarms          = "there are no CloudWatch alarms here: use TargetTrackingScaling with a predefined metric of ECS, or podtask service scaling set --step, which names the metric itself"
-	onlyPredefined    = "podtask measures ECSServiceAverageCPUUtilization, ECSServiceAverageMemoryUtilization and ALBRequestCountPerTarget; podtask service scaling set --metric tracks what the task itself serves"
+	onlyPredefined    = "podtask measures ECSServiceAverageCPUUtilization, ECSServiceAverageMemoryUtilization and ALBRequestCountPerTarget; a CustomizedMetricSpecification of the namespace podtask names what the task itself serves"
 	noteOfTheResource = "the requests of all public addresses of the service count"
 )
 
@@ -86,7 +86,7 @@ func (a *autoscaling) operations() []protocol.Operation {
 		protocol.Define("PutScalingPolicy", protocol.Members(resource, protocol.Honor("PolicyName!", "PolicyType", tracking, tracking+".TargetValue!", tracking+".PredefinedMetricSpecification",
 			tracking+".PredefinedMetricSpecification.PredefinedMetricType!", tracking+".ScaleOutCooldown", tracking+".ScaleInCooldown", tracking+".DisableScaleIn"),
 			protocol.Keep(noteOfTheResource, tracking+".PredefinedMetricSpecification.ResourceLabel:s"),
-			protocol.Refuse(onlyPredefined, tracking+".CustomizedMetricSpecification"),
+			customizedMembers(tracking+".CustomizedMetricSpecification"),
 			protocol.Refuse(noAlarms, "StepScalingPolicyConfiguration", "PredictiveScalingPolicyConfiguration")), a.putPolicy),
 		protocol.Define("DeleteScalingPolicy", protocol.Members(resource, protocol.Honor("PolicyName!")), a.deletePolicy),
 		protocol.Define("DescribeScalingPolicies", protocol.Members(filters, protocol.Honor("ResourceId", "PolicyNames")), a.describePolicies),
@@ -307,10 +307,27 @@ type policyIn struct {
 		Predefined *struct {
 			Type string `json:"PredefinedMetricType"`
 		} `json:"PredefinedMetricSpecification"`
+		Customized *customized `json:"CustomizedMetricSpecification"`
+
 		Out    *int `json:"ScaleOutCooldown"`
 		In     *int `json:"ScaleInCooldown"`
 		NoneIn bool `json:"DisableScaleIn"`
 	} `json:"TargetTrackingScalingPolicyConfiguration"`
+}
+
+// metric returns the metric of a request.
+func (in policyIn) metric() (scaling.Metric, error) {
+	switch t := in.Tracking; {
+	case t == nil || (t.Predefined == nil) == (t.Customized == nil):
+		return "", protocol.Invalidf("TargetTrackingScalingPolicyConfiguration: it needs a PredefinedMetricSpecification or a CustomizedMetricSpecification: %s", onlyPredefined)
+	case t.Customized != nil:
+		return t.Customized.metric()
+	}
+	metric, ok := metricsOfAWS[in.Tracking.Predefined.Type]
+	if !ok {
+		return "", protocol.Invalidf("PredefinedMetricType: %q: %s", protocol.Shortened(in.Tracking.Predefined.Type), onlyPredefined)
+	}
+	return metric, nil
 }
 
 // policy returns the policy of a request.
@@ -318,12 +335,9 @@ func (in policyIn) policy() (scaling.Policy, error) {
 	if in.Type != trackingType {
 		return scaling.Policy{}, protocol.Invalidf("PolicyType: %q: %s", protocol.Shortened(cmp.Or(in.Type, "StepScaling")), noAlarms)
 	}
-	if in.Tracking == nil || in.Tracking.Predefined == nil {
-		return scaling.Policy{}, protocol.Invalidf("TargetTrackingScalingPolicyConfiguration: it needs a PredefinedMetricSpecification: %s", onlyPredefined)
-	}
-	metric, ok := metricsOfAWS[in.Tracking.Predefined.Type]
-	if !ok {
-		return scaling.Policy{}, protocol.Invalidf("PredefinedMetricType: %q: %s", protocol.Shortened(in.Tracking.Predefined.Type), onlyPredefined)
+	metric, err := in.metric()
+	if err != nil {
+		return scaling.Policy{}, err
 	}
 	p := scaling.Policy{
 		Name: in.Name, Metric: metric, Target: in.Tracking.Target, OnlyOut: in.Tracking.NoneIn,

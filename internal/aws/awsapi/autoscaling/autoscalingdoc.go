@@ -132,6 +132,7 @@ type policyDoc struct {
 type trackingDoc struct {
 	TargetValue                   float64
 	PredefinedMetricSpecification *predefinedDoc `json:",omitempty"`
+	CustomizedMetricSpecification *customized    `json:",omitempty"`
 	ScaleOutCooldown              int
 	ScaleInCooldown               int
 	DisableScaleIn                bool
@@ -171,7 +172,7 @@ func (a *autoscaling) describePolicies(_ context.Context, in scalingFilters, _ p
 			}
 			docs[key] = policyDoc{
 				scalableDoc: t.doc(), PolicyARN: a.policyARN(t.sent.Cluster, t.Service, p.Name), PolicyName: p.Name, PolicyType: trackingType, Alarms: []any{}, CreationTime: protocol.Moment(made),
-				TargetTrackingScalingPolicyConfiguration: trackingDoc{p.Target, t.predefined(p), int(p.OutCooldown.Seconds()), int(p.InCooldown.Seconds()), p.OnlyOut},
+				TargetTrackingScalingPolicyConfiguration: trackingDoc{p.Target, t.predefined(p), customizedOf(p.Metric), int(p.OutCooldown.Seconds()), int(p.InCooldown.Seconds()), p.OnlyOut},
 			}
 		}
 	}
