@@ -73,6 +73,33 @@ metadata: {name: other}
 spec: {scaleTargetRef: {kind: Deployment, name: other}, maxReplicas: 4}
 `
 
+const steppedTemplate = `
+Resources:
+  Def: {Type: AWS::ECS::TaskDefinition, Properties: {Family: web, ContainerDefinitions: [{Name: app, Image: web, Memory: 64}]}}
+  Web: {Type: AWS::ECS::Service, Properties: {ServiceName: web, DesiredCount: 2, TaskDefinition: !Ref Def}}
+  Target: {Type: AWS::ApplicationAutoScaling::ScalableTarget, Properties: {MinCapacity: 1, MaxCapacity: 4, ResourceId: service/main/web}}
+  Up:
+    Type: AWS::ApplicationAutoScaling::ScalingPolicy
+    Properties:
+      {PolicyName: up, PolicyType: StepScaling, ScalingTargetId: !Ref Target, StepScalingPolicyConfiguration: {AdjustmentType: PercentChangeInCapacity, Cooldown: 60, MinAdjustmentMagnitude: 2,
+        StepAdjustments: [{MetricIntervalLowerBound: 0, MetricIntervalUpperBound: 15, ScalingAdjustment: 10}, {MetricIntervalLowerBound: 15, ScalingAdjustment: 50}]}}
+  High: {Type: AWS::CloudWatch::Alarm, Properties: {Namespace: AWS/ECS, MetricName: CPUUtilization, Threshold: 70, ComparisonOperator: GreaterThanOrEqualToThreshold, AlarmActions: [!Ref Up]}}
+  Queue: {Type: AWS::ApplicationAutoScaling::ScalingPolicy, Properties: {PolicyName: queue, ScalingTargetId: !Ref Target, StepScalingPolicyConfiguration: {AdjustmentType: ChangeInCapacity, StepAdjustments: [{ScalingAdjustment: 1}]}}}
+  Long: {Type: AWS::CloudWatch::Alarm, Properties: {Namespace: AWS/SQS, MetricName: ApproximateNumberOfMessagesVisible, Threshold: 70, ComparisonOperator: GreaterThanThreshold, AlarmActions: [!Ref Queue]}}
+`
+
+const steppedPlan = `{"format_version": "1.2", "terraform_version": "1.9.0", "planned_values": {"root_module": {"resources": [
+ {"address": "aws_ecs_task_definition.web", "mode": "managed", "type": "aws_ecs_task_definition", "name": "web", "values": {"family": "web", "container_definitions": "[{\"name\": \"app\", \"image\": \"web\", \"memory\": 64}]"}},
+ {"address": "aws_ecs_service.web", "mode": "managed", "type": "aws_ecs_service", "name": "web", "values": {"name": "web", "desired_count": 2}},
+ {"address": "aws_appautoscaling_target.web", "mode": "managed", "type": "aws_appautoscaling_target", "name": "web", "values": {"min_capacity": 1, "max_capacity": 4, "resource_id": "service/main/web"}},
+ {"address": "aws_appautoscaling_policy.down", "mode": "managed", "type": "aws_appautoscaling_policy", "name": "down", "values": {"name": "down", "policy_type": "StepScaling", "resource_id": "service/main/web",
+  "step_scaling_policy_configuration": [{"adjustment_type": "ChangeInCapacity", "cooldown": 300, "min_adjustment_magnitude": null, "step_adjustment": [{"metric_interval_lower_bound": "", "metric_interval_upper_bound": "-10", "scaling_adjustment": -2}, {"metric_interval_lower_bound": "-10", "metric_interval_upper_bound": "0", "scaling_adjustment": -1}]}]}},
+ {"address": "aws_cloudwatch_metric_alarm.low", "mode": "managed", "type": "aws_cloudwatch_metric_alarm", "name": "low", "values": {"namespace": "AWS/ECS", "metric_name": "MemoryUtilization", "threshold": 30.5, "comparison_operator": "LessThanThreshold"}}
+]}}, "configuration": {"root_module": {"resources": [
+ {"address": "aws_ecs_service.web", "mode": "managed", "type": "aws_ecs_service", "name": "web", "expressions": {"task_definition": {"references": ["aws_ecs_task_definition.web.arn", "aws_ecs_task_definition.web"]}}},
+ {"address": "aws_cloudwatch_metric_alarm.low", "mode": "managed", "type": "aws_cloudwatch_metric_alarm", "name": "low", "expressions": {"alarm_actions": {"references": ["aws_appautoscaling_policy.down.arn", "aws_appautoscaling_policy.down"]}}}
+]}}}`
+
 // What scales a service on AWS or on Kubernetes becomes commands of podtask service scaling, and what cannot is told.
 func TestWhatScalesAServiceIsImported(t *testing.T) {
 	t.Parallel()
@@ -89,6 +116,16 @@ func TestWhatScalesAServiceIsImported(t *testing.T) {
 			scaledPlan,
 			[]string{"set --min 1 --max 4 --cpu 60 --cooldown-in 120s --only-out", "at morning cron(0 7 * * ? *) --min 3 --max 6"},
 			[]string{`scaling policy "queue": steps follow an alarm of CloudWatch`, "aws_appautoscaling_target.other: the number of copies"},
+		},
+		"steps.yaml": {
+			steppedTemplate,
+			[]string{"set --min 1 --max 4 --step cpu 70..85=+10% --step cpu 85..=+50% --min-adjustment 2 --cooldown-out 60s"},
+			[]string{`scaling policy "up": the periods of its alarm`, `scaling policy "queue": steps follow an alarm of CloudWatch`},
+		},
+		"steps.json": {
+			steppedPlan,
+			[]string{"set --min 1 --max 4 --step memory ..20.5=-2 --step memory 20.5..30.5=-1 --cooldown-in 300s"},
+			[]string{`scaling policy "down": the periods of its alarm`},
 		},
 		"web.yaml": {
 			scaledManifest,

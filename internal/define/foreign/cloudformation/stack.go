@@ -442,10 +442,22 @@ func (s *stack) scaling(res *toolfile.Result, service doctree.Field) {
 		p := f.Value.Member("Properties")
 		if target != "" && s.kind(f) == "AWS::ApplicationAutoScaling::ScalingPolicy" && (refersTo(p.Member("ScalingTargetId"), target) || s.about(p.Member("ResourceId"), service)) {
 			s.scaled[f.Value] = true
-			sc.Policy(properties(f))
+			sc.Policy(properties(f), s.alarmOf(f.Key))
 		}
 	}
 	sc.AddTo(res.Service)
+}
+
+// alarmOf returns the properties of the alarm that executes a scaling policy; nil for none.
+func (s *stack) alarmOf(policy string) *doctree.Node {
+	for _, f := range s.resources() {
+		p := f.Value.Member("Properties")
+		if s.kind(f) == "AWS::CloudWatch::Alarm" && refersTo(p.Member("AlarmActions"), policy) {
+			s.scaled[f.Value] = true
+			return s.plain(p)
+		}
+	}
+	return nil
 }
 
 // plain returns a value with all functions in it evaluated, as far as they are known.
@@ -633,7 +645,9 @@ func (a *assembly) others() {
 					counts[kind]++
 				}
 			default:
-				counts[kind]++
+				if !a.scaled[f.Value] {
+					counts[kind]++
+				}
 			}
 		}
 		if scaled { // its line says what is lost with its policies

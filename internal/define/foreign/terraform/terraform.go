@@ -27,7 +27,8 @@ type plan struct {
 	*toolfile.Reader
 	root      *doctree.Node
 	resources []*resource
-	scaled    *resource // the target that scales the service; nil for none
+	scaled    *resource   // the target that scales the service; nil for none
+	alarms    []*resource // those that execute its policies
 }
 
 // Workloads finds the services, schedules and task definitions of a plan or state.
@@ -356,7 +357,7 @@ func (p *plan) scaling(res *toolfile.Result, service *resource) {
 	}
 	for _, r := range p.of("aws_appautoscaling_policy") {
 		if of(r) {
-			sc.Policy(r.values)
+			sc.Policy(r.values, p.alarmOf(r))
 		}
 	}
 	for _, r := range p.of("aws_appautoscaling_scheduled_action") {
@@ -365,6 +366,17 @@ func (p *plan) scaling(res *toolfile.Result, service *resource) {
 		}
 	}
 	sc.AddTo(res.Service)
+}
+
+// alarmOf returns the alarm that executes a scaling policy; nil for none.
+func (p *plan) alarmOf(policy *resource) *doctree.Node {
+	for _, a := range p.of("aws_cloudwatch_metric_alarm") {
+		if a.module == policy.module && slices.ContainsFunc(references(a.config.Member("expressions").Member("alarm_actions")), func(ref string) bool { return isOf(ref, policy) }) {
+			p.alarms = append(p.alarms, a)
+			return a.values
+		}
+	}
+	return nil
 }
 
 // about reports whether what scales is about a service: by its name, or by a reference to it.
@@ -704,7 +716,7 @@ func (p *plan) others() {
 				p.Lose(res.values, res.address+": "+toolfile.FixedCopies, toolfile.FollowLoad)
 			}
 		default:
-			if !tasks[res] {
+			if !tasks[res] && !slices.Contains(p.alarms, res) {
 				counts[res.kind]++
 			}
 		}

@@ -180,7 +180,7 @@ func unset(v *doctree.Node) bool {
 const (
 	FixedCopies    = "the number of copies does not follow the load by itself"
 	ScalesService  = "becomes podtask service scaling of the service that is imported; a stack has none"
-	ScalesByTarget = ScalesService + "; steps and metrics of CloudWatch are lost"
+	ScalesByTarget = ScalesService + "; metrics of CloudWatch but CPU, memory and requests are lost"
 	FollowLoad     = "podtask service scaling set SERVICE --min NUMBER --max NUMBER --cpu PERCENT"
 	followSteps    = "podtask service scaling set SERVICE --step 'cpu 70..=+1', with the threshold of the alarm and the bounds of each step added up; or --cpu PERCENT"
 	followOwn      = "podtask service scaling set SERVICE --metric 'CONTAINER:PORT/PATH NAME=NUMBER', of a page in the text format of Prometheus"

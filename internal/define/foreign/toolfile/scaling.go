@@ -1,6 +1,7 @@
 package toolfile
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -54,7 +55,7 @@ func (s *Scaler) Bounds(at, least, most *doctree.Node) bool {
 
 // target adds a target of one of the flags of `podtask service scaling set`. A flag that is there already is lost.
 func (s *Scaler) target(at *doctree.Node, flag, value string, onlyOut bool) {
-	if slices.Contains(s.set, flag) {
+	if slices.Contains(s.set, flag) || slices.ContainsFunc(s.set, func(word string) bool { return strings.HasPrefix(word, flag[2:]+" ") }) {
 		s.Lose(at, "a second target of "+strings.TrimPrefix(flag, "--"), "")
 		return
 	}
@@ -77,12 +78,12 @@ func (s *Scaler) cooldown(flag string, n *doctree.Node) {
 	s.cooldowns[flag] = max(s.cooldowns[flag], seconds)
 }
 
-// Policy takes over a policy of Application Auto Scaling.
-func (s *Scaler) Policy(p *doctree.Node) {
+// Policy takes over a policy of Application Auto Scaling. Alarm is the alarm of CloudWatch that executes it; nil for none.
+func (s *Scaler) Policy(p, alarm *doctree.Node) {
 	title := "scaling policy " + doctree.Quote(TextOf(part(p, "PolicyName"))+TextOf(p.Member("name")))
 	c := part(p, "TargetTrackingScalingPolicyConfiguration")
 	if c == nil {
-		s.Lose(p, title+": steps follow an alarm of CloudWatch, and there is none here", followSteps)
+		s.stepPolicy(title, p, alarm)
 		return
 	}
 	metric := TextOf(part(part(c, "PredefinedMetricSpecification"), "PredefinedMetricType"))
@@ -97,6 +98,52 @@ func (s *Scaler) Policy(p *doctree.Node) {
 	s.target(p, flag, value, IsTrue(part(c, "DisableScaleIn")))
 	s.cooldown("--cooldown-out", part(c, "ScaleOutCooldown"))
 	s.cooldown("--cooldown-in", part(c, "ScaleInCooldown"))
+}
+
+// stepPolicy takes over a policy with steps, whose bounds are distances from the threshold of its alarm.
+func (s *Scaler) stepPolicy(title string, p, alarm *doctree.Node) {
+	c := part(p, "StepScalingPolicyConfiguration")
+	metric := map[string]string{"CPUUtilization": "cpu", "MemoryUtilization": "memory"}[TextOf(part(alarm, "MetricName"))]
+	threshold, err := strconv.ParseFloat(TextOf(part(alarm, "Threshold")), 64)
+	above := strings.HasPrefix(TextOf(part(alarm, "ComparisonOperator")), "Greater")
+	if c == nil || alarm == nil || metric == "" || TextOf(part(alarm, "Namespace")) != "AWS/ECS" || err != nil || slices.Contains(s.set, "--"+metric) {
+		s.Lose(p, title+": steps follow an alarm of CloudWatch, and none of the CPU or memory of the service is known for it", followSteps)
+		return
+	}
+	steps := Items(c.Member("StepAdjustments"))
+	if steps == nil {
+		steps = Items(c.Member("step_adjustment"))
+	}
+	var words []string
+	for _, step := range steps {
+		bound := func(key string, open bool) string {
+			text := TextOf(part(step, key))
+			if distance, err := strconv.ParseFloat(text, 64); err == nil {
+				return strconv.FormatFloat(threshold+distance, 'f', -1, 64)
+			}
+			if open {
+				return ""
+			}
+			return strconv.FormatFloat(threshold, 'f', -1, 64)
+		}
+		n, known := IntOf(part(step, "ScalingAdjustment"))
+		change := map[string]string{"ChangeInCapacity": "%+d", "PercentChangeInCapacity": "%+d%%", "ExactCapacity": "%d"}[TextOf(part(c, "AdjustmentType"))]
+		if !known || n == 0 || change == "" {
+			s.Lose(c, title+": a step that cannot be read, or that changes nothing", followSteps)
+			return
+		}
+		words = append(words, "--step", fmt.Sprintf("%s %s..%s="+change, metric, bound("MetricIntervalLowerBound", !above), bound("MetricIntervalUpperBound", above), n))
+	}
+	if least := TextOf(part(c, "MinAdjustmentMagnitude")); least != "" && least != "0" && !slices.Contains(s.set, "--min-adjustment") {
+		words = append(words, "--min-adjustment", least)
+	}
+	s.set = append(s.set, words...)
+	cooldown := "--cooldown-in"
+	if above {
+		cooldown = "--cooldown-out"
+	}
+	s.cooldown(cooldown, part(c, "Cooldown"))
+	s.Lose(alarm, title+": the periods of its alarm; copies are added after a minute in a step, and removed after 15 minutes", "")
 }
 
 // Action takes over a scheduled action.
