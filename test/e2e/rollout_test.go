@@ -174,3 +174,39 @@ func TestServiceLinearPausesAndContinues(t *testing.T) {
 	}
 	b.removeService()
 }
+
+// Hooks that take time: one that is in progress is called again, one that does not end in time has the deployment rolled back, or
+// lets it continue if it is told to. Clients of both addresses lose no request meanwhile.
+func TestServiceHooksThatTakeTime(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	b.agent()
+	at, test := freePort(t), freePort(t)
+	b.want(0, append([]string{"service", "create", b.family, b.define(served("one")), "--strategy=blue-green", "--bake=0s", "--wait", "--timeout=4m"}, listens(at, test)...)...)
+	production := askAlways(t, at, load{clients: 2, most: 5000, pace: 5 * time.Millisecond})
+	tests := askAlways(t, test, load{clients: 2, most: 5000, pace: 5 * time.Millisecond})
+
+	calls := filepath.Join(b.dir, "calls")
+	slow := b.script("slow", "cat > /dev/null\necho >> "+calls+"\n[ $(wc -l < "+calls+") -gt 2 ] && echo '{\"hookStatus\": \"SUCCEEDED\"}' || echo '{\"hookStatus\": \"IN_PROGRESS\", \"callBackDelay\": 1}'\n")
+	b.want(0, "service", "update", b.family, b.define(served("two")), "--hook=slow@post-test:2m="+slow, "--wait", "--timeout=4m")
+	if text, err := os.ReadFile(calls); err != nil || len(text) != 3 {
+		t.Errorf("the hook in progress was called %d times, %v, want 3", len(text), err)
+	}
+	wantGreeting(t, at, "two")
+
+	hang := b.script("hang", "exec sleep 1000\n")
+	r := b.want(125, "service", "update", b.family, b.define(served("three")), "--hook=hang@post-test:3s="+hang, "--wait", "--timeout=4m")
+	if !strings.Contains(r.err, "hang") || !strings.Contains(r.err, "3s") || !strings.Contains(r.err, "rolling back") {
+		t.Errorf("the hook that hangs:\n%s", r.err)
+	}
+	wantGreeting(t, at, "two")
+	wantGreeting(t, test, "two")
+	b.want(0, "service", "update", b.family, b.define(served("three")), "--hook=hang@post-test:3s:continue="+hang, "--wait", "--timeout=4m")
+	wantGreeting(t, at, "three")
+	for name, stop := range map[string]func() map[string]int{"production": production, "test": tests} {
+		if answers := stop(); answers["one"] == 0 || answers["two"] == 0 || answers["three"] == 0 {
+			t.Errorf("%s: answers by copies: %v, want some of each revision", name, answers)
+		}
+	}
+	b.removeService()
+}
