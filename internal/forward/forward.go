@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podtask/podtask/pkg/api/connlimit"
 	"golang.org/x/sys/unix"
 )
 
@@ -36,9 +37,12 @@ type Set struct {
 // Config is how a Forwarder works. Zero values stand for the defaults.
 type Config struct {
 	Log *slog.Logger
-	// MaxConnections of one listener are forwarded at a time (1024). Further ones wait in the kernel's queue,
-	// unless one of them has been quiet: it is closed then.
+	// MaxConnections of one listener are forwarded at a time (1024, but at most a sixteenth of the descriptors that the process may open).
+	// Further ones wait in the kernel's queue, unless one of them has been quiet: it is closed then.
 	MaxConnections int
+	// Within bounds the connections of forwarders together (those of all in the process: a twelfth of its descriptors, because each
+	// connection takes six: two sockets, and two pipes of splice(2)).
+	Within *Budget
 	// Quiet is how long a connection that makes room has carried nothing (30 s).
 	Quiet time.Duration
 	// Patience bounds the wait of a connection while no target can be dialed (10 s); SetPatience changes it.
@@ -59,9 +63,16 @@ const (
 	// redial is the pause before a target is dialed again that could not be.
 	redial = 100 * time.Millisecond
 	// acceptPause is the pause after an Accept that failed, when descriptors have run out
-	// for instance.
+	// for instance; that is logged once in tellPause.
 	acceptPause = 50 * time.Millisecond
+	tellPause   = time.Minute
 )
+
+// process bounds the connections of all forwarders, so that clients of listeners leave descriptors to everything else.
+var process = sync.OnceValue(func() *Budget {
+	const part, all = 12, 1 << 20
+	return NewBudget(connlimit.Share(part, all))
+})
 
 // Forwarder forwards connections until it is closed. Its methods may be called
 // concurrently.
@@ -151,7 +162,11 @@ func New(cfg Config) *Forwarder {
 		cfg.Log = slog.New(slog.DiscardHandler)
 	}
 	if cfg.MaxConnections == 0 {
-		cfg.MaxConnections = maxConnections
+		const part = 16
+		cfg.MaxConnections = connlimit.Share(part, maxConnections)
+	}
+	if cfg.Within == nil {
+		cfg.Within = process()
 	}
 	if cfg.Quiet == 0 {
 		cfg.Quiet = quiet
@@ -363,7 +378,9 @@ func (f *Forwarder) change() {
 // accept accepts connections of a listener until it is detached or the forwarder is closed.
 func (f *Forwarder) accept(d *door) {
 	defer close(d.ended)
-	for d.shared || f.takeSlot(d, func() bool { return queued(d.Listener) }) {
+	here := func() bool { return true }
+	var told time.Time
+	for d.shared || f.takeSlot(d, d.budget, func() bool { return queued(d.Listener) }) {
 		client, err := d.Accept()
 		switch {
 		case f.ctx.Err() != nil || errors.Is(err, net.ErrClosed):
@@ -372,29 +389,36 @@ func (f *Forwarder) accept(d *door) {
 			}
 			return
 		case err != nil:
-			f.cfg.Log.Warn("a connection could not be accepted", "address", d.Addr(), "error", err)
+			if time.Since(told) > tellPause {
+				f.cfg.Log.Warn("a connection could not be accepted", "address", d.Addr(), "error", err)
+				told = time.Now()
+			}
 			if !d.shared {
 				<-d.budget.slots
 			}
 			f.pause(acceptPause)
-		case d.shared && !f.takeSlot(d, func() bool { return true }):
+		case d.shared && !f.takeSlot(d, d.budget, here):
+			client.Close()
+			return
+		case !f.takeSlot(d, f.cfg.Within, here):
+			<-d.budget.slots
 			client.Close()
 			return
 		default:
 			f.lives(1)
 			f.running.Go(func() {
 				defer f.lives(-1)
-				defer func() { <-d.budget.slots }()
+				defer func() { _, _ = <-d.budget.slots, <-f.cfg.Within.slots }()
 				f.forward(d, client)
 			})
 		}
 	}
 }
 
-// takeSlot waits until there is room for another connection, and makes room while one waits; false: the listener is detached
+// takeSlot waits until a budget has room for another connection, and makes room while one waits; false: the listener is detached
 // or the forwarder is closed.
-func (f *Forwarder) takeSlot(d *door, waits func() bool) bool {
-	slots := d.budget.slots
+func (f *Forwarder) takeSlot(d *door, b *Budget, waits func() bool) bool {
+	slots := b.slots
 	look := time.NewTimer(0)
 	defer look.Stop()
 	for {
@@ -407,7 +431,7 @@ func (f *Forwarder) takeSlot(d *door, waits func() bool) bool {
 		case slots <- struct{}{}:
 			return true
 		case <-look.C:
-			if waits() && d.budget.clients.closeQuietest(f.cfg.Quiet) {
+			if waits() && b.clients.closeQuietest(f.cfg.Quiet) {
 				f.mu.Lock()
 				f.quiet++
 				f.mu.Unlock()
@@ -435,6 +459,7 @@ func (f *Forwarder) forward(d *door, client net.Conn) {
 	use, patience := f.sleeper()
 	defer use.Begin()()
 	defer d.budget.clients.add(client)()
+	defer f.cfg.Within.clients.add(client)()
 	c := &connection{client: client}
 	id := f.connect(c, use, patience)
 	if id == "" {

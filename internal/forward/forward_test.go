@@ -347,6 +347,22 @@ func TestSilentClientsMakeRoom(t *testing.T) {
 	}
 }
 
+// Silent clients of one listener take all the places of the process. They make room for those of another listener.
+func TestListenersShareTheProcess(t *testing.T) {
+	t.Parallel()
+	one, _ := server(t, "one")
+	within := forward.NewBudget(2)
+	crowded, other := start(t, forward.Config{Quiet: time.Millisecond, Within: within}, one), start(t, forward.Config{Quiet: time.Millisecond, Within: within}, one)
+	for range 5 {
+		dial(t, crowded)
+	}
+	for range 3 {
+		if got := dial(t, other).ask("hello"); got != "one hello\n" {
+			t.Errorf("%q answered", got)
+		}
+	}
+}
+
 func TestRudeClientsMakeRoom(t *testing.T) {
 	t.Parallel()
 	one, _ := server(t, "one")

@@ -1,6 +1,7 @@
 package admit
 
 import (
+	"fmt"
 	"io/fs"
 
 	"github.com/podtask/podtask/internal/config"
@@ -39,7 +40,7 @@ func quotasOf(s *config.Settings, root fs.FS, uid int) []admission.Quota {
 		add(q, processesEach, "raise it with systemctl set-property as root")
 	}
 	if q, limited := quota.OpenFiles(root); limited {
-		q.Most = max(0, q.Most-filesForOthers)
+		q.Name, q.Most = fmt.Sprintf("%s, %d, less %d for podtask itself", q.Name, q.Most, filesForOthers), max(0, q.Most-filesForOthers)
 		add(q, filesEach, "raise it with LimitNOFILE= in the unit, or DefaultLimitNOFILE= in /etc/systemd/user.conf")
 	}
 	return all
