@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// need is what a Client needs the service for. It is safe for concurrent use.
+// need counts the uses of the service by a Client. It is safe for concurrent use.
 type need struct {
 	waits atomic.Int32              // for the end of a container
 	last  atomic.Pointer[time.Time] // of the latest request
