@@ -169,8 +169,15 @@ func TestSync(t *testing.T) {
 	if err := os.WriteFile(dir+"/mine.service", []byte("[Service]\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := Sync(dir, generate(source("a.task", ""), source("b.task", ""))); err != nil {
+	timed := taskunit.Source{Name: "timed.task", File: taskunit.Read("/units/timed.task", "[Task]\nDefinition=x.json\nOnCalendar=daily\n")}
+	sleeps := taskunit.Source{Name: "sleeps.task", File: taskunit.Read("/units/sleeps.task", "[Task]\nDefinition=x.json\nPublishPort=127.0.0.1:8081:80\nListenStream=8080\n")}
+	if err := Sync(dir, generate(source("a.task", ""), source("b.task", ""), timed, sleeps)); err != nil {
 		t.Fatal(err)
+	}
+	for _, made := range []string{"timed-task.timer", "timers.target.wants/timed-task.timer", "sleeps-task.socket", "sockets.target.wants/sleeps-task.socket", "sleeps-task-proxy.service"} {
+		if _, err := os.Stat(filepath.Join(dir, made)); err != nil {
+			t.Error(err)
+		}
 	}
 	if err := Sync(dir, generate(source("b.task", "Pull=never\n"), source("mine.task", "ServiceName=mine\n"))); err == nil || !strings.Contains(err.Error(), "mine.task") {
 		t.Errorf("a service of another program is in the way: %v", err)
