@@ -168,3 +168,24 @@ func TestDefaultsOfTheConfigurationAreAccepted(t *testing.T) {
 		t.Errorf("a size that is none: %d %s", code, stderr)
 	}
 }
+
+// Of several agents that start at once, those that come too late are not told to end process 0, which is all of a shell.
+func TestAnAgentThatHasNotSaidWhoItIs(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	unlock, err := w.host().Tasks.LockAgent()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unlock() }()
+	stateDir, _, err := command.Dirs(w.getenv, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Truncate(filepath.Join(stateDir, "locks", "00000000000000000000000000000001"), 0); err != nil {
+		t.Fatal(err)
+	}
+	if _, stderr, code := w.podtask("agent"); code != command.ExitOwnFailure || !strings.Contains(stderr, "which starts at this moment") || strings.Contains(stderr, "kill") {
+		t.Errorf("%d %s", code, stderr)
+	}
+}

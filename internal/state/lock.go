@@ -25,6 +25,14 @@ type Holder struct {
 	Command string    `json:"command"` // program name and verb, never arguments with secrets
 }
 
+// Process names the process: one that has just taken the lock may not have written who it is.
+func (h Holder) Process() string {
+	if h.PID == 0 {
+		return "another process"
+	}
+	return fmt.Sprintf("process %d", h.PID)
+}
+
 // LockedError names who holds a lock. It satisfies errors.Is(err, ErrLocked).
 type LockedError struct {
 	Key    string

@@ -81,7 +81,7 @@ func (r *Records) Lock() (release func(), err error) {
 	lock, err := r.locks.Lock(identityKey)
 	var held *state.LockedError
 	if errors.As(err, &held) {
-		return nil, fmt.Errorf("process %d is this instance already: %w", held.Holder.PID, state.ErrLocked)
+		return nil, fmt.Errorf("%s is this instance already: %w", held.Holder.Process(), state.ErrLocked)
 	}
 	if err != nil {
 		return nil, err

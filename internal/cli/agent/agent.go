@@ -92,11 +92,13 @@ func (o agentOptions) Run(ctx context.Context, c *cli.Context) error {
 	}
 	unlock, err := o.engine.Tasks.LockAgent()
 	var locked *state.LockedError
-	if errors.As(err, &locked) {
+	switch {
+	case errors.As(err, &locked) && locked.Holder.PID == 0:
+		return errors.New("there is an agent already, which starts at this moment: `podtask info` names it")
+	case locked != nil:
 		return fmt.Errorf("there is an agent already: process %d since %s; `systemctl --user status podtask` or `kill %d`",
 			locked.Holder.PID, locked.Holder.Since.Local().Format(time.DateTime), locked.Holder.PID)
-	}
-	if err != nil {
+	case err != nil:
 		return err
 	}
 	l, store, err := agentListener(o.socket, o.log)

@@ -96,7 +96,7 @@ func takeNode(podFiles, name string) (release func(), err error) {
 	lock, err := locks.Lock(nodeLock)
 	var held *state.LockedError
 	if errors.As(err, &held) {
-		return nil, fmt.Errorf("process %d runs the node %s already: end it, or give this one another --node-name: %w", held.Holder.PID, name, state.ErrLocked)
+		return nil, fmt.Errorf("%s runs the node %s already: end it, or give this one another --node-name: %w", held.Holder.Process(), name, state.ErrLocked)
 	}
 	if err != nil {
 		return nil, err
