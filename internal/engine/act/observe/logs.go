@@ -47,7 +47,8 @@ type LogLine struct {
 }
 
 // Read calls fn, never concurrently, for the lines of one container, or of all
-// when container is empty; those of one container come in order. It needs
+// when container is empty; those of one container come in order, and those of several that were written before the
+// call in the order of their times. It needs
 // only Podman, so any process can do it. With Follow it also waits for containers that
 // have not started yet.
 func (l *Logs) Read(ctx context.Context, s lifecycle.State, container string, o LogOptions, fn func(LogLine) error) error {
@@ -69,9 +70,14 @@ func (l *Logs) Read(ctx context.Context, s lifecycle.State, container string, o 
 	defer cancel(nil)
 	var (
 		wg         sync.WaitGroup
-		mu         sync.Mutex // guards incomplete, and makes calls of fn one after another
+		mu         sync.Mutex // guards incomplete
 		incomplete error
 	)
+	rest := func() {}
+	if container == "" && len(s.Task.Containers) > 1 {
+		g := newGate(o.Timestamps, fn, func(err error) { cancel(err) })
+		o.Timestamps, fn, rest = true, g.line, g.release
+	}
 	for i, c := range s.Task.Containers {
 		if container != "" && c.Name != container {
 			continue
@@ -81,8 +87,6 @@ func (l *Logs) Read(ctx context.Context, s lifecycle.State, container string, o 
 				return
 			}
 			err := l.copyOne(ctx, s, i, o, func(l libpod.LogLine) error {
-				mu.Lock()
-				defer mu.Unlock()
 				return fn(LogLine{Container: c.Name, Stream: string(l.Stream), Time: l.Time, Text: l.Text, Unended: l.Unended})
 			})
 			var lost *IncompleteError
@@ -97,6 +101,7 @@ func (l *Logs) Read(ctx context.Context, s lifecycle.State, container string, o 
 		})
 	}
 	wg.Wait()
+	rest()
 	if err := context.Cause(ctx); err != nil {
 		return err
 	}
@@ -137,7 +142,7 @@ func (l *Logs) readMerged(ctx context.Context, s lifecycle.State, o LogOptions, 
 	for {
 		first := -1
 		for i, next := range sources {
-			if next.some && (first < 0 || next.head.Time.Before(sources[first].head.Time)) {
+			if next.some && (first < 0 || earlier(next.head, sources[first].head)) {
 				first = i
 			}
 		}
