@@ -12,13 +12,23 @@ import (
 	"syscall"
 
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/netns"
 )
 
 // maxStatus is the longest status that is read.
 const maxStatus = 16 << 20
 
-// NotRunning is what to do when the proxy does not run.
-const NotRunning = "the ingress proxy is not running; start it with `systemctl --user enable --now podtask-ingress.service` or `podtask ingress serve`"
+// NotRunning returns a sentence with the remedy for a proxy that does not run.
+func NotRunning() string {
+	text := "the ingress proxy is not running; start it with `systemctl --user enable --now podtask-ingress.service` or `podtask ingress serve`"
+	if netns.UnprivilegedStart() > lowestPort {
+		text += "; `podtask doctor` says how it gets the ports 80 and 443, which this user may not open"
+	}
+	return text
+}
+
+// lowestPort is the lowest port of the proxy, that of HTTP.
+const lowestPort = 80
 
 // Client returns a client of the proxy behind a socket. The host of its URLs does not matter.
 func Client(socket string) *http.Client {

@@ -144,7 +144,7 @@ Examples:
 				return err
 			}
 			if s == nil {
-				return errors.New(ingress.NotRunning)
+				return errors.New(ingress.NotRunning())
 			}
 			o, err := thisNetwork().look(c.Context, *s)
 			if err != nil {

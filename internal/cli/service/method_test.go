@@ -109,6 +109,18 @@ func TestRolloutLine(t *testing.T) {
 	}
 }
 
+// Two deployments of one definition, as after a change of the environment only, are told apart.
+func TestRolloutLineNamesDeploymentsOfOneDefinition(t *testing.T) {
+	t.Parallel()
+	s := api.Service{ServiceName: "web", Deployments: []api.Deployment{
+		{ID: "web/4", Status: "PRIMARY", TaskDefinition: "web:2", DesiredCount: 1, RolloutState: "IN_PROGRESS"},
+		{ID: "web/3", Status: "ACTIVE", TaskDefinition: "web:2", HealthyCount: 1, RunningCount: 1, DesiredCount: 1},
+	}}
+	if got, want := rolloutLine(s, time.Time{}), "web · web/4 0/1 healthy · old web/3 1/1 healthy · in progress"; got != want {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
 func TestTheLineMovesOnATerminal(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

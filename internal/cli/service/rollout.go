@@ -116,6 +116,16 @@ func (f *follower) end() {
 	}
 }
 
+// deploymentName returns the definition of a deployment; where another deployment has the same one, its own ID.
+func deploymentName(s api.Service, d api.Deployment) string {
+	for _, other := range s.Deployments {
+		if other.ID != d.ID && other.TaskDefinition == d.TaskDefinition {
+			return d.ID
+		}
+	}
+	return d.TaskDefinition
+}
+
 // rolloutLine says in one line how far a service is: the stage, the healthy copies of each revision, the
 // part of the connections that the new one has, and the time that is left, unless at is zero.
 func rolloutLine(s api.Service, at time.Time) string {
@@ -123,7 +133,7 @@ func rolloutLine(s api.Service, at time.Time) string {
 	parts := []string{s.ServiceName}
 	for _, d := range s.Deployments {
 		if d.Status == "PRIMARY" || d.RunningCount+d.PendingCount > 0 {
-			part := fmt.Sprintf("%s %d/%d healthy", term.Line(d.TaskDefinition), d.HealthyCount, max(d.DesiredCount, d.RunningCount+d.PendingCount))
+			part := fmt.Sprintf("%s %d/%d healthy", term.Line(deploymentName(s, d)), d.HealthyCount, max(d.DesiredCount, d.RunningCount+d.PendingCount))
 			if d.Status != "PRIMARY" {
 				part = "old " + part
 			}

@@ -378,6 +378,9 @@ func (k serviceCall) resolveDefinition(args []string) (string, error) {
 	}
 	doc, err := k.registry.read(k.c.Context, args[1])
 	if errors.Is(err, fs.ErrNotExist) {
+		if _, noRef := catalog.ParseRef(args[1]); noRef != nil {
+			return "", fmt.Errorf("read the task definition: %w", err)
+		}
 		return args[1], nil // the agent looks it up in the catalog
 	}
 	if err != nil {

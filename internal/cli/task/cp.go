@@ -89,6 +89,9 @@ func (o copyOptions) containerOf(ref string) (string, error) {
 		return "", err
 	}
 	index, err := observe.ExecContainer(st, container)
+	if err != nil && container == "" {
+		return "", fmt.Errorf("%w, as in %s/%s:PATH", err, task, st.Task.Containers[0].Name)
+	}
 	if err != nil {
 		return "", err
 	}

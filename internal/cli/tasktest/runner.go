@@ -1,9 +1,11 @@
 package tasktest
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"crypto/rand"
+	"crypto/sha256"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -15,6 +17,7 @@ import (
 	"github.com/podtask/podtask/internal/define/testfile"
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/engine/run/owner"
+	"github.com/podtask/podtask/internal/host/secretsource"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -71,7 +74,7 @@ func (r *runner) inSteps(ctx context.Context, result *Result) {
 	}
 	run, err := r.start(ctx)
 	if err != nil {
-		result.fail(&Failure{What: "start the task", Expected: "the task is started", Got: err.Error()})
+		result.fail(&Failure{What: "start the task", Expected: "the task is started", Got: strings.ReplaceAll(err.Error(), "\n", "; ")})
 		return
 	}
 	r.check(ctx, run, result)
@@ -128,7 +131,7 @@ type running struct {
 
 // start creates the task of the test and runs it.
 func (r *runner) start(ctx context.Context) (*running, error) {
-	task := r.task
+	task := r.readSecretFiles(ctx, r.task)
 	d := r.defined
 	d.Task = task
 	task, err := d.Prepare(ctx, r.engine.Secrets)
@@ -136,6 +139,32 @@ func (r *runner) start(ctx context.Context) (*running, error) {
 		return nil, err
 	}
 	return r.drive(ctx, task, r.names, d.Options)
+}
+
+// readSecretFiles returns the task with the content of its secret files in the place of the files. In a test other users may
+// read them: a clone of a repository keeps no modes. A file that cannot be read stays, for the error of the start.
+func (r *runner) readSecretFiles(ctx context.Context, t taskdef.Task) taskdef.Task {
+	sources := map[string]string{}
+	for _, c := range t.Containers {
+		all := make([]string, 0, len(c.Secrets)+len(c.Extensions.SecretFiles))
+		for _, s := range c.Secrets {
+			all = append(all, s.Source)
+		}
+		for _, s := range c.Extensions.SecretFiles {
+			all = append(all, s.Source)
+		}
+		for _, source := range all {
+			if kind, _, _ := strings.Cut(source, ":"); kind != string(secretsource.File) {
+				continue
+			}
+			if text, err := r.engine.Secrets.ReadFile(ctx, source, source); err == nil {
+				name := fmt.Sprintf("PODTASK_TEST_SECRET_%x", sha256.Sum256([]byte(source)))
+				r.engine.Secrets.Provide(name, bytes.TrimSuffix(text, []byte("\n")))
+				sources[source] = "env:" + name
+			}
+		}
+	}
+	return replaceSources(t, sources)
 }
 
 // drive creates a task and runs it in the background.

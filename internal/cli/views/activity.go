@@ -54,8 +54,16 @@ func nameSpans(l *timeline.Lane, names map[string]string) {
 	}
 }
 
+// queued names the time in which a queued task waits: its images are known, and it has no room yet.
+func (a activities) queued(l *timeline.Lane) {
+	if n := len(l.Spans); a.Queue != "" && n > 0 && l.Spans[n-1].State == lifecycle.StatusManifestPulled.String() {
+		l.Spans[n-1].Activity = "wait in the queue"
+	}
+}
+
 func (a activities) task(l *timeline.Lane) {
 	nameSpans(l, taskActivities)
+	a.queued(l)
 	l.Note, l.Failed = exitNote(a.ExitCode), a.failed(a.ExitCode)
 	if a.FailedStart != "" {
 		l.Note = "failed: " + a.FailedStart
@@ -74,6 +82,7 @@ func (a activities) pod(l *timeline.Lane) {
 // container names the spans of a container. In CREATED it waits for the pod and its dependencies.
 func (a activities) container(l *timeline.Lane, c api.Container) {
 	nameSpans(l, containerActivities)
+	a.queued(l)
 	l.Note, l.Failed = exitNote(c.ExitCode), a.failed(c.ExitCode)
 	if c.ExitCode == nil && c.Status == lifecycle.StatusStopped.String() && len(c.Errors) > 0 {
 		l.Note, l.Failed = c.Errors[len(c.Errors)-1].Name, true

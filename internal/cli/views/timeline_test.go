@@ -114,6 +114,20 @@ func TestTimelineNamesWhatAContainerWaitsFor(t *testing.T) {
 	}
 }
 
+// A queued task waits: it neither pulls nor prepares anything.
+func TestTimelineOfAQueuedTask(t *testing.T) {
+	t.Parallel()
+	task := api.Task{CreatedAt: noon, Status: "MANIFEST_PULLED", Queue: "it waits for port 80/tcp", Containers: []api.Container{{Name: "app", Status: "MANIFEST_PULLED"}}, History: []api.Transition{
+		{At: after(time.Second), Container: "app", Status: "MANIFEST_PULLED"}, {At: after(time.Second), Status: "MANIFEST_PULLED"},
+	}}
+	lanes := chartOf(task, after(9*time.Second)).Lanes
+	for _, i := range []int{0, 2} {
+		if spans := lanes[i].Spans; len(spans) != 2 || spans[0].Activity != "resolve" || spans[1].Activity != "wait in the queue" {
+			t.Errorf("%+v", lanes[i])
+		}
+	}
+}
+
 func TestAnExitBySignalFailsOnlyIfNoUserStoppedTheTask(t *testing.T) {
 	t.Parallel()
 	for stop, want := range map[string]bool{"UserInitiated": false, "EssentialContainerExited": true} {

@@ -119,7 +119,7 @@ func (e *NotFoundError) Error() string {
 	if len(e.Family) > 0 {
 		return fmt.Sprintf("no task has the name %q; without a name there is %s of that family: give an id", e.Ref, strings.Join(e.Family, ", "))
 	}
-	return fmt.Sprintf("no task %q: `podtask ps -a` lists them", e.Ref)
+	return fmt.Sprintf("no task %q: `podtask ps -a` lists tasks, `podtask service ps NAME` those of a service", e.Ref)
 }
 
 // AmbiguousError means that several tasks match.

@@ -261,7 +261,7 @@ func (p *Publisher) Problems(addresses []taskdef.Ingress) (all []service.Unheard
 		}
 		switch {
 		case status == nil:
-			all = append(all, service.Unheard{Address: i.URL, Problem: ingress.NotRunning})
+			all = append(all, service.Unheard{Address: i.URL, Problem: ingress.NotRunning()})
 		case a.Secure && len(status.Secure) == 0 || !a.Secure && len(status.Plain) == 0:
 			all = append(all, service.Unheard{Address: i.URL, Problem: "the ingress proxy does not listen on a port for it: see `podtask ingress status`"})
 		case status.Problem != "":
