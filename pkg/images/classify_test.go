@@ -3,6 +3,8 @@ package images
 import (
 	"fmt"
 	"net"
+	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/podtask/podtask/pkg/transient"
@@ -22,5 +24,15 @@ func TestLookupFailuresThatAreNoAnswerAreTemporary(t *testing.T) {
 		if err.Class != DNS || !transient.Is(err) {
 			t.Errorf("%v: class %v, temporary %v; want dns, true", &failure, err.Class, transient.Is(err))
 		}
+	}
+}
+
+// A proxy that does not answer is named, not the registry behind it.
+func TestAProxyThatDoesNotAnswerIsNamed(t *testing.T) {
+	t.Parallel()
+	refused := &net.OpError{Op: "proxyconnect", Net: "tcp", Err: &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}}
+	err := New(Options{}).newError(Ref{registry: "h", path: "p"}, Login{}, fmt.Errorf("pinging: %w", refused))
+	if text := err.Error(); err.Class != Unreachable || !strings.Contains(text, "the proxy on the way to registry h") || !strings.Contains(text, "HTTPS_PROXY") {
+		t.Errorf("%v: %s", err.Class, text)
 	}
 }

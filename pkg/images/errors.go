@@ -319,6 +319,9 @@ func (r *Resolver) explain(c Class, ref Ref, given Login, err error) (message, h
 	case Timeout:
 		return "registry " + host + " did not answer in time", "check the network, proxy and firewall"
 	case Unreachable:
+		if op := new(net.OpError); errors.As(err, &op) && op.Op == "proxyconnect" {
+			return "the proxy on the way to registry " + host + " cannot be reached: " + detail(op.Err), "correct HTTPS_PROXY, or add " + host + " to NO_PROXY; the agent and units have variables of their own"
+		}
 		return "registry " + host + " cannot be reached: " + detail(err), "check that it is running and that the address and port are correct"
 	case Server:
 		return "registry " + host + " failed: " + detail(err) + limits(err), "try again later"

@@ -59,7 +59,7 @@ func checkUserNamespaces(_ context.Context, h Host) Finding {
 const leastIDs = 65536
 
 func checkSubIDs(_ context.Context, h Host) Finding {
-	fix := fmt.Sprintf("usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s as root, with an unused range, then podman system migrate", h.User)
+	fix := fmt.Sprintf("as root usermod --add-subuids 100000-165535 --add-subgids 100000-165535 %s, with an unused range, then as %[1]s podman system migrate, which stops all containers", h.User)
 	if h.elsewhere() {
 		return ok("nsswitch.conf gets subordinate ids from a service")
 	}
@@ -144,7 +144,7 @@ func checkLinger(_ context.Context, h Host) Finding {
 	if h.exists(LingerFile(h.User)) {
 		return ok("tasks keep running after logout and can start at boot")
 	}
-	return warn("loginctl enable-linger", "tasks end when %s logs out, and no task starts at boot", h.User)
+	return warn("loginctl enable-linger, or as root loginctl enable-linger "+LingerUser(h.User, h.UID), "tasks end when %s logs out, and no task starts at boot", h.User)
 }
 
 // Space on disks, in bytes and percent.

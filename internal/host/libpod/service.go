@@ -305,6 +305,10 @@ func (s *service) launch(ctx context.Context) error {
 			if errors.As(err, &exit) && !exit.Exited() {
 				return &Error{Op: "start Podman's service", Class: Temporary, Cause: fmt.Sprintf("%s (its service ended at once: %v)", ConnectionBroke, err)}
 			}
+			if isClient(lastLine(logPath)) {
+				return unavailable("podman serves nothing on this host: remote = true under [engine] in containers.conf makes it a client of another one; " +
+					"remove it there, or set CONTAINER_HOST to unix:///PATH, the socket of a Podman on this host")
+			}
 			return unavailable("podman system service exited immediately (%v): %s; its log is %s", err, lastLine(logPath), logPath)
 		case <-tick.C:
 			if listening(ctx, s.ours) == nil {
@@ -312,6 +316,11 @@ func (s *service) launch(ctx context.Context) error {
 			}
 		}
 	}
+}
+
+// isClient reports whether a podman that said this when it should serve is the client of another host: it does not know the command.
+func isClient(said string) bool {
+	return strings.Contains(said, "accepts at most 1 arg(s), received") || strings.Contains(said, "unrecognized command")
 }
 
 // dropped lists the variables that a service must not inherit. With CONTAINER_HOST podman

@@ -142,6 +142,19 @@ func TestDialsAtOnceShareOneService(t *testing.T) {
 	}
 }
 
+// A podman that containers.conf makes a client of another host has no service; what to do is said.
+func TestAPodmanThatIsAClientIsTold(t *testing.T) {
+	t.Parallel()
+	_, o := fakePodman(t)
+	o.Podman = filepath.Join(t.TempDir(), "podman")
+	if err := os.WriteFile(o.Podman, []byte("#!/bin/sh\necho 'Error: accepts at most 1 arg(s), received 3' >&2\nexit 125\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := libpod.Dial(soon(t), o); err == nil || !strings.Contains(err.Error(), "remote = true under [engine] in containers.conf") {
+		t.Errorf("%v", err)
+	}
+}
+
 // A service whose storage was read-only may hang. podtask's own is ended, so that the next
 // call finds another one.
 func TestServiceWithReadOnlyStorageIsEnded(t *testing.T) {

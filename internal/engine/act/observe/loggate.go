@@ -1,9 +1,12 @@
 package observe
 
 import (
+	"cmp"
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 const (
@@ -18,18 +21,20 @@ const (
 type gate struct {
 	begun  time.Time
 	stamps bool // lines keep their times
-	pass   func(LogLine) error
-	fail   func(error)
-	timer  *time.Timer
+	// containers are in the order of lines of one second whose parts are not known.
+	containers []taskdef.Container
+	pass       func(LogLine) error
+	fail       func(error)
+	timer      *time.Timer
 
 	mu   sync.Mutex // guards the rest, and makes calls of pass one after another
 	held []LogLine
 	open bool
 }
 
-// newGate begins to hold lines; fail gets an error of pass.
-func newGate(stamps bool, pass func(LogLine) error, fail func(error)) *gate {
-	g := &gate{begun: time.Now(), stamps: stamps, pass: pass, fail: fail}
+// newGate begins to hold lines of containers; fail gets an error of pass.
+func newGate(containers []taskdef.Container, stamps bool, pass func(LogLine) error, fail func(error)) *gate {
+	g := &gate{begun: time.Now(), containers: containers, stamps: stamps, pass: pass, fail: fail}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.timer = time.AfterFunc(settle, g.release)
@@ -66,7 +71,9 @@ func (g *gate) release() {
 func (g *gate) sendHeld() error {
 	held := g.held
 	g.open, g.held = true, nil
-	slices.SortStableFunc(held, func(a, b LogLine) int { return a.Time.Truncate(time.Second).Compare(b.Time.Truncate(time.Second)) })
+	slices.SortStableFunc(held, func(a, b LogLine) int {
+		return cmp.Or(a.Time.Truncate(time.Second).Compare(b.Time.Truncate(time.Second)), cmp.Compare(g.place(a), g.place(b)))
+	})
 	for from := 0; from < len(held); { // within a second, those of a driver that counts parts of it
 		to := from + 1
 		for to < len(held) && held[to].Time.Truncate(time.Second).Equal(held[from].Time.Truncate(time.Second)) {
@@ -83,6 +90,11 @@ func (g *gate) sendHeld() error {
 		}
 	}
 	return nil
+}
+
+// place returns the place of the container of a line in the definition.
+func (g *gate) place(l LogLine) int {
+	return slices.IndexFunc(g.containers, func(c taskdef.Container) bool { return c.Name == l.Container })
 }
 
 func (g *gate) send(l LogLine) error {

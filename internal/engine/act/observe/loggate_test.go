@@ -5,6 +5,8 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // What containers have written before comes in the order of its times, although they send it one after the other; then
@@ -13,7 +15,7 @@ func TestOldLinesOfSeveralContainersComeInTheOrderOfTheirTimes(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		got := ""
-		g := newGate(false, func(l LogLine) error {
+		g := newGate(nil, false, func(l LogLine) error {
 			if !l.Time.IsZero() {
 				t.Error("a line has a time that was not asked for")
 			}
@@ -44,6 +46,21 @@ func TestOldLinesOfSeveralContainersComeInTheOrderOfTheirTimes(t *testing.T) {
 	})
 }
 
+// Lines of a second of which the journal keeps no parts are in the order of the definition.
+func TestOldLinesOfOneSecondAreInTheOrderOfTheDefinition(t *testing.T) {
+	t.Parallel()
+	got, at := "", time.Unix(1_800_000_000, 0)
+	g := newGate([]taskdef.Container{{Name: "db"}, {Name: "web"}}, true, func(l LogLine) error { got += l.Text; return nil }, func(error) {})
+	for _, l := range []LogLine{{Container: "web", Text: "c", Time: at}, {Container: "web", Text: "d", Time: at}, {Container: "db", Text: "a", Time: at.Add(2)}, {Container: "db", Text: "b", Time: at}} {
+		if err := g.line(l); err != nil {
+			t.Error(err)
+		}
+	}
+	if g.release(); got != "abcd" {
+		t.Errorf("the lines came as %q", got)
+	}
+}
+
 // The journal has whole seconds: such a line is not before one of the same second that has parts of it.
 func TestLinesOfOneSecond(t *testing.T) {
 	t.Parallel()
@@ -57,7 +74,7 @@ func TestLinesOfOneSecond(t *testing.T) {
 func TestAReaderThatGivesUpGetsNoMoreLines(t *testing.T) {
 	t.Parallel()
 	enough, n, failed := errors.New("enough"), 0, error(nil)
-	g := newGate(true, func(LogLine) error { n++; return enough }, func(err error) { failed = err })
+	g := newGate(nil, true, func(LogLine) error { n++; return enough }, func(err error) { failed = err })
 	for range 3 {
 		if err := g.line(LogLine{}); err != nil {
 			t.Error(err)

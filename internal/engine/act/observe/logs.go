@@ -75,7 +75,7 @@ func (l *Logs) Read(ctx context.Context, s lifecycle.State, container string, o 
 	)
 	rest := func() {}
 	if container == "" && len(s.Task.Containers) > 1 {
-		g := newGate(o.Timestamps, fn, func(err error) { cancel(err) })
+		g := newGate(s.Task.Containers, o.Timestamps, fn, func(err error) { cancel(err) })
 		o.Timestamps, fn, rest = true, g.line, g.release
 	}
 	for i, c := range s.Task.Containers {
