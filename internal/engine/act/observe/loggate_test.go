@@ -37,7 +37,7 @@ func TestOldLinesOfSeveralContainersComeInTheOrderOfTheirTimes(t *testing.T) {
 		if got != "" {
 			t.Errorf("%q came before the rest", got)
 		}
-		time.Sleep(settle)
+		<-time.After(settle) // of the bubble's clock
 		synctest.Wait()
 		send("f", now)
 		if g.release(); got != "abcdef" {
