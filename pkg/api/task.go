@@ -123,6 +123,9 @@ const WhyUpdateWaits = "update-waits"
 // WhyScalingHeld is the code of a change of the desired count that a target of a service asks for and that is not made.
 const WhyScalingHeld = "scaling-held"
 
+// WhyStackOrder is the code of another service of a stack for which the first copy of a service waits.
+const WhyStackOrder = "stack-order"
+
 // WhyLogsStalled is the code of output that was not sent for a minute. It comes after the other
 // reasons, because the task itself does not wait for it.
 const WhyLogsStalled = "logs-stalled"

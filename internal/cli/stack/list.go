@@ -281,7 +281,7 @@ func (k call) why(ctx context.Context, args []string) error {
 		default:
 			var now api.Service
 			now, err = k.agent.Service(ctx, h.Object)
-			row.Why = append(row.Why, now.Why...)
+			row.Why = append(whyWaits(ctx, k.agent, s, name, now), now.Why...)
 		}
 		if err != nil && !api.Is(err, api.NotFound) {
 			return err

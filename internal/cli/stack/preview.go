@@ -274,12 +274,16 @@ func agent(a *part.Agent) error {
 	if err != nil {
 		return err
 	}
+	start := time.Now()
+	all, _ := store.All() // `podtask stack ls` tells what cannot be read
+	boot := stacks.NewBoot(all)
+	boot.Look, boot.Now, boot.After, boot.Log = a.Backend.Controller.State, func() time.Duration { return time.Since(start) }, time.After, a.Log
+	a.Backend.Controller.Await = boot.Await
 	a.Collect(stackmetrics.New(func() []stack.State {
 		all, _ := store.All() // those that cannot be read have no metrics
 		return all
-	}))
+	}, boot.Waiting))
 	a.Run(func(ctx context.Context) error {
-		start := time.Now()
 		return stacks.Sweeper{
 			Store: store, Now: time.Now, Passed: func() time.Duration { return time.Since(start) }, After: time.After, Log: a.Log,
 			Remove: func(ctx context.Context, name string) error { return removePreview(ctx, a, store, timed, name) },

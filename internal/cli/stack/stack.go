@@ -31,6 +31,7 @@ func Part() part.Part {
 		Routes:    routes,
 		Documents: []command.Document{{Name: "stack", Schema: func() any { return stackfile.Schema() }}},
 		Complete:  complete,
+		Explain:   newExplainer,
 		Beside:    newBeside,
 		Agent:     agent,
 	}

@@ -251,7 +251,7 @@ func TestDocument(t *testing.T) {
 	m.Add(ecsmetrics.New(nil))
 	m.Hooks(nil, nil)
 	m.Add(schedulemetrics.New(nil))
-	m.Add(stackmetrics.New(nil))
+	m.Add(stackmetrics.New(nil, nil))
 	m.Add(noticemetrics.New(nil, nil))
 	m.Add(awsmetrics.New(nil))
 	m.Add(imagemetrics.New(nil))

@@ -83,6 +83,28 @@ func circles(members []Member) (all [][]string) {
 	return all
 }
 
+// Awaits returns the services that a member waits for, past jobs, which wait for others themselves.
+func (r Revision) Awaits(m Member) (all []Dependency) {
+	seen := map[string]bool{}
+	var walk func(of Member)
+	walk = func(of Member) {
+		for _, d := range of.After {
+			next := r.Find(d.Name)
+			switch {
+			case next == nil || seen[d.Name]:
+			case next.Kind == Service:
+				seen[d.Name] = true
+				all = append(all, d)
+			case next.Kind == Job:
+				seen[d.Name] = true
+				walk(*next)
+			}
+		}
+	}
+	walk(m)
+	return all
+}
+
 // Order returns members so that each comes after those that it waits for, those that wait for least first. In a circle, which Problems
 // reports, the order is that of the list.
 func Order(members []Member) []Member {

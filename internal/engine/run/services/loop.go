@@ -271,6 +271,11 @@ func (l *runner) start(ctx context.Context, s service.State, id string) error {
 	if _, err := l.all.Tasks.Get(id); !errors.As(err, new(*record.NotFoundError)) {
 		return err
 	}
+	if l.all.Await != nil {
+		if err := l.all.Await(ctx, s.Name); err != nil {
+			return err
+		}
+	}
 	i := slices.IndexFunc(s.Tasks, func(t service.Task) bool { return t.ID == id })
 	d, _ := s.Deployment(s.Tasks[i].Deployment)
 	l.all.provide(d.Spec)

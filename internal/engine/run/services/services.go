@@ -72,6 +72,8 @@ type Config struct {
 	// HookSpec makes the task of a hook from FAMILY:REVISION of a registered definition; nil: hooks
 	// that are tasks fail. It may be set before Run.
 	HookSpec func(ctx context.Context, definition string) (service.Spec, error)
+	// Await returns when a copy of a service may start, or with an error; nil: at once. It may be set before Run.
+	Await func(ctx context.Context, service string) error
 }
 
 // Errors about services that users may make.

@@ -19,11 +19,9 @@ func (r Runner) StartAll(ctx context.Context, s stack.State, told func(text stri
 		if m.Kind != stack.Service {
 			continue
 		}
-		for _, d := range m.After {
-			if of := s.Current.Find(d.Name); of != nil && of.Kind == stack.Service {
-				if err := r.wait(ctx, stack.Step{Name: d.Name, Member: *of, Is: d.Is}); err != nil {
-					return err
-				}
+		for _, d := range s.Current.Awaits(m) {
+			if err := r.wait(ctx, stack.Step{Name: d.Name, Member: *s.Current.Find(d.Name), Is: d.Is}); err != nil {
+				return err
 			}
 		}
 		var n api.NewService

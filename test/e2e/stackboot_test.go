@@ -1,0 +1,51 @@
+//go:build e2e && bed_systemd
+
+package e2e
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// When everything was killed at once, as by a failure of power, the next agent starts the services of a stack in their order, past the job
+// that has completed, which does not run again.
+func TestStackComesBackInOrder(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	own := b.stackFile("own/stack.yaml", fmt.Sprintf(`name: %s
+members:
+  db: {image: "%[2]s", command: [sleep, 8s, --, serve, "5432"], ports: [5432], healthcheck: {test: [CMD, /testbox, get, "http://127.0.0.1:5432/"], interval: 5s, retries: 10}}
+  migrate: {image: "%[2]s", command: [get, "http://db:5432/", --, print, migrated], job: true, after: [db]}
+  web: {image: "%[2]s", command: [get, "http://db:5432/", --, serve, "8080"], ports: [8080], after: [migrate]}
+`, b.family, b.testbox()))
+	b.want(0, "stack", "up", own)
+	before := b.members(b.family)
+	job := strings.TrimSpace(b.want(0, "ps", "--all", "--quiet", "--no-trunc", "--filter", "name="+before["migrate"].Object).out)
+	old := b.copiesOf(b.family, "db", "web")
+	agent.kill()
+	b.podman("kill", "--all", "--signal=KILL")
+
+	agent = b.agent()
+	eventually(t, "why says what is waited for", func() bool {
+		return strings.Contains(b.want(0, "stack", "why", b.family).out, ", for which its first copy waits after a start of the agent, is not healthy")
+	})
+	b.want(0, "stack", "start", b.family)
+	now := b.members(b.family)
+	if now["web"].Healthy != 1 || now["migrate"].Status != "exited (0)" {
+		t.Errorf("%+v", now)
+	}
+	if again := strings.TrimSpace(b.want(0, "ps", "--all", "--quiet", "--no-trunc", "--filter", "name="+before["migrate"].Object).out); again != job {
+		t.Errorf("the job was %s, and is %s", job, again)
+	}
+	fresh := b.copiesOf(b.family, "db", "web")
+	if fresh["db"] == old["db"] || fresh["web"] == old["web"] {
+		t.Errorf("the copies were not ended: %v, %v", old, fresh)
+	}
+	// The first new copy of web found the database, so that no copy of it has failed.
+	if out := b.want(0, "service", "ps", "--all", "--quiet", b.family+"-web").out; len(strings.Fields(out)) > 2 {
+		t.Errorf("copies of web: %s", out)
+	}
+	b.removeStack(b.family)
+	agent.end()
+}
