@@ -82,7 +82,11 @@ func (r *Resolver) Describe(ctx context.Context, ref string, login Login, want P
 }
 
 func (r *Resolver) describe(ctx context.Context, ref Ref, login Login, want Platform) (_ Description, err error) {
-	ctx, end := guarded(ctx)
+	plain, err := r.allowsPlain(ref)
+	if err != nil {
+		return Description{}, err
+	}
+	ctx, end := guarded(ctx, plain)
 	defer func() { err = end(err) }()
 	src, err := r.open(ctx, ref, login)
 	if err != nil {

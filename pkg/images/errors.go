@@ -310,6 +310,9 @@ func (r *Resolver) explain(c Class, ref Ref, given Login, err error) (message, h
 	case RateLimited:
 		return "registry " + host + " received too many requests from this host (429" + limits(err) + ")", "wait, or log in to get a higher limit (podman login " + host + ")"
 	case TLS:
+		if errors.Is(err, errPlainPlace) {
+			return "registry " + host + " leads to a token server, or another place, without TLS, and nothing was sent there", "ask who runs the registry"
+		}
 		if errors.Is(err, http.ErrSchemeMismatch) || errors.Is(err, errPlainHTTP) {
 			return "registry " + host + " answers without TLS, in plain HTTP", "if that is intended, " + r.insecure(ref)
 		}

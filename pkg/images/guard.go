@@ -3,6 +3,7 @@ package images
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http/httptrace"
 	"sync"
@@ -22,11 +23,16 @@ const guardInterval = 20 * time.Millisecond
 
 // guarded returns a context for calls of containers/image, which reads the body of an
 // error to its end: an endless one would take all memory. The context is canceled with
-// errLongReply when the connections of its requests have received more than maxReceived.
-// end must be called; it returns errLongReply for err if that was the cause.
-func guarded(ctx context.Context) (_ context.Context, end func(err error) error) {
+// errLongReply when the connections of its requests have received more than maxReceived. It is canceled with errPlainPlace,
+// and nothing is sent, when a connection is one without TLS and plain is false: containers/image sends credentials to the token
+// server that a registry names, and follows it to other places, also without TLS.
+// end must be called; it returns the cause of a cancellation for err.
+func guarded(ctx context.Context, plain bool) (_ context.Context, end func(err error) error) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	g := &guard{}
+	g := &guard{refuse: func() { cancel(errPlainPlace) }}
+	if plain {
+		g.refuse = nil
+	}
 	ctx = httptrace.WithClientTrace(ctx, &httptrace.ClientTrace{GotConn: g.add})
 	var wg sync.WaitGroup
 	wg.Go(func() {
@@ -46,15 +52,20 @@ func guarded(ctx context.Context) (_ context.Context, end func(err error) error)
 	return ctx, func(err error) error {
 		cancel(nil)
 		wg.Wait()
-		if err != nil && errors.Is(context.Cause(ctx), errLongReply) {
-			return errLongReply
+		if cause := context.Cause(ctx); err != nil && (errors.Is(cause, errLongReply) || errors.Is(cause, errPlainHTTP)) {
+			return cause
 		}
 		return err
 	}
 }
 
+// errPlainPlace: a registry leads to a place without TLS.
+var errPlainPlace = fmt.Errorf("it leads to a place without TLS: %w", errPlainHTTP)
+
 // guard knows the connections of one question.
 type guard struct {
+	refuse func() // is called for a connection without TLS; nil: it is allowed
+
 	mu    sync.Mutex
 	conns map[syscall.Conn]uint64 // bytes received
 }
@@ -63,6 +74,10 @@ func (g *guard) add(info httptrace.GotConnInfo) {
 	conn := info.Conn
 	if over, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
 		conn = over.NetConn()
+	} else if g.refuse != nil {
+		g.refuse()
+		_ = conn.Close() // before the request is written
+		return
 	}
 	if c, ok := conn.(syscall.Conn); ok {
 		g.mu.Lock()

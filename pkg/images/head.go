@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,6 +20,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 	"github.com/opencontainers/go-digest"
 	"go.podman.io/image/v5/manifest"
+	"go.podman.io/image/v5/pkg/sysregistriesv2"
 	"go.podman.io/image/v5/pkg/tlsclientconfig"
 	"go.podman.io/image/v5/types"
 )
@@ -82,6 +84,15 @@ func registryOf(sys *types.SystemContext, ref Ref) (host name.Registry, insecure
 	}
 	host, err = name.NewRegistry(text, options...)
 	return host, insecure, err
+}
+
+// allowsPlain reports whether registries.conf allows plain HTTP for the registry of ref, or for one of its mirrors.
+func (r *Resolver) allowsPlain(ref Ref) (bool, error) {
+	conf, err := findRegistry(r.sys, ref.Name())
+	if err != nil {
+		return false, fmt.Errorf("reading registries.conf: %w", err)
+	}
+	return conf != nil && (conf.Insecure || slices.ContainsFunc(conf.Mirrors, func(m sysregistriesv2.Endpoint) bool { return m.Insecure })), nil
 }
 
 // wire is the transport of one exchange with a registry. It rejects plain HTTP unless

@@ -177,7 +177,11 @@ func (r *Resolver) open(ctx context.Context, ref Ref, login Login) (types.ImageS
 
 // read gets the manifest.
 func (r *Resolver) read(ctx context.Context, ref Ref, login Login) (_ Resolution, err error) {
-	ctx, end := guarded(ctx)
+	plain, err := r.allowsPlain(ref)
+	if err != nil {
+		return Resolution{}, err
+	}
+	ctx, end := guarded(ctx, plain)
 	defer func() { err = end(err) }()
 	src, err := r.open(ctx, ref, login)
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"runtime"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -165,5 +166,71 @@ func TestRequestsOfOneClient(t *testing.T) {
 	close(release)
 	if n := peak.Load(); n > most/clientPart {
 		t.Errorf("one client had %d requests at a time, of at most %d", n, most/clientPart)
+	}
+}
+
+// Clients that open WebSockets to an endless answer and read none of it have as many as other clients have connections. Others are served
+// meanwhile, and nothing is left of the WebSockets at the end.
+func TestAFloodOfWebSockets(t *testing.T) {
+	t.Parallel()
+	const most, tries = 16, 40
+	var open, seen atomic.Int64
+	app := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Header.Get("Upgrade") == "" {
+			fmt.Fprint(w, "hello")
+			return
+		}
+		c, _, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer c.Close()
+		defer open.Add(-1)
+		seen.Store(max(seen.Load(), open.Add(1)))
+		if _, err := io.WriteString(c, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: websocket\r\n\r\n"); err != nil {
+			return
+		}
+		piece := make([]byte, 1<<16)
+		for err == nil {
+			_, err = c.Write(piece)
+		}
+	}))
+	t.Cleanup(app.Close)
+	r, s := start(t, app.URL, most)
+	var flood []net.Conn
+	upgraded := 0
+	for range tries {
+		c, err := net.Dial("tcp", s.Plain[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		flood = append(flood, c)
+		if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: plain.localhost\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\nSec-WebSocket-Version: 13\r\n\r\n"); err != nil {
+			continue // refused already
+		}
+		if n, _ := io.ReadFull(c, make([]byte, len("HTTP/1.1 101"))); n > 0 {
+			upgraded++
+		}
+	}
+	if upgraded != most/clientPart || seen.Load() > most/clientPart {
+		t.Errorf("%d WebSockets are open, and the copy has seen %d", upgraded, seen.Load())
+	}
+	other := &http.Client{Transport: &http.Transport{DisableKeepAlives: true, DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return (&net.Dialer{LocalAddr: &net.TCPAddr{IP: net.ParseIP("127.0.0.2")}}).DialContext(ctx, "tcp", s.Plain[0])
+	}}}
+	for range 5 {
+		if got := get(t, other, "http://plain.localhost/"); got != "HTTP/1.1 200 hello" {
+			t.Errorf("another client got %q", got)
+		}
+	}
+	for _, c := range flood {
+		c.Close()
+	}
+	for open.Load() > 0 || r.status(t).Connections > 0 {
+		if t.Context().Err() != nil {
+			t.Fatal("WebSockets are left")
+		}
+		runtime.Gosched()
 	}
 }
