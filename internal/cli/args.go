@@ -318,6 +318,9 @@ func (a *arranger) unknownCommand(word string, commands []*cli.Command) error {
 	if like := closestCommand(commands, word); like != "" {
 		hint = suggest.Ask(like)
 	}
+	if slices.Contains(takeNamesOf[a.verb()], word) {
+		hint = "`podtask " + word + " NAME` takes the name of a " + a.verb() + " too"
+	}
 	return command.Usagef(a.verb(), "%s has no command %q: %s", a.verb(), word, hint)
 }
 

@@ -72,6 +72,7 @@ func TestArrangeRefuses(t *testing.T) {
 		{"image ls --older-than 1h", "unknown flag --older-than", "`podtask image ls --help`"},
 		{"image pull x", `image has no command "pull": it has resolve, ls, pending or prune`, "`podtask image --help`"},
 		{"service creat x", `service has no command "creat": did you mean "create"?`, "`podtask service --help`"},
+		{"service logs shop", "service has no command \"logs\": `podtask logs NAME` takes the name of a service too", "`podtask service --help`"},
 		{"down", "unknown command \"down\": `podtask stop TASK` stops a task", "`podtask --help`"},
 		{"help stopp", `unknown command "stopp": did you mean "stop"?`, "`podtask --help`"},
 		{"logs --folow web", `unknown flag --folow: did you mean "--follow"?`, "`podtask logs --help`"},

@@ -31,6 +31,9 @@ var commandHints = map[string]string{
 	"volume":   "`podman volume ls` lists volumes; `podtask run --map-volume NAME=PATH` maps one of a definition",
 }
 
+// takeNamesOf has the commands about tasks that take the names of a group too.
+var takeNamesOf = map[string][]string{"service": {"exec", "logs", "why"}, "schedule": {"logs", "why"}}
+
 // neverSuggested has the commands and flags that remove or stop things. A suggestion may be run without
 // reading it, and must not lose anything.
 var neverSuggested = []string{"all", "deregister", "drain", "force", "gc", "kill", "prune", "restart", "rm"}

@@ -145,7 +145,7 @@ func taskListing(rows []row, full bool) command.Listing[row] {
 		{Head: "ID", Cell: func(r row) string { return r.ID }, Wide: true},
 		{Head: "RUNNING", Cell: row.Containers, Wide: true, Order: func(a, b row) int { return cmp.Compare(b.Running, a.Running) }},
 		{Head: "RESTARTS", Cell: func(r row) string { return strconv.Itoa(r.Restarts) }, Wide: true, Order: func(a, b row) int { return cmp.Compare(b.Restarts, a.Restarts) }, Repeats: func(r row) bool { return r.Restarts == 0 }},
-		{Head: "DEFINITION", Cell: func(r row) string { return fmt.Sprintf("%s:%d", r.Family, r.Revision) }, Wide: true, Repeats: func(r row) bool { return r.Family == r.Name && r.Revision <= 1 },
+		{Head: "DEFINITION", Cell: row.definition, Wide: true, Repeats: func(r row) bool { return r.Family == r.Name && r.Revision <= 1 },
 			Order: func(a, b row) int {
 				return cmp.Or(cmp.Compare(a.Family, b.Family), cmp.Compare(a.Revision, b.Revision))
 			}},
@@ -201,6 +201,14 @@ type row struct {
 
 // title returns the name of the task; its family and ID if it has none.
 func (r row) title() string { return cmp.Or(r.Name, r.Family+" "+r.ID) }
+
+// definition returns FAMILY:REVISION, or the family of a definition that is not registered.
+func (r row) definition() string {
+	if r.Revision == 0 {
+		return r.Family
+	}
+	return fmt.Sprintf("%s:%d", r.Family, r.Revision)
+}
 
 // named reports whether the name of the task is that of what it belongs to, with more behind it.
 func (r row) named(whole string) bool { return strings.HasPrefix(r.Name, whole+"-") }

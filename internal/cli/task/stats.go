@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -78,6 +79,10 @@ func (o statsOptions) Run(ctx context.Context, c *cli.Context) error {
 	tick := time.NewTicker(interval)
 	defer tick.Stop()
 	live := console.CanMoveCursor(o.out, o.getenv)
+	starts := 0
+	if c.Bool("no-stream") {
+		starts = mostStarts
+	}
 	for {
 		select {
 		case <-tick.C:
@@ -89,6 +94,10 @@ func (o statsOptions) Run(ctx context.Context, c *cli.Context) error {
 			return err
 		}
 		lines := usage.Compare(before, after)
+		if starts > 0 && len(lines) == 0 && (len(after) > 0 || c.Args().Present() && slices.ContainsFunc(wanted, isActive)) {
+			starts, before = starts-1, after
+			continue
+		}
 		if err := o.print(format, lines, !c.Bool("no-stream"), live); err != nil || c.Bool("no-stream") {
 			return err
 		}
@@ -98,6 +107,11 @@ func (o statsOptions) Run(ctx context.Context, c *cli.Context) error {
 		before = after
 	}
 }
+
+// mostStarts limits the intervals for which --no-stream waits for tasks that are just starting.
+const mostStarts = 5
+
+func isActive(s lifecycle.State) bool { return s.Status() != lifecycle.StatusStopped }
 
 func (o statsOptions) print(format string, lines []usage.Task, stream, live bool) error {
 	switch {
