@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -197,9 +198,10 @@ func (l *Link) Run(ctx context.Context, req Request, s Streams) (code int, err e
 	}
 	done := make(chan struct{}) // ends what waits for nothing else
 	defer close(done)
-	failed := make(chan error, 5)
+	failed := make(chan error, 6)
 	l.feed(streams, s, failed)
 	closed := make(chan part, 2)
+	s.Signals = l.countSignals(s.Signals, failed, done)
 	go passControls(streams[partRequest], s, closed, done)
 	answers := l.collect(streams, s, closed, failed)
 	select {
@@ -294,6 +296,33 @@ func copyOutput(w io.Writer, r io.Reader) error {
 			return nil //nolint:nilerr // the end of the session is found elsewhere
 		}
 	}
+}
+
+// lastSignal is the number of signals that ask a command to end after which it ends here: the second one kills the containers of a run,
+// and a host that hangs, or is hostile, does nothing at all.
+const lastSignal = 3
+
+// countSignals returns the signals to pass on until done is closed, and fails after the last one. Nothing of the host holds it up.
+func (l *Link) countSignals(signals <-chan os.Signal, failed chan<- error, done <-chan struct{}) <-chan os.Signal {
+	passed := make(chan os.Signal, 16)
+	go func() {
+		for n := 0; n < lastSignal; {
+			select {
+			case sig := <-signals:
+				if slices.Contains([]os.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT}, sig) {
+					n++
+				}
+				select {
+				case passed <- sig:
+				default: // the host reads none
+				}
+			case <-done:
+				return
+			}
+		}
+		failed <- &LostError{Host: l.host, why: fmt.Sprintf("the command there did not end at %d signals", lastSignal)}
+	}()
+	return passed
 }
 
 // passControls passes signals on until done is closed.

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/xtaci/smux"
 )
 
 func TestACommandRunsThere(t *testing.T) {
@@ -103,6 +105,45 @@ func TestSignalsReachTheCommand(t *testing.T) {
 			t.Errorf("%q: %d %v %s", mode, code, err, out)
 		}
 	}
+}
+
+// A host that gives signs of life and does nothing else does not keep a command from ending here.
+func TestTheThirdSignalEndsACommandHere(t *testing.T) {
+	t.Parallel()
+	ours, its := pair()
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		_ = writeGreeting(its, Greeting{Protocol: protocol, Version: "1.4.0"})
+		session, err := smux.Server(its, muxConfig(serverTimeout))
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		for {
+			if _, err := session.AcceptStream(); err != nil { // and never reads it
+				return
+			}
+		}
+	}()
+	l, err := newLink(Host{Name: "box"}, ours, Options{Version: "1.4.0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	signals := make(chan os.Signal)
+	go func() {
+		for _, sig := range []os.Signal{syscall.SIGWINCH, syscall.SIGINT, syscall.SIGUSR1, syscall.SIGINT, syscall.SIGWINCH, syscall.SIGTERM} {
+			signals <- sig
+		}
+	}()
+	var lost *LostError
+	if _, err := l.Run(t.Context(), Request{Args: []string{"ps"}}, Streams{Out: io.Discard, Err: io.Discard, Signals: signals, Size: func() Size { return Size{} }}); !errors.As(err, &lost) || !strings.Contains(err.Error(), "did not end at 3 signals") {
+		t.Errorf("%v", err)
+	}
+	_ = l.Close()
+	_ = ours.Close()
+	_ = its.Close()
+	<-read
 }
 
 // closedWriter is an output that nobody reads.
