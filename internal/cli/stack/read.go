@@ -106,7 +106,7 @@ func (k call) read(ctx context.Context, args []string) (*wanted, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.check(w); err != nil || w.Preview == nil {
+	if err := k.check(ctx, w); err != nil || w.Preview == nil {
 		return w, err
 	}
 	return w, k.asPreview(w)
@@ -189,7 +189,7 @@ func fromCompose(name, dir string, from compose.StackMember) *member {
 }
 
 // check checks the members together and each definition, and reports all problems.
-func (k call) check(w *wanted) error {
+func (k call) check(ctx context.Context, w *wanted) error {
 	var all []stack.Member
 	for _, m := range w.Members {
 		all = append(all, m.Member)
@@ -205,9 +205,8 @@ func (k call) check(w *wanted) error {
 			errs = append(errs, fmt.Errorf("%s: %w", m.Place, err))
 			continue
 		}
-		if err := k.checkFollowing(m); err != nil {
-			errs = append(errs, fmt.Errorf("%s: %s: %w", m.Place, m.Name, err))
-		}
+		errs = append(errs, placed(m.Place, m.Name, k.checkTimes(ctx, m))...)
+		errs = append(errs, placed(m.Place, m.Name, k.checkFollowing(m))...)
 		if w.sent {
 			errs = append(errs, k.stays(m)...)
 		}
@@ -220,6 +219,21 @@ func (k call) check(w *wanted) error {
 		errs = append(errs, command.ExitStatus(command.ExitOwnFailure))
 	}
 	return errors.Join(errs...)
+}
+
+// placed returns the errors of a member, each with its place, FILE:LINE.
+func placed(place, name string, err error) (all []error) {
+	joined, several := err.(interface{ Unwrap() []error })
+	switch {
+	case err == nil:
+	case several:
+		for _, one := range joined.Unwrap() {
+			all = append(all, placed(place, name, one)...)
+		}
+	default:
+		all = append(all, fmt.Errorf("%s: %s: %w", place, name, err))
+	}
+	return all
 }
 
 // place returns the line of a problem, FILE:LINE.

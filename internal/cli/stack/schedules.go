@@ -47,27 +47,42 @@ func (m *member) schedule(words []string) error {
 			m.Times.CatchUp = catchUp
 		}
 	})
-	if !slices.Contains(append(schedule.Overlaps, ""), m.Times.Overlap) {
-		return fmt.Errorf("overlap is forbid, replace or allow, not %q", m.Times.Overlap)
-	}
 	return nil
+}
+
+// checkTimes returns what is wrong with the times of a member that is a schedule.
+func (k call) checkTimes(ctx context.Context, m *member) error {
+	if m.Kind != stack.Schedule {
+		return nil
+	}
+	var s schedule.State
+	err := m.Times.Set(ctx, schedule.SystemdCalendar{Path: k.getenv("PATH")}, &s, m.finds.Definition.Manifest.CronJob)
+	if now, found, _ := k.schedules.Find(m.Object); found && slices.Equal(now.Calendar, s.Calendar) { // a time that has passed was right once
+		return nil
+	}
+	return err
 }
 
 // scheduleOf makes a member of a stack file a schedule, if the file or its definition has times.
 func (m *member) scheduleOf(one stackfile.Member) error {
 	times := slices.ContainsFunc(one.Times, func(word string) bool { return strings.HasPrefix(word, "--at=") })
+	var errs []error
 	switch {
 	case one.Job && len(one.Times) > 0:
-		return errors.New("it is a job, which runs once in a change, and has times: leave job or the times out")
-	case m.Kind != stack.Schedule && !times && len(one.Times) > 0:
-		return fmt.Errorf("%s is for schedules: write at: 'Mon..Fri 03:00' besides", strings.TrimPrefix(one.Times[0], "--"))
+		errs = append(errs, errors.New("it is a job, which runs once in a change, and has times: leave job or the times out"))
 	case m.Kind != stack.Schedule && !times:
-		return nil
+		for _, word := range one.Times {
+			errs = append(errs, fmt.Errorf("%s is for schedules: write at: 'Mon..Fri 03:00' besides", strings.TrimPrefix(word, "--")))
+		}
+		return errors.Join(errs...)
 	}
 	for _, word := range one.Settings {
 		if stackfile.IsOfServices(word) {
-			return fmt.Errorf("%s is for services, and this is a schedule: leave it out", strings.TrimPrefix(word, "--"))
+			errs = append(errs, fmt.Errorf("%s is for services, and this is a schedule: leave it out", strings.TrimPrefix(word, "--")))
 		}
+	}
+	if len(errs) > 0 {
+		return errors.Join(errs...)
 	}
 	m.words = nil // those of a service that the definition describes
 	if times {

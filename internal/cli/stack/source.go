@@ -281,7 +281,7 @@ func (k call) readStackFile(w *wanted, s sourceFile) error {
 	for _, one := range f.Members {
 		m, err := k.ofStackFile(w, s.path, one)
 		if err != nil {
-			errs = append(errs, fmt.Errorf("%s:%d: %s: %w", s.path, one.Line, one.Name, err))
+			errs = append(errs, placed(fmt.Sprintf("%s:%d", s.path, one.Line), one.Name, err)...)
 			continue
 		}
 		m.Place = fmt.Sprintf("%s:%d", s.path, one.Line)
