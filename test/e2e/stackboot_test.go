@@ -49,3 +49,33 @@ members:
 	b.removeStack(b.family)
 	agent.end()
 }
+
+// A change that is interrupted, and commands beside one that goes on, say what has happened and what comes next.
+func TestStackIsInterrupted(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	own := b.stackFile("own/stack.yaml", fmt.Sprintf(`name: %s
+members:
+  db: {image: "%[2]s", command: [sleep, forever], healthcheck: {test: [CMD, /testbox, exists, /no], interval: 5s, retries: 10, start_period: 300s}}
+  web: {image: "%[2]s", command: [sleep, forever], after: [db]}
+`, b.family, b.testbox()))
+	up := b.start("stack", "up", own)
+	eventually(t, "it waits", func() bool { return strings.Contains(up.err.String(), "waiting until db is healthy") })
+	for _, args := range [][]string{{"stack", "up", own}, {"stack", "rm", b.family}, {"stack", "rollback", b.family}} {
+		if r := b.want(125, args...); !strings.Contains(r.err, "another process changes the stack "+b.family) || !strings.Contains(r.err, "`podtask stack why "+b.family+"`") {
+			t.Errorf("%v beside it: %s", args, r.err)
+		}
+	}
+	if r := b.want(0, "stack", "why", b.family); !strings.Contains(r.out, "a process works on it") {
+		t.Errorf("why: %s", r.out)
+	}
+	up.interrupt()
+	if r := up.want(130); !strings.Contains(r.err, "has not ended: it was stopped at this step, and services run as they are. `podtask stack up` continues it") {
+		t.Errorf("interrupted: %s", r.err)
+	}
+	if r := b.want(0, "stack", "ps", b.family); !strings.Contains(r.out, "db") || !strings.Contains(r.err, "`podtask stack rollback "+b.family+"` puts it back") {
+		t.Errorf("ps: %s%s", r.out, r.err)
+	}
+	b.removeStack(b.family)
+	agent.end()
+}

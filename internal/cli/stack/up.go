@@ -4,9 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/signal"
 	"reflect"
 	"slices"
 	"strconv"
+	"syscall"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
@@ -118,7 +121,15 @@ func samePrints(a, b []stack.Member) bool {
 
 // interrupted is the error of a change that this process does not end.
 func interrupted(name string, err error) error {
-	return fmt.Errorf("the change of stack %s has not ended: %w. `podtask stack up` continues it, `podtask stack rollback %s` puts it back", name, err, name)
+	return stopped(fmt.Errorf("the change of stack %s has not ended: %w. `podtask stack up` continues it, `podtask stack rollback %s` puts it back", name, err, name))
+}
+
+// stopped gives an error the exit code of an interrupted command if that is why.
+func stopped(err error) error {
+	if errors.Is(err, errStopped) {
+		return &command.ExitError{Code: command.ExitInterrupted, What: err.Error()}
+	}
+	return err
 }
 
 // run carries out the change of a stack.
@@ -149,8 +160,18 @@ func (k call) run(ctx context.Context, s stack.State) (stack.State, error) {
 			}
 		},
 	}
-	return r.Run(ctx, s)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	context.AfterFunc(ctx, stop) // the next one ends this process
+	s, err = r.Run(ctx, s)
+	if err != nil && ctx.Err() != nil {
+		err = errStopped
+	}
+	return s, err
 }
+
+// errStopped is the error of a change that the user, or the end of the session, stopped at a step.
+var errStopped = errors.New("it was stopped at this step, and services run as they are")
 
 // stepLine describes what is done, or what came of it; empty for what nobody wants to know.
 func stepLine(s stack.State, step stack.Step, o *stack.Outcome) string {
@@ -355,7 +376,7 @@ func (k call) removeNow(ctx context.Context, s stack.State, volumes bool) error 
 	name := s.Name
 	s, err := k.run(ctx, s)
 	if err != nil {
-		return fmt.Errorf("stack %s is not removed: %w. The next `podtask stack rm %s` continues", name, err, name)
+		return stopped(fmt.Errorf("stack %s is not removed: %w. The next `podtask stack rm %s` continues", name, err, name))
 	}
 	if _, err := k.verdict(s); err != nil {
 		return err

@@ -35,7 +35,7 @@ func (e *NotFoundError) Error() string {
 func (t *Store) Lock(name string) (*state.Lock, error) {
 	l, err := t.Named.Lock(name)
 	if errors.Is(err, state.ErrLocked) {
-		return nil, fmt.Errorf("another process changes the stack %s just now: %w", name, err)
+		return nil, fmt.Errorf("another process changes the stack %s just now (%w): `podtask stack why %s` shows how far it is; try again when it has ended", name, err, name)
 	}
 	return l, err
 }
