@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/time/rate"
 
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/api/connlimit"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -83,8 +84,9 @@ func New(src Source) *Server {
 	for i, c := range src.State().Task.Containers {
 		s.byID[containerID(src.Key, c.Name)] = i
 	}
+	routes := lazy.Value(s.routes) // the containers of most tasks never ask
 	s.http = http.Server{
-		Handler: s.routes(), ConnContext: connlimit.ConnContext, MaxHeaderBytes: maxHeader,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { routes().ServeHTTP(w, r) }), ConnContext: connlimit.ConnContext, MaxHeaderBytes: maxHeader,
 		ReadTimeout: timeLimit, WriteTimeout: 2 * timeLimit, IdleTimeout: time.Minute,
 	}
 	return s

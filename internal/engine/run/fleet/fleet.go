@@ -161,6 +161,11 @@ func (f *Fleet) Take(ctx context.Context, o *owner.Owner) error {
 	return c.owned(ctx)
 }
 
+// handoverTime is more than the creator of a task has it before the hand-over to this process,
+// which sees the record first. Only then it waits for the lock: a wait that is given up keeps a
+// thread for as long as the task runs (state.Locks.LockWait).
+const handoverTime = 3 * time.Second
+
 // own returns the owner of a task: one that Take hands over, or a new one when no other process
 // owns the task.
 func (f *Fleet) own(id string, c *claim) (*owner.Owner, error) {
@@ -174,6 +179,12 @@ func (f *Fleet) own(id string, c *claim) (*owner.Owner, error) {
 		return o, err
 	}
 	c.set(nil, err, false)
+	select {
+	case o := <-c.handed:
+		return o, nil
+	case <-time.After(handoverTime):
+	case <-f.ctx.Done():
+	}
 	ctx, cancel := context.WithCancel(f.ctx)
 	defer cancel()
 	var waited sync.WaitGroup

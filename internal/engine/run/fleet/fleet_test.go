@@ -3,8 +3,12 @@ package fleet_test
 import (
 	"context"
 	"errors"
+	"fmt"
+	"os"
 	"path/filepath"
+	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -51,6 +55,42 @@ func TestNewTasksAreHandedOverWithTheirLock(t *testing.T) {
 		host.Await(e, o.ID(), enginehost.IsRunning)
 		cancel()
 		rival.Wait()
+	}
+}
+
+// A fleet that sees the record of a task before the task is handed over waits without a thread for
+// the lock: it would stay until the task ends.
+func TestHandedOverTasksLeaveNoThread(t *testing.T) {
+	t.Parallel()
+	host := enginehost.New(t)
+	e := host.Open()
+	f, _ := host.RunFleet(e)
+	o, err := e.Creator.Record(t.Context(), owner.Launch{Task: host.Server(), Options: lifecycle.Options{Limits: limits.Off}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if err := f.Adopt(seen, o.ID()); !errors.Is(err, state.ErrLocked) {
+		t.Errorf("Adopt of a task that is owned: %v", err)
+	}
+	if err := f.Take(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	host.Await(e, o.ID(), enginehost.IsRunning)
+	info, err := os.Stat(filepath.Join(host.StateDir(), "locks", o.ID()))
+	if err != nil {
+		t.Fatal(err)
+	}
+	inode := fmt.Sprintf(":%d ", info.Sys().(*syscall.Stat_t).Ino)
+	text, err := os.ReadFile("/proc/locks")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.Contains(line, inode) && strings.Contains(line, "->") {
+			t.Errorf("a thread waits: %s", line)
+		}
 	}
 }
 
