@@ -210,6 +210,9 @@ func (k call) received() (*wanted, error) {
 	if err := json.Unmarshal(text, w); err != nil {
 		return nil, fmt.Errorf("the stack that the other podtask sends cannot be read: %w", err)
 	}
+	if slices.Contains(w.Members, nil) {
+		return nil, errors.New("the stack that the other podtask sends has a member that is nothing")
+	}
 	if err := stack.CheckName(w.Name); err != nil {
 		return nil, err
 	}
@@ -223,21 +226,15 @@ func (k call) received() (*wanted, error) {
 		if m.Settings == nil {
 			continue
 		}
-		file, line, _ := cutLast(m.Place, ":")
-		n, _ := strconv.Atoi(line) // 0 is an unknown line
+		colon := max(0, strings.LastIndex(m.Place, ":"))
+		file := m.Place[:colon]
+		n, _ := strconv.Atoi(strings.TrimPrefix(m.Place[colon:], ":")) // 0 is an unknown line
 		m.locate = func(p taskdef.Problem) taskdef.Problem {
 			p.File, p.Line, p.Column = file, n, 0
 			return p
 		}
 	}
 	return w, nil
-}
-
-func cutLast(text, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(text, sep); i >= 0 {
-		return text[:i], text[i+len(sep):], true
-	}
-	return text, "", false
 }
 
 // stays lists what a member of a stack that was sent names on the other machine and what cannot come with it.

@@ -102,3 +102,14 @@ func TestWhatIsSentOfAStack(t *testing.T) {
 		t.Errorf("--lock: %v", err)
 	}
 }
+
+// What no podtask sends is an error, and makes nothing.
+func TestWhatIsReceivedOfAStack(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{"", "[]", `{"Name": "shop", "Members": [null]}`, `{"Name": "../shop"}`, `{"Name": "shop", "Members": [{"Text": "!"}]}`, `{"Name": "shop", "Members": [{}]`} {
+		k := call{options: options{in: strings.NewReader(text), sent: true}}
+		if w, err := k.written(t.Context(), []string{"-"}); err == nil {
+			t.Errorf("%q is read as %+v", text, w)
+		}
+	}
+}
