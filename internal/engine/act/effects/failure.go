@@ -12,11 +12,12 @@ import (
 	"github.com/podtask/podtask/pkg/transient"
 )
 
-// plain replaces the texts of Go's context errors in messages for users.
+// plain replaces the texts of Go's context errors in messages for users, and a code of registries that Podman repeats as its text.
 var plain = strings.NewReplacer(
 	": "+context.DeadlineExceeded.Error(), "",
 	context.DeadlineExceeded.Error(), "no answer within the time limit",
 	context.Canceled.Error(), "canceled",
+	"manifest unknown: manifest unknown", "manifest unknown: the registry has no such tag or digest",
 )
 
 // ErrCreateConfig is Kubernetes' reason for a container that cannot be created because of

@@ -26,7 +26,7 @@ func TestFailureClasses(t *testing.T) {
 		{"so is a service that ended, whatever was made of it", transient.Mark(&libpod.Error{Class: libpod.Temporary, Cause: libpod.ConnectionBroke + " (EOF)"}), lifecycle.Failure{Class: lifecycle.Outage}},
 		{"a service that refuses is there", &libpod.Error{Class: libpod.Temporary, Status: 500}, lifecycle.Failure{Class: lifecycle.Temporary}},
 		{"an image lost before the create is pulled again", &libpod.Error{Op: "create container", Class: libpod.NoImage}, lifecycle.Failure{Class: lifecycle.NoImage}},
-		{"an image the registry lacks is not", &libpod.Error{Op: "pull image", Class: libpod.NoImage}, lifecycle.Failure{Class: lifecycle.Permanent}},
+		{"an image the registry lacks is not", &libpod.Error{Op: "pull image", Class: libpod.NoImage, Cause: "manifest unknown: manifest unknown"}, lifecycle.Failure{Class: lifecycle.Permanent}},
 		{"a used-up quota may have room when another container ends", &libpod.Error{Class: libpod.QuotaExceeded}, lifecycle.Failure{Class: lifecycle.QuotaUsedUp}},
 		{"a taken port stays taken", &libpod.Error{Class: libpod.PortInUse}, lifecycle.Failure{Class: lifecycle.Permanent}},
 		{"a deadline of podtask", context.DeadlineExceeded, lifecycle.Failure{Class: lifecycle.Timeout}},
@@ -34,7 +34,7 @@ func TestFailureClasses(t *testing.T) {
 		{"canceled by podtask", context.Canceled, lifecycle.Failure{Class: lifecycle.Canceled}},
 	} {
 		got := Failure(c.err)
-		for _, raw := range []string{"context deadline exceeded", "context canceled"} {
+		for _, raw := range []string{"context deadline exceeded", "context canceled", "unknown: manifest unknown"} {
 			if strings.Contains(got.Message, raw) {
 				t.Errorf("%s: a user sees %q", c.name, got.Message)
 			}
