@@ -60,6 +60,8 @@ var leftOutBySSH = map[string]string{
 	"TestServiceTellsItsManager":                     refusedNotify,
 	"TestServiceConnect":                             refusedAWS,
 	"TestShellsComplete":                             otherConsole,
+	"TestStackMemberIsUpdatedAutomatically":          otherSettings,
+	"TestStackOnAnotherHost":                         ownSSH,
 	"TestStopWithAFullStateDirectory":                otherSettings,
 	"TestTenTestsRunSideBySide":                      refusedTest,
 	"TestTestsThatAreKilledLeaveNothing":             refusedTest,
