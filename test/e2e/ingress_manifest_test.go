@@ -119,7 +119,7 @@ func TestIngressOfAManifest(t *testing.T) {
 			t.Errorf("the ports of %s are %v, want one of the loopback", k.Name, k.Ports)
 		}
 	}
-	if r := b.want(0, "ps", "-o", "wide"); !strings.Contains(r.out, "ADDRESSES") || !strings.Contains(r.out, "https://shop.localhost") {
+	if r := b.want(0, "ps", "-o", "wide", "--no-trunc"); !strings.Contains(r.out, "ADDRESSES") || !strings.Contains(r.out, "https://shop.localhost") {
 		t.Errorf("ps -o wide printed %s", r.out)
 	}
 

@@ -37,7 +37,8 @@ func deployWith(t *testing.T, host command.ChosenHost, failing string, args ...s
 	}
 	cmd := Command(&command.Program{})
 	cmd.Action = d.run
-	app := &cli.App{Name: "podtask", Commands: []*cli.Command{cmd}, ExitErrHandler: func(*cli.Context, error) {}, Writer: &stderr, ErrWriter: &stderr}
+	cmd.HideHelp, cmd.HideHelpCommand = true, true
+	app := &cli.App{Name: "podtask", HideHelp: true, HideHelpCommand: true, Commands: []*cli.Command{cmd}, ExitErrHandler: func(*cli.Context, error) {}, Writer: &stderr, ErrWriter: &stderr}
 	err = app.RunContext(t.Context(), append([]string{"podtask", "deploy"}, args...))
 	text, _ := os.ReadFile(filepath.Join(dir, "calls"))
 	for line := range strings.Lines(string(text)) {

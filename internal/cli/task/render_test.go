@@ -201,7 +201,7 @@ func TestFormats(t *testing.T) {
 	printed := func(args ...string) (string, error) {
 		var out bytes.Buffer
 		app := &cli.App{Name: "podtask", HideHelp: true, Commands: []*cli.Command{{
-			Name: "ps", Flags: []cli.Flag{command.FormatFlag(command.ListFormats), command.SortFlag(), command.QuietFlag("ids")},
+			Name: "ps", HideHelp: true, HideHelpCommand: true, Flags: []cli.Flag{command.FormatFlag(command.ListFormats), command.SortFlag(), command.QuietFlag("ids")},
 			Action: func(c *cli.Context) error { return taskListing(rows, false).Print(&out, c) },
 		}}, ExitErrHandler: func(*cli.Context, error) {}}
 		err := app.Run(append([]string{"podtask", "ps"}, args...))

@@ -51,7 +51,7 @@ func listed(t *testing.T, rows []row, args ...string) string {
 	t.Helper()
 	var out bytes.Buffer
 	app := &cli.App{Name: "podtask", HideHelp: true, Commands: []*cli.Command{{
-		Name: "ps", Flags: []cli.Flag{command.NoTruncFlag("ids"), command.FormatFlag(command.ListFormats), command.SortFlag()},
+		Name: "ps", HideHelp: true, HideHelpCommand: true, Flags: []cli.Flag{command.NoTruncFlag("ids"), command.FormatFlag(command.ListFormats), command.SortFlag()},
 		Action: func(c *cli.Context) error { return taskListing(rows, c.Bool("no-trunc")).Print(&out, c) },
 	}}, ExitErrHandler: func(*cli.Context, error) {}}
 	if err := app.Run(append([]string{"podtask", "ps"}, args...)); err != nil {
