@@ -68,6 +68,7 @@ func TestUnitWakesByItsSocket(t *testing.T) {
 		u.systemctl("kill", "--signal=KILL", "--kill-whom=main", killed)
 		asleepOrFailed := func() bool { s := u.show(service, "ActiveState"); return s == "inactive" || s == "failed" }
 		eventually(t, "the end of a task without its "+killed, asleepOrFailed)
+		u.becomes(socket, "SubState", "listening") // connections before that are closed
 		visit(t, 20, ask)
 		asleep()
 	}
@@ -77,6 +78,7 @@ func TestUnitWakesByItsSocket(t *testing.T) {
 	u.becomes(service, "ActiveState", "activating")
 	u.systemctl("kill", "--signal=KILL", "--kill-whom=main", service)
 	held.Wait()
+	u.becomes(socket, "SubState", "listening")
 	visit(t, 20, ask)
 	asleep()
 
