@@ -65,8 +65,11 @@ Examples:
 			}
 			ctx, stop := signal.NotifyContext(c.Context, os.Interrupt, syscall.SIGTERM)
 			defer stop()
-			if err := t.removeKilled(ctx, killed); err != nil {
+			if err := t.removeKilled(context.WithoutCancel(ctx), killed); err != nil {
 				return err
+			}
+			if ctx.Err() != nil {
+				return errors.New("interrupted: nothing was made")
 			}
 			return t.run(ctx, c.String("report"))
 		},

@@ -15,6 +15,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podtask/podtask/internal/host/procgroup"
 	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/term"
 )
@@ -48,11 +49,12 @@ func (a awsCLI) call(ctx context.Context, out any, args ...string) error {
 	return nil
 }
 
-// output runs a program; an error has what it printed to stderr.
+// output runs a program; an error has what it printed to stderr. Ctrl-C does not end it but the trial, which then removes
+// what it has made: the program may be at that.
 func output(cmd *exec.Cmd) ([]byte, error) {
 	var stdout, stderr bounded
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	if err := cmd.Run(); err != nil {
+	if err := procgroup.Run(cmd); err != nil {
 		text := string(stderr.text)
 		return nil, fmt.Errorf("%w: %s", err, term.Line(strings.Join(strings.Fields(text[:min(len(text), 8<<10)]), " ")))
 	}
