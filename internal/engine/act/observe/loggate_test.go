@@ -34,8 +34,11 @@ func TestOldLinesOfSeveralContainersComeInTheOrderOfTheirTimes(t *testing.T) {
 		send("e", now.Add(time.Second)) // new
 		send("b", now.Add(-3*time.Second+2*time.Millisecond))
 		send("c", now.Add(-3*time.Second+3*time.Millisecond))
-		if got != "" {
-			t.Errorf("%q came before the rest", got)
+		g.mu.Lock() // as pass is called
+		early := got
+		g.mu.Unlock()
+		if early != "" {
+			t.Errorf("%q came before the rest", early)
 		}
 		<-time.After(settle) // of the bubble's clock
 		synctest.Wait()
