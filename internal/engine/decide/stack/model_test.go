@@ -18,12 +18,22 @@ type host struct {
 	ready map[string]bool   // whether it was seen to be whole since it was applied
 	runs  map[string]int    // how often each print of a job has succeeded
 	takes map[string]string // the service that has an address
+	// completed is the print with which the last run of a job has succeeded; it stays when the task is discarded.
+	completed map[string]string
 	// volumes: there are some.
 	volumes bool
 }
 
 func newHost() *host {
-	return &host{is: map[string]string{}, ready: map[string]bool{}, runs: map[string]int{}, takes: map[string]string{}}
+	return &host{is: map[string]string{}, ready: map[string]bool{}, runs: map[string]int{}, takes: map[string]string{}, completed: map[string]string{}}
+}
+
+// meets reports whether a member is as one that waits for it wants it.
+func (h *host) meets(of Member, is Condition) bool {
+	if of.Kind == Job {
+		return h.completed[of.Object] == of.Print
+	}
+	return h.is[of.Object] == of.Print && (is == Started || h.ready[of.Object])
 }
 
 // do does a step on the host.
@@ -35,7 +45,7 @@ func (h *host) do(s State, step Step) (problem string) {
 			if s.skips(*of) {
 				continue
 			}
-			if h.is[of.Object] != of.Print || d.Is != Started && !h.ready[of.Object] {
+			if !h.meets(*of, d.Is) {
 				problem = fmt.Sprintf("%s is applied before %s is %s", step.Name, d.Name, d.Is)
 			}
 		}
@@ -56,6 +66,7 @@ func (h *host) do(s State, step Step) (problem string) {
 			break // the task is there
 		}
 		h.is[step.Member.Object], h.ready[step.Member.Object] = step.Member.Print, false
+		delete(h.completed, step.Member.Object)
 		h.volumes = true
 	case Await:
 		if h.is[step.Member.Object] != step.Member.Print {
@@ -66,6 +77,7 @@ func (h *host) do(s State, step Step) (problem string) {
 		}
 		if step.Is == Completed {
 			h.runs[step.Member.Print]++
+			h.completed[step.Member.Object] = step.Member.Print
 		}
 	case Remove:
 		if m := s.goal().Find(step.Name); m != nil && m.Kind == step.Had.Kind {
@@ -167,6 +179,7 @@ func run(t tester, h *host, s State, decide func(step Step) (fails, killBefore, 
 			if step.Verb == Apply { // nobody knows what it did
 				h.is[step.Member.Object] = "broken"
 				h.ready[step.Member.Object] = false
+				delete(h.completed, step.Member.Object)
 			}
 		} else if problem := h.do(s, step); problem != "" {
 			t.Fatalf("%s %s: %s", step.Verb, step.Name, problem)
@@ -275,6 +288,36 @@ func TestModel(t *testing.T) {
 			t.Fatalf("left: %+v, %+v", s, h)
 		}
 	})
+}
+
+// TestAJobThatAnotherChangeLeft: a job that a change has begun and not seen to complete, because it failed elsewhere and keeps what
+// it made or because another one was asked for, has not succeeded: the next change runs it before what waits for it.
+func TestAJobThatAnotherChangeLeft(t *testing.T) {
+	t.Parallel()
+	members := []Member{job("migrate", "m1"), service("cache", "c1"), service("web", "w1", Dependency{"migrate", Completed})}
+	for _, kept := range []bool{true, false} {
+		h := newHost()
+		s := started(State{Name: "shop"}, members)
+		s.Change.Keep = kept
+		for step := Next(s); step.Verb == Apply; step = Next(s) { // the cache fails, or another change is asked for
+			s, step = Begin(s, step)
+			if step.Name == "cache" && kept {
+				s = End(s, step, Outcome{Failed: "it fails"}, time.Unix(1, 0))
+				break
+			}
+			if problem := h.do(s, step); problem != "" {
+				t.Fatal(problem)
+			}
+			s = End(s, step, Outcome{}, time.Unix(1, 0))
+		}
+		if s.Have["migrate"].Run != 1 || len(h.completed) > 0 {
+			t.Fatalf("kept %t: the job has not begun, or has succeeded: %+v", kept, s)
+		}
+		if s = run(t, h, started(s, members), never); s.History[0].Result == Done || h.runs["m1"] != 1 || !h.meets(members[0], Completed) {
+			t.Errorf("kept %t: %+v, %+v", kept, s.History, h)
+		}
+		checkEnd(t, h, s)
+	}
 }
 
 // drawStack draws members that wait for earlier ones.

@@ -380,9 +380,17 @@ func (s State) finish(at time.Time) State {
 	return s.past(Done, at)
 }
 
-// past returns the record without its change, which has ended.
+// past returns the record without its change, which has ended. A job that it has begun and not seen to complete runs again
+// with the next change.
 func (s State) past(r Result, at time.Time) State {
 	c := s.Change
+	s.Have = maps.Clone(s.Have)
+	for n, is := range c.Touched {
+		if h, there := s.Have[n]; there && h.Kind == Job && is != Completed {
+			h.Print = ""
+			s.Have[n] = h
+		}
+	}
 	s.History = append(slices.Clone(s.History), Past{Number: c.Number, Result: r, Began: c.Began, Ended: at, Source: c.Target.Source, Failed: c.Failed, Reason: c.Reason})
 	s.History = s.History[max(0, len(s.History)-maxHistory):]
 	s.Change = nil
