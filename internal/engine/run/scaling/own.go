@@ -8,7 +8,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -92,29 +91,20 @@ func readPage(ctx context.Context, host Host, task lifecycle.State, e scaling.En
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, pageTime, fmt.Errorf("no answer within %s", pageTime))
 	defer cancel()
-	client := http.Client{
-		Transport: &http.Transport{
-			DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
-			DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-				return host.Dial(ctx, task, i, address)
-			},
+	transport := &http.Transport{
+		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
+		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
+			return host.Dial(ctx, task, i, address)
 		},
-		CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", e.Port, e.Path), nil)
 	if err != nil {
 		return nil, fmt.Errorf("%s is no path", e.Path)
 	}
 	request.Header.Set("Accept", "text/plain;version=0.0.4")
-	answer, err := client.Do(request)
-	if failed := (*url.Error)(nil); errors.As(err, &failed) {
-		err = failed.Err
-	}
-	if err != nil && ctx.Err() != nil {
-		err = context.Cause(ctx)
-	}
+	answer, err := transport.RoundTrip(request)
 	if err != nil {
-		return nil, err
+		return nil, noAnswer(ctx, err)
 	}
 	defer answer.Body.Close()
 	if answer.StatusCode != http.StatusOK {
@@ -135,6 +125,20 @@ func readPage(ctx context.Context, host Host, task lifecycle.State, e scaling.En
 		return nil, context.Cause(ctx)
 	}
 	return sums, err
+}
+
+// noAnswer returns an error of RoundTrip without what package http quotes of an answer that it cannot read.
+func noAnswer(ctx context.Context, err error) error {
+	var ofNet *net.OpError
+	switch {
+	case ctx.Err() != nil:
+		return context.Cause(ctx)
+	case errors.As(err, &ofNet):
+		return ofNet
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):
+		return io.ErrUnexpectedEOF
+	}
+	return errors.New("there is no answer in HTTP")
 }
 
 // averages adds the averages of the copies' own metrics over the copies that answered, as the average of a metric of CloudWatch is

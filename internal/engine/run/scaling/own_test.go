@@ -70,6 +70,17 @@ func TestAnEndpointThatCannotBeRead(t *testing.T) {
 				fmt.Fprintln(out, strings.Repeat("x", 999))
 			}
 		}, "larger than"},
+		"location": {func(out http.ResponseWriter, _ *http.Request) {
+			out.Header().Set("Location", "http://secret%zz/")
+			out.WriteHeader(http.StatusFound)
+		}, "the answer has status 302"},
+		"no HTTP": {func(out http.ResponseWriter, _ *http.Request) {
+			conn, _, err := out.(http.Hijacker).Hijack()
+			if err == nil {
+				fmt.Fprint(conn, "secret\r\n\r\n")
+				conn.Close()
+			}
+		}, "there is no answer in HTTP"},
 		"broken": {func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }, "EOF"},
 	} {
 		t.Run(name, func(t *testing.T) {
