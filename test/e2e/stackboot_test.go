@@ -28,7 +28,7 @@ members:
 
 	agent = b.agent()
 	eventually(t, "why says what is waited for", func() bool {
-		return strings.Contains(b.want(0, "stack", "why", b.family).out, ", for which its first copy waits after a start of the agent, is not healthy")
+		return strings.Contains(b.want(0, "stack", "why", b.family).out, ", after which it starts, is not healthy; after a start of the agent its first copy waits for that")
 	})
 	b.want(0, "stack", "start", b.family)
 	now := b.members(b.family)

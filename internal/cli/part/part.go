@@ -85,7 +85,7 @@ type Explainer struct {
 	// Task returns reasons of a task besides its own; nil for none.
 	Task func(t api.Task) []api.Reason
 	// Service explains a service in the same way.
-	Service func(s api.Service) []api.Reason
+	Service func(ctx context.Context, s api.Service) []api.Reason
 }
 
 // Agent is an agent that starts, for a part that adds to it.

@@ -43,7 +43,7 @@ func Part() part.Part {
 
 // newExplainer explains a change of the desired count that a target asks for and that is not made.
 func newExplainer(m *command.Machine) part.Explainer {
-	return part.Explainer{Service: func(s api.Service) []api.Reason {
+	return part.Explainer{Service: func(_ context.Context, s api.Service) []api.Reason {
 		store, err := run.Open(m.Connector.StateDir, state.OS{})
 		if err != nil {
 			return nil

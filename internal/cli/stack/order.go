@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
@@ -13,12 +14,11 @@ import (
 
 // newExplainer returns the reasons of services of stacks.
 func newExplainer(m *command.Machine) part.Explainer {
-	return part.Explainer{Service: func(now api.Service) []api.Reason {
+	return part.Explainer{Service: func(ctx context.Context, now api.Service) []api.Reason {
 		store, err := stacks.Open(m.Connector.StateDir, state.OS{})
 		if err != nil || now.RunningCount > 0 || now.DesiredCount == 0 {
 			return nil
 		}
-		ctx := context.Background()
 		client := m.Connector.DialAgent(ctx)
 		if client == nil {
 			return nil
@@ -47,8 +47,8 @@ func whyWaits(ctx context.Context, agent stacks.Agent, s stack.State, name strin
 		if err != nil || of.DesiredCount == 0 {
 			continue
 		}
-		if d.Is == stack.Started && of.RunningCount == 0 || d.Is != stack.Started && of.HealthyCount < of.DesiredCount {
-			all = append(all, api.Reason{Code: api.WhyStackOrder, Text: d.Name + " of the stack " + s.Name + ", for which its first copy waits after a start of the agent, is not " + string(d.Is)})
+		if !d.Met(of.RunningCount, of.HealthyCount, of.DesiredCount) {
+			all = append(all, api.Reason{Code: api.WhyStackOrder, Text: fmt.Sprintf("%s of the stack %s, after which it starts, is not %s; after a start of the agent its first copy waits for that, ten minutes at most", d.Name, s.Name, d.Is)})
 		}
 	}
 	return all

@@ -68,7 +68,7 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 		t, err := o.reader.Inspect(ctx, ref)
 		if connect.IsGone(err) || err == nil && byFamily(t, ref) { // a service and a schedule come before a family
 			if s, ok := o.findService(ctx, ref); ok {
-				explanations = append(explanations, o.explainService(s, time.Now()))
+				explanations = append(explanations, o.explainService(ctx, s, time.Now()))
 				continue
 			}
 			if a, found, partErr := o.ofParts(ctx, ref); found || partErr != nil {
@@ -137,7 +137,7 @@ func (o whyOptions) findService(ctx context.Context, name string) (api.Service, 
 const serviceReasons = 3
 
 // explainService makes sentences of the first reasons of a service, and of those that parts know.
-func (o whyOptions) explainService(s api.Service, now time.Time) reason.Explanation {
+func (o whyOptions) explainService(ctx context.Context, s api.Service, now time.Time) reason.Explanation {
 	a := reason.Explanation{Name: s.ServiceName, Status: s.Status, Why: s.Why}
 	a.Sentence = fmt.Sprintf("service %s: %s", s.ServiceName, console.Reason(s.Why[0], now))
 	for _, r := range s.Why[1:min(serviceReasons, len(s.Why))] {
@@ -147,7 +147,7 @@ func (o whyOptions) explainService(s api.Service, now time.Time) reason.Explanat
 		if p.Service == nil {
 			continue
 		}
-		for _, r := range p.Service(s) {
+		for _, r := range p.Service(ctx, s) {
 			a.Why = append(a.Why, r)
 			a.Sentence += ". " + console.Capital(console.Reason(r, now))
 		}

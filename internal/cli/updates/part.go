@@ -41,7 +41,7 @@ func newExplainer(m *command.Machine) part.Explainer {
 			}
 			return reasons(looker, trust, s)
 		},
-		Service: func(s api.Service) []api.Reason {
+		Service: func(_ context.Context, s api.Service) []api.Reason {
 			return reasons(looker, trust, lifecycle.State{Options: lifecycle.Options{Service: s.ServiceName}})
 		},
 	}

@@ -36,6 +36,14 @@ type Dependency struct {
 	Is   Condition `json:"is"`
 }
 
+// Met reports whether a service with so many copies is as the one that waits for it wants it.
+func (d Dependency) Met(running, healthy, desired int) bool {
+	if d.Is == Started {
+		return running > 0
+	}
+	return healthy >= desired
+}
+
 // Member is a service, a job or a schedule as a stack wants it.
 type Member struct {
 	// Name is unique in the stack, Object on the host: that of the service, and the beginning of those of a job's tasks.

@@ -112,10 +112,10 @@ func (b *Boot) missing(name string, needs []stack.Dependency) string {
 	i := slices.IndexFunc(needs, func(d stack.Dependency) bool {
 		s, err := b.Look(d.Name)
 		if err != nil || s.Status != service.Active || s.DesiredCount == 0 || s.Rest.Asleep {
-			return false // nobody will start it
+			return false // nothing will start it
 		}
 		n := s.Count("")
-		return d.Is == stack.Started && n.Running == 0 || d.Is != stack.Started && n.Healthy < s.DesiredCount
+		return !d.Met(n.Running, n.Healthy, s.DesiredCount)
 	})
 	if i < 0 {
 		return ""
