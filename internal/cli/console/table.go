@@ -25,9 +25,9 @@ func WriteJSON(w io.Writer, v any) error {
 // WideWidth is the number of columns that a wide list fits into, unless a user wants it whole.
 const WideWidth = 160
 
-// WriteList prints a table with one item per row, in at most width columns; 0 means no limit. Where rows are wider, cells
-// of the widest columns are shortened. The first column has the names: it is shortened last, when the last columns but
-// keep are left out already. It returns the headers of those.
+// WriteList prints a table with one item per row, in at most width columns; 0 means no limit. Where rows are wider, cells of the
+// widest columns are shortened as long as they can be read, then the last columns but keep are left out, and then cells are
+// shortened further. The first column has the names: it is shortened last. It returns the headers of what is left out.
 func WriteList(w io.Writer, rows [][]string, width, keep int) (left []string, err error) {
 	if width > 0 {
 		rows, left = fitRows(rows, width, keep)
@@ -39,23 +39,15 @@ func WriteList(w io.Writer, rows [][]string, width, keep int) (left []string, er
 // gap is the number of blanks between columns.
 const gap = 3
 
-// leastColumn is the smallest width of a column that is shortened, in characters.
-const leastColumn = 12
+// Widths of columns that are shortened, in characters: the one to which it is done before columns are left out, and the smallest one.
+const (
+	readableColumn = 25
+	leastColumn    = 12
+)
 
 // fitRows shortens cells of the widest columns and leaves out columns after the first keep, so that rows fit into a width if that is possible.
 func fitRows(rows [][]string, width, keep int) (fitted [][]string, left []string) {
-	columns := widths(rows)
-	excess := -width - gap
-	for _, n := range columns {
-		excess += n + gap
-	}
-	excess = shrink(columns, 1, excess)
-	for ; excess > 0 && len(columns) > keep; columns = columns[:len(columns)-1] {
-		excess -= columns[len(columns)-1] + gap
-		left = append(left, rows[0][len(columns)-1])
-	}
-	shrink(columns, 0, excess)
-	slices.Reverse(left)
+	columns := fitColumns(widths(rows), width, keep)
 	for _, row := range rows {
 		var cells []string
 		for i, cell := range row[:min(len(row), len(columns))] {
@@ -63,7 +55,27 @@ func fitRows(rows [][]string, width, keep int) (fitted [][]string, left []string
 		}
 		fitted = append(fitted, cells)
 	}
+	if len(rows) > 0 {
+		left = rows[0][len(fitted[0]):]
+	}
 	return fitted, left
+}
+
+// fitColumns returns the widths of the columns that are shown.
+func fitColumns(all []int, width, keep int) (columns []int) {
+	for n := len(all); ; n-- {
+		columns = slices.Clone(all[:n])
+		excess := -width - gap
+		for _, w := range columns {
+			excess += w + gap
+		}
+		excess = shrink(columns, 1, excess, readableColumn)
+		if excess <= 0 || n <= max(1, keep) {
+			excess = shrink(columns, 1, excess, leastColumn)
+			shrink(columns, 0, excess, leastColumn)
+			return columns
+		}
+	}
 }
 
 // widths returns the numbers of characters of columns.
@@ -79,12 +91,13 @@ func widths(rows [][]string) (columns []int) {
 	return columns
 }
 
-// shrink takes characters from the widest columns, from the one with an index on, and returns how many are still too many.
-func shrink(columns []int, first, excess int) int {
+// shrink takes characters from the widest columns, from the one with an index on and down to a width, and returns how many are still
+// too many.
+func shrink(columns []int, first, excess, least int) int {
 	for ; excess > 0; excess-- {
 		widest := -1
 		for i := first; i < len(columns); i++ {
-			if columns[i] > leastColumn && (widest < 0 || columns[i] >= columns[widest]) { // of equal ones the last, which tells less
+			if columns[i] > least && (widest < 0 || columns[i] >= columns[widest]) { // of equal ones the last, which tells less
 				widest = i
 			}
 		}

@@ -52,7 +52,11 @@ func listed(t *testing.T, rows []row, args ...string) string {
 	var out bytes.Buffer
 	app := &cli.App{Name: "podtask", HideHelp: true, Commands: []*cli.Command{{
 		Name: "ps", HideHelp: true, HideHelpCommand: true, Flags: []cli.Flag{command.NoTruncFlag("ids"), command.FormatFlag(command.ListFormats), command.SortFlag()},
-		Action: func(c *cli.Context) error { return taskListing(rows, c.Bool("no-trunc")).Print(&out, c) },
+		Action: func(c *cli.Context) error {
+			l := taskListing(rows, c.Bool("no-trunc"))
+			l.Hints = &out
+			return l.Print(&out, c)
+		},
 	}}, ExitErrHandler: func(*cli.Context, error) {}}
 	if err := app.Run(append([]string{"podtask", "ps"}, args...)); err != nil {
 		t.Fatal(err)
@@ -75,9 +79,9 @@ func TestWideListOfABusyHostFits(t *testing.T) {
 			break
 		}
 	}
-	for _, lost := range []string{"…", "DEFINITION", "ADDRESSES", "RESTARTS"} {
-		if !strings.Contains(wide, lost) {
-			t.Errorf("no %s in\n%s", lost, wide)
+	for _, want := range []string{"…", "RESTARTS", " 0.0.0.0:30001->8080/tcp, ", "Left out: DEFINITION, ", "ADDRESSES", "--no-trunc shows all."} {
+		if !strings.Contains(wide, want) {
+			t.Errorf("no %s in\n%s", want, wide)
 		}
 	}
 	whole := listed(t, rows, "-o", "wide", "--no-trunc")
