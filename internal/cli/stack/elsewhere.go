@@ -3,7 +3,6 @@ package stack
 import (
 	"bytes"
 	"context"
-	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,6 +61,9 @@ func newSender(p *command.Program, path string) part.Sender {
 	}
 }
 
+// maxSent is the size of a stack that another podtask may send, with the texts of its definitions, files and secrets, in bytes.
+const maxSent = 64 << 20
+
 // filesElsewhere stands for the directory of the files of a stack on another host.
 const filesElsewhere = "/podtask-files-of-the-stack"
 
@@ -75,14 +77,14 @@ func (k call) filesOf(name string) string {
 
 // pack returns a stack as another host reads it: what its definitions read from files at each start comes with it.
 func (k call) pack(ctx context.Context, args []string) ([]byte, error) {
-	if k.lockPath("lock", &wanted{Source: []string{""}}) != "" {
+	if k.lockPath("lock", "") != "" {
 		return nil, command.Usagef(command.Path(k.c), "--lock writes a file of this machine: `podtask stack plan --lock` without another host comes first, and --locked uses that file there")
 	}
 	w, err := k.written(ctx, args)
 	if err != nil {
 		return nil, err
 	}
-	if path := k.lockPath("locked", w); path != "" {
+	if path := k.lockPath("locked", w.Source[0]); path != "" {
 		f, err := lockfile.Load(path)
 		if err != nil {
 			return nil, lockMissing(err)
@@ -172,11 +174,14 @@ func (k call) carryFile(ctx context.Context, w *wanted, dir, at, name string) (t
 	if err != nil {
 		return "", err
 	}
-	f := convert.File{Name: convert.Plain(filepath.Base(path)) + "-" + fmt.Sprintf("%x", sha256.Sum256(data))[:12], Data: data}
-	all, there := &w.Files, filesElsewhere+"/"+f.Name
+	f := convert.File{Name: convert.Plain(filepath.Base(path)), Data: data}
+	all := &w.Files
 	if secret {
-		f.Name = secretPrefix(w.Name) + f.Name
-		all, there = &w.Secrets, "podman:"+f.Name
+		f.Name, all = secretPrefix(w.Name)+f.Name, &w.Secrets
+	}
+	f.Name += "-" + convert.Version(f.Name, data)
+	if there = filesElsewhere + "/" + f.Name; secret {
+		there = "podman:" + f.Name
 	}
 	if !slices.ContainsFunc(*all, func(o convert.File) bool { return o.Name == f.Name }) {
 		*all = append(*all, f)
@@ -202,7 +207,10 @@ func readSecret(ctx context.Context, getenv func(string) string, path string, wh
 
 // received reads a stack that another machine has read.
 func (k call) received() (*wanted, error) {
-	text, err := io.ReadAll(k.in)
+	text, err := io.ReadAll(io.LimitReader(k.in, maxSent+1))
+	if err == nil && len(text) > maxSent {
+		err = fmt.Errorf("the stack that the other podtask sends has more than %d bytes", maxSent)
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -210,8 +218,8 @@ func (k call) received() (*wanted, error) {
 	if err := json.Unmarshal(text, w); err != nil {
 		return nil, fmt.Errorf("the stack that the other podtask sends cannot be read: %w", err)
 	}
-	if slices.Contains(w.Members, nil) {
-		return nil, errors.New("the stack that the other podtask sends has a member that is nothing")
+	if slices.Contains(w.Members, nil) || len(w.Source) == 0 {
+		return nil, errors.New("the stack that the other podtask sends has a member that is nothing, or names no file")
 	}
 	if err := stack.CheckName(w.Name); err != nil {
 		return nil, err

@@ -25,13 +25,13 @@ func lockFlags() []cli.Flag {
 	}
 }
 
-// lockPath returns the file of --lock or --locked; empty without the flag.
-func (k call) lockPath(flag string, w *wanted) string {
+// lockPath returns the file of --lock or --locked of a stack whose first file is source; empty without the flag.
+func (k call) lockPath(flag, source string) string {
 	switch path := k.c.String(flag); path {
 	case "", "false":
 		return ""
 	case "true":
-		return lockfile.Path(strings.TrimRight(w.Source[0], "/"))
+		return lockfile.Path(strings.TrimRight(source, "/"))
 	default:
 		return path
 	}

@@ -51,7 +51,7 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 			return command.Usagef(command.Path(k.c), "--minimum-age: %v", err)
 		}
 	}
-	if path := k.lockPath("locked", w); path != "" {
+	if path := k.lockPath("locked", w.Source[0]); path != "" {
 		return k.applyLock(path, w)
 	}
 	found, jobs := map[key]string{}, map[key]taskdef.Task{}
@@ -96,7 +96,7 @@ func (k call) resolve(ctx context.Context, w *wanted, current stack.Revision) er
 			m.Images[image] = found[key{image, m.task.Platform}]
 		}
 	}
-	if path := k.lockPath("lock", w); path != "" && len(missing) == 0 {
+	if path := k.lockPath("lock", w.Source[0]); path != "" && len(missing) == 0 {
 		return k.writeLock(path, w, locks)
 	}
 	return errors.Join(missing...)

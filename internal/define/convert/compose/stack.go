@@ -2,7 +2,6 @@ package compose
 
 import (
 	"cmp"
-	"crypto/sha256"
 	"errors"
 	"fmt"
 	"maps"
@@ -581,7 +580,8 @@ func (c *conversion) keep(source, text string) string {
 	if c.stack == nil {
 		return "file:" + c.writeBeside(source, text)
 	}
-	name := SecretPrefix(c.task) + convert.Plain(source) + "-" + shortDigest(text)
+	prefix := SecretPrefix(c.task) + convert.Plain(source)
+	name := prefix + "-" + convert.Version(prefix, []byte(text))
 	if !slices.ContainsFunc(c.stack.secrets, func(f convert.File) bool { return f.Name == name }) {
 		c.stack.secrets = append(c.stack.secrets, convert.File{Name: name, Data: []byte(text)})
 	}
@@ -593,10 +593,5 @@ func SecretPrefix(stack string) string { return "podtask-stack-" + stack + "." }
 
 // stackFile is the name of a file that belongs to a stack.
 func (c *conversion) stackFile(base, text string) string {
-	return filepath.Base(base) + "-" + shortDigest(text)
-}
-
-// shortDigest tells texts apart.
-func shortDigest(text string) string {
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:12]
+	return filepath.Base(base) + "-" + convert.Version(filepath.Base(base), []byte(text))
 }
