@@ -176,7 +176,7 @@ func (o call) history(_ context.Context, args []string) error {
 	for i := len(s.Runs) - 1; i >= 0; i-- {
 		rows = append(rows, newRun(s.Runs[i], time.Now()))
 	}
-	return command.Listing[run]{Items: rows, Columns: []command.Column[run]{
+	return command.Listing[run]{Items: rows, Hints: o.errOut, Columns: []command.Column[run]{
 		{Head: "DUE", Cell: func(r run) string { return stamp(&r.Due) }, Order: func(a, b run) int { return a.Due.Compare(b.Due) }},
 		{Head: "STATUS", Cell: func(r run) string { return r.Status }},
 		{Head: "EXIT CODE", Cell: code},

@@ -677,7 +677,7 @@ func (k serviceCall) history(ctx context.Context, names []string) error {
 		}
 		return d.FinishedAt.Sub(d.CreatedAt)
 	}
-	return command.Listing[past]{Items: s.History, ID: func(d past) string { return strconv.Itoa(d.Number) }, Columns: []command.Column[past]{
+	return command.Listing[past]{Items: s.History, ID: func(d past) string { return strconv.Itoa(d.Number) }, Hints: k.errOut, Columns: []command.Column[past]{
 		{Head: "NUMBER", Cell: func(d past) string { return strconv.Itoa(d.Number) }, Order: func(a, b past) int { return a.Number - b.Number }},
 		{Head: "DEPLOYMENT", Cell: func(d past) string { return d.Deployment }},
 		{Head: "DEFINITION", Key: "task-definition", Cell: func(d past) string { return d.TaskDefinition }},

@@ -164,7 +164,7 @@ func (k call) ps(ctx context.Context, args []string) error {
 		}
 		rows = append(rows, r)
 	}
-	return command.Listing[memberRow]{Items: rows, ID: func(r memberRow) string { return r.Object }, Columns: []command.Column[memberRow]{
+	return command.Listing[memberRow]{Items: rows, ID: func(r memberRow) string { return r.Object }, Hints: k.errOut, Columns: []command.Column[memberRow]{
 		{Head: "NAME", Cell: func(r memberRow) string { return r.Name }},
 		{Head: "KIND", Cell: func(r memberRow) string { return r.Kind }},
 		{Head: "STATUS", Cell: func(r memberRow) string { return r.Status }},
@@ -306,7 +306,7 @@ func (k call) history(_ context.Context, args []string) error {
 	if err != nil {
 		return err
 	}
-	return command.Listing[stack.Past]{Items: append([]stack.Past{}, s.History...), Columns: []command.Column[stack.Past]{
+	return command.Listing[stack.Past]{Items: append([]stack.Past{}, s.History...), Hints: k.errOut, Columns: []command.Column[stack.Past]{
 		{Head: "NUMBER", Cell: func(p stack.Past) string { return strconv.Itoa(p.Number) }, Order: func(a, b stack.Past) int { return a.Number - b.Number }},
 		{Head: "RESULT", Cell: func(p stack.Past) string { return string(p.Result) }},
 		{Head: "STARTED", Cell: func(p stack.Past) string { return console.Ago(time.Now(), p.Began) }, Order: func(a, b stack.Past) int { return b.Began.Compare(a.Began) }},
