@@ -65,6 +65,7 @@ func (b *box) updated(r result) (updated, waits string) {
 // A service follows a tag: a day after this host has seen another image, auto-update deploys it, and no request is lost. What
 // waits is listed, explained, and told to people. An image that fails is rolled back, and not tried again.
 func TestServiceIsUpdatedAutomatically(t *testing.T) {
+	t.Parallel()
 	b := &hours{box: newBox(t)}
 	h := &hook{}
 	server := httptest.NewServer(h)

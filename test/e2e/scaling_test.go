@@ -22,6 +22,7 @@ import (
 
 // The copies of a service go from one to four with its connections, and back to one, and no request is lost.
 func TestServiceScales(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.agent()
 	at := freePort(t)
@@ -68,6 +69,7 @@ func TestServiceScales(t *testing.T) {
 
 // A metric that the copies serve themselves, in their own network namespace, is a target, and what cannot be read is told.
 func TestServiceScalesByItsOwnMetric(t *testing.T) {
+	t.Parallel()
 	b := newBox(t)
 	b.agent()
 	app := served("one")
