@@ -52,7 +52,7 @@ func (s scaled) Times(_ context.Context, schedule, zone string) ([]string, error
 }
 
 func scalingClient(w *world) *applicationautoscaling.Client {
-	return applicationautoscaling.New(applicationautoscaling.Options{BaseEndpoint: &w.url, Region: "local", RetryMaxAttempts: 1, Credentials: credentials(key)})
+	return applicationautoscaling.New(applicationautoscaling.Options{BaseEndpoint: &w.url, Region: "local", RetryMaxAttempts: 1, HTTPClient: newWholeBodies(), Credentials: credentials(key)})
 }
 
 const (

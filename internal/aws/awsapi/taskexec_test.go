@@ -97,7 +97,7 @@ func (w *world) signed(target, body string) (int, string) {
 }
 
 func (w *world) sessions() *ssm.Client {
-	return ssm.New(ssm.Options{BaseEndpoint: &w.url, Region: "local", RetryMaxAttempts: 1, Credentials: credentials(key)})
+	return ssm.New(ssm.Options{BaseEndpoint: &w.url, Region: "local", RetryMaxAttempts: 1, HTTPClient: newWholeBodies(), Credentials: credentials(key)})
 }
 
 // execTask runs a task of two containers in which commands may be run.
