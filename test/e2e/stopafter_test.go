@@ -15,7 +15,7 @@ func TestStopAfter(t *testing.T) {
 	t.Parallel()
 	for _, killed := range []bool{false, true} {
 		b := newBox(t)
-		id := b.detach("--stop-after", "4s", "--wait=running", b.waiter())
+		id := b.detach("--stop-after", "12s", "--wait=running", b.waiter())
 		if killed {
 			if err := syscall.Kill(b.inspect(id).Owner.PID, syscall.SIGKILL); err != nil {
 				t.Fatal(err)
@@ -24,7 +24,7 @@ func TestStopAfter(t *testing.T) {
 			t.Errorf("why does not count down: %s", got)
 		}
 		b.want(0, "wait", id)
-		if got := b.inspect(id); got.StopCode != "DeadlineExceeded" || !strings.Contains(got.StoppedReason, "its time limit of 4s") {
+		if got := b.inspect(id); got.StopCode != "DeadlineExceeded" || !strings.Contains(got.StoppedReason, "its time limit of 12s") {
 			t.Errorf("owner killed %t: it ended for %s: %s", killed, got.StopCode, got.StoppedReason)
 		}
 	}
