@@ -100,6 +100,8 @@ type Had struct {
 	Definition string `json:"definition,omitempty"`
 	// Token names the run of a job: no other task has the ID that follows from it.
 	Token string `json:"token,omitempty"`
+	// Unseen: no change has seen the last run of a job complete yet.
+	Unseen bool `json:"unseen,omitempty"`
 }
 
 // Way names the place where a change goes.

@@ -44,7 +44,8 @@ type Outcome struct {
 	Made time.Time
 }
 
-// Start returns the record with a new change. One that has not ended is abandoned for it: the new one begins with what is there.
+// Start returns the record with a new change. One that has not ended is abandoned for it: the new one begins with what is there. It
+// waits for a job that another change has begun, instead of running it twice.
 func Start(s State, c Change) State {
 	if old := s.Change; old != nil {
 		s = s.past(Abandoned, c.Began)
@@ -53,6 +54,14 @@ func Start(s State, c Change) State {
 	c.Number, c.Target.Number, c.Way = s.Last, s.Last, Forward
 	if c.Remove {
 		c.Way, c.Target.Members = Clearing, nil
+	}
+	for n, h := range s.Have {
+		if h.Unseen {
+			if c.Touched == nil {
+				c.Touched = make(map[string]Condition)
+			}
+			c.Touched[n] = ""
+		}
 	}
 	s.Change = &c
 	for _, v := range c.Target.Volumes {
@@ -309,9 +318,13 @@ func End(s State, step Step, o Outcome, at time.Time) State {
 	switch step.Verb {
 	case Apply:
 		h := s.Have[step.Name]
-		h.Print, h.Takes, h.Mark, h.Made = step.Member.Print, step.Member.Takes, o.Mark, o.Made
+		h.Print, h.Takes, h.Mark, h.Made, h.Unseen = step.Member.Print, step.Member.Takes, o.Mark, o.Made, h.Kind == Job
 		s.Have[step.Name] = h
 	case Await:
+		if h := s.Have[step.Name]; step.Is == Completed {
+			h.Unseen = false
+			s.Have[step.Name] = h
+		}
 		switch {
 		case s.touched(step.Name):
 			c.Touched[step.Name] = step.Is
@@ -325,7 +338,7 @@ func End(s State, step Step, o Outcome, at time.Time) State {
 		delete(c.Touched, step.Name)
 	case Discard:
 		h := s.Have[step.Name]
-		h.Run = 0
+		h.Run, h.Unseen = 0, false
 		s.Have[step.Name] = h
 	case Volumes:
 		s.Volumes = nil
@@ -339,7 +352,7 @@ func End(s State, step Step, o Outcome, at time.Time) State {
 func (s State) failed(step Step, reason string, at time.Time) State {
 	c := s.Change
 	if h, there := s.Have[step.Name]; there && step.Verb == Await && s.touched(step.Name) {
-		h.Print = "" // what it has does not work
+		h.Print, h.Unseen = "", false // what it has does not work
 		s.Have[step.Name] = h
 	}
 	if c.Way == Forward {
@@ -380,17 +393,9 @@ func (s State) finish(at time.Time) State {
 	return s.past(Done, at)
 }
 
-// past returns the record without its change, which has ended. A job that it has begun and not seen to complete runs again
-// with the next change.
+// past returns the record without its change, which has ended.
 func (s State) past(r Result, at time.Time) State {
 	c := s.Change
-	s.Have = maps.Clone(s.Have)
-	for n, is := range c.Touched {
-		if h, there := s.Have[n]; there && h.Kind == Job && is != Completed {
-			h.Print = ""
-			s.Have[n] = h
-		}
-	}
 	s.History = append(slices.Clone(s.History), Past{Number: c.Number, Result: r, Began: c.Began, Ended: at, Source: c.Target.Source, Failed: c.Failed, Reason: c.Reason})
 	s.History = s.History[max(0, len(s.History)-maxHistory):]
 	s.Change = nil
