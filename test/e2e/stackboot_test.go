@@ -79,3 +79,29 @@ members:
 	b.removeStack(b.family)
 	agent.end()
 }
+
+// A job that one change has begun is waited for by another change, and runs once.
+func TestStackWaitsForAJobOfAnotherChange(t *testing.T) {
+	b := newBox(t)
+	agent := b.agent()
+	file := func(web string) string {
+		return b.stackFile("own/stack.yaml", fmt.Sprintf(`name: %s
+members:
+  migrate: {image: "%[2]s", command: [sleep, 20s], job: true}
+  web: {image: "%[2]s", command: [sleep, %[3]s], after: [migrate]}
+`, b.family, b.testbox(), web))
+	}
+	up := b.start("stack", "up", file("forever"))
+	eventually(t, "it waits", func() bool { return strings.Contains(up.err.String(), "waiting until migrate is completed") })
+	up.interrupt()
+	up.want(130)
+	r := b.want(0, "stack", "up", file("1h"))
+	if done, web := strings.Index(r.err, "migrate is completed"), strings.Index(r.err, "web is applied"); done < 0 || web < done || strings.Contains(r.err, "migrate runs as") {
+		t.Errorf("the other change: %s", r.err)
+	}
+	if tasks := strings.Fields(b.want(0, "ps", "--all", "--quiet", "--filter", "name="+b.members(b.family)["migrate"].Object).out); len(tasks) != 1 {
+		t.Errorf("tasks of the job: %v", tasks)
+	}
+	b.removeStack(b.family)
+	agent.end()
+}
