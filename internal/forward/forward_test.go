@@ -332,7 +332,7 @@ func TestNoRequestIsLostWhileTargetsChange(t *testing.T) {
 func TestSilentClientsMakeRoom(t *testing.T) {
 	t.Parallel()
 	one, _ := server(t, "one")
-	f := start(t, forward.Config{MaxConnections: 2, Quiet: time.Millisecond}, one)
+	f := start(t, forward.Config{MaxConnections: 2, Quiet: 250 * time.Millisecond}, one)
 	silent := []client{dial(t, f), dial(t, f)}
 	for range 3 {
 		if got := dial(t, f).ask("hello"); got != "one hello\n" {
@@ -352,7 +352,7 @@ func TestListenersShareTheProcess(t *testing.T) {
 	t.Parallel()
 	one, _ := server(t, "one")
 	within := forward.NewBudget(2)
-	crowded, other := start(t, forward.Config{Quiet: time.Millisecond, Within: within}, one), start(t, forward.Config{Quiet: time.Millisecond, Within: within}, one)
+	crowded, other := start(t, forward.Config{Quiet: 250 * time.Millisecond, Within: within}, one), start(t, forward.Config{Quiet: 250 * time.Millisecond, Within: within}, one)
 	for range 5 {
 		dial(t, crowded)
 	}
@@ -366,7 +366,7 @@ func TestListenersShareTheProcess(t *testing.T) {
 func TestRudeClientsMakeRoom(t *testing.T) {
 	t.Parallel()
 	one, _ := server(t, "one")
-	f := start(t, forward.Config{MaxConnections: 8, Quiet: time.Millisecond}, one)
+	f := start(t, forward.Config{MaxConnections: 8, Quiet: 250 * time.Millisecond}, one)
 	rudeclient.Crowd(t, 1, "/", func() (net.Conn, error) { return net.Dial("tcp", f.Address().String()) })
 	if got := dial(t, f).ask("hello"); got != "one hello\n" {
 		t.Errorf("%q answered", got)
