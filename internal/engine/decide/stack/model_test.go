@@ -36,6 +36,11 @@ func (h *host) meets(of Member, is Condition) bool {
 	return h.is[of.Object] == of.Print && (is == Started || h.ready[of.Object])
 }
 
+// free takes the addresses of a service from it.
+func (h *host) free(object string) {
+	maps.DeleteFunc(h.takes, func(_, by string) bool { return by == object })
+}
+
 // do does a step on the host.
 func (h *host) do(s State, step Step) (problem string) {
 	switch step.Verb {
@@ -54,11 +59,7 @@ func (h *host) do(s State, step Step) (problem string) {
 				problem = fmt.Sprintf("%s wants %s, which %s has", step.Name, t, by)
 			}
 		}
-		for t, by := range h.takes {
-			if by == step.Member.Object {
-				delete(h.takes, t)
-			}
-		}
+		h.free(step.Member.Object)
 		for _, t := range step.Member.Takes {
 			h.takes[t] = step.Member.Object
 		}
@@ -84,11 +85,7 @@ func (h *host) do(s State, step Step) (problem string) {
 			problem = fmt.Sprintf("%s is removed, and it is wanted", step.Name)
 		}
 		delete(h.is, step.Had.Object)
-		for t, by := range h.takes {
-			if by == step.Had.Object {
-				delete(h.takes, t)
-			}
-		}
+		h.free(step.Had.Object)
 	case Discard:
 		delete(h.is, step.Had.Object)
 	case Volumes:
