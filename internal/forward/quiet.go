@@ -13,7 +13,7 @@ import (
 // that clients that are silent, or send and read nothing, do not take the place of all.
 type clients struct {
 	mu   sync.Mutex
-	open map[net.Conn]bool
+	open map[net.Conn]time.Time // when its forwarding began
 }
 
 // add notes a connection until done is called.
@@ -21,9 +21,9 @@ func (c *clients) add(conn net.Conn) (done func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.open == nil {
-		c.open = make(map[net.Conn]bool)
+		c.open = make(map[net.Conn]time.Time)
 	}
-	c.open[conn] = true
+	c.open[conn] = time.Now()
 	return func() {
 		c.mu.Lock()
 		defer c.mu.Unlock()
@@ -31,14 +31,15 @@ func (c *clients) add(conn net.Conn) (done func()) {
 	}
 }
 
-// closeQuietest closes the connection that has carried nothing for the longest time, if that
-// is at least limit, and reports whether there was one.
+// closeQuietest closes the connection that has carried nothing for the longest time since its forwarding began, if that is at
+// least limit, and reports whether there was one. What a client sent while it waited for a place has not been carried yet.
 func (c *clients) closeQuietest(limit time.Duration) (closed bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	var quietest net.Conn
-	for conn := range c.open {
-		if q, ok := quietFor(conn); ok && q >= limit {
+	for conn, begun := range c.open {
+		q, ok := quietFor(conn)
+		if q = min(q, time.Since(begun)); ok && q >= limit {
 			quietest, limit = conn, q
 		}
 	}
