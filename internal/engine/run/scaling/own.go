@@ -94,7 +94,11 @@ func readPage(ctx context.Context, host Host, task lifecycle.State, e scaling.En
 	transport := &http.Transport{
 		DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: 64 << 10,
 		DialContext: func(ctx context.Context, _, address string) (net.Conn, error) {
-			return host.Dial(ctx, task, i, address)
+			conn, err := host.Dial(ctx, task, i, address)
+			if err != nil {
+				return nil, notReached{err}
+			}
+			return conn, nil
 		},
 	}
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, fmt.Sprintf("http://127.0.0.1:%d%s", e.Port, e.Path), nil)
@@ -127,12 +131,20 @@ func readPage(ctx context.Context, host Host, task lifecycle.State, e scaling.En
 	return sums, err
 }
 
+// notReached is the error of a connection that was not made.
+type notReached struct{ error }
+
 // noAnswer returns an error of RoundTrip without what package http quotes of an answer that it cannot read.
 func noAnswer(ctx context.Context, err error) error {
-	var ofNet *net.OpError
+	var (
+		dial  notReached
+		ofNet *net.OpError
+	)
 	switch {
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case errors.As(err, &dial):
+		return dial.error
 	case errors.As(err, &ofNet):
 		return ofNet
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF):

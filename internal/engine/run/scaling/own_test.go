@@ -111,15 +111,21 @@ func TestParseOwn(t *testing.T) {
 	}
 }
 
-func TestAContainerThatATaskDoesNotHave(t *testing.T) {
+// The reason for which a copy cannot be reached is told as it is.
+func TestACopyThatCannotBeReached(t *testing.T) {
 	t.Parallel()
-	w := newWorld(t)
-	p := ownPolicy("jobs", 10)
-	p.Metric = "web:80/metrics jobs"
-	w.configure(scaling.Config{Min: 1, Max: 8, Policies: []scaling.Policy{p}})
-	r := w.runner()
-	w.run(r, scaling.Interval)
-	if v := r.Rows("web")["jobs"]; !strings.Contains(v.Problem, "the task has no container web") {
-		t.Errorf("%+v", v)
+	for metric, want := range map[scaling.Metric]string{
+		"web:80/metrics jobs":   "the task has no container web",
+		"app:9091/metrics jobs": "a connection to 127.0.0.1:9091 of container 1",
+	} {
+		w := newWorld(t)
+		p := ownPolicy("jobs", 10)
+		p.Metric = metric
+		w.configure(scaling.Config{Min: 1, Max: 8, Policies: []scaling.Policy{p}})
+		r := w.runner()
+		w.run(r, scaling.Interval)
+		if v := r.Rows("web")["jobs"]; !strings.Contains(v.Problem, want) {
+			t.Errorf("%+v", v)
+		}
 	}
 }
