@@ -6,15 +6,16 @@ import (
 	"encoding/hex"
 )
 
-// versionRounds makes one guess at a secret cost some milliseconds, as its name can be seen by all who list secrets.
+// versionRounds is the number of rounds of PBKDF2. A guess at a secret, whose name everyone sees who lists secrets, then takes some milliseconds.
 const versionRounds = 50_000
 
 // Version returns twelve hexadecimal digits that tell texts of one name apart. They are part of the name under which the host
 // keeps a text, which may be a secret, so that a revision keeps its own.
 func Version(name string, text []byte) string {
-	key, err := pbkdf2.Key(sha256.New, string(text), []byte(name), versionRounds, 6)
+	// FIPS 140 mode refuses shorter salts and keys.
+	key, err := pbkdf2.Key(sha256.New, string(text), []byte("podtask version of "+name), versionRounds, sha256.Size)
 	if err != nil {
-		panic(err) // only FIPS 140 mode refuses, for short keys
+		panic(err) // it depends on the lengths above only
 	}
-	return hex.EncodeToString(key)
+	return hex.EncodeToString(key[:6])
 }
