@@ -69,7 +69,7 @@ Examples:
 				return err
 			}
 			if ctx.Err() != nil {
-				return errors.New("interrupted: nothing was made")
+				return &command.ExitError{Code: command.ExitInterrupted, What: "interrupted: nothing was made"}
 			}
 			return t.run(ctx, c.String("report"))
 		},

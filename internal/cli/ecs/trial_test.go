@@ -107,6 +107,15 @@ func TestAProgramThatPrintsWithoutEndIsCutOff(t *testing.T) {
 	}
 }
 
+// Ctrl-C in a terminal signals one process group.
+func TestProgramsOfATrialHaveTheirOwnProcessGroup(t *testing.T) {
+	t.Parallel()
+	text, err := output(exec.CommandContext(t.Context(), "sh", "-c", "read -r pid name state parent group rest </proc/$$/stat; echo $pid $group"))
+	if words := strings.Fields(string(text)); err != nil || len(words) != 2 || words[0] != words[1] {
+		t.Errorf("process and group: %q, %v", text, err)
+	}
+}
+
 func TestPartitionsOfRegions(t *testing.T) {
 	t.Parallel()
 	for region, want := range map[string]string{"eu-central-1": "aws", "cn-north-1": "aws-cn", "us-gov-west-1": "aws-us-gov", "eusc-de-east-1": "aws-eusc"} {

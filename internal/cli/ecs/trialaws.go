@@ -49,8 +49,8 @@ func (a awsCLI) call(ctx context.Context, out any, args ...string) error {
 	return nil
 }
 
-// output runs a program; an error has what it printed to stderr. Ctrl-C does not end it but the trial, which then removes
-// what it has made: the program may be at that.
+// output runs a program; an error has what it printed to stderr. The program has a process group of its own: Ctrl-C must not end
+// one that removes what the trial has made.
 func output(cmd *exec.Cmd) ([]byte, error) {
 	var stdout, stderr bounded
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr

@@ -3,6 +3,7 @@ package stack
 import (
 	"bytes"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -112,4 +113,30 @@ func TestWhatIsReceivedOfAStack(t *testing.T) {
 			t.Errorf("%q is read as %+v", text, w)
 		}
 	}
+}
+
+// What another podtask sends is input as any other: bounded, and refused where it is not whole.
+func TestAStackThatIsSentIsChecked(t *testing.T) {
+	t.Parallel()
+	for want, in := range map[string]io.Reader{
+		"has more than 67108864 bytes":   io.LimitReader(endless{}, maxSent+2),
+		"cannot be read":                 strings.NewReader("{"),
+		"a member that is nothing":       strings.NewReader(`{"Name": "shop", "Source": ["stack.yaml"], "Members": [null]}`),
+		"names no file":                  strings.NewReader(`{"Name": "shop"}`),
+		"the name of a stack is 1 to 63": strings.NewReader(`{"Name": "../shop", "Source": ["stack.yaml"]}`),
+	} {
+		if _, err := (call{options: options{in: in}}).received(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, not %q", err, want)
+		}
+	}
+}
+
+// endless has as many blanks as are asked for.
+type endless struct{}
+
+func (endless) Read(p []byte) (int, error) {
+	for i := range p {
+		p[i] = ' '
+	}
+	return len(p), nil
 }
