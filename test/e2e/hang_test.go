@@ -95,8 +95,8 @@ func TestPodmanServiceThatHangsFailsNoHealthCheck(t *testing.T) {
 		}
 		return pid != 0
 	})
-	// It fails if its connection was made before the service was replaced. In either case it says why, in the words of the process that ends the
-	// service or in those of one that waits for it: the owner of the task may be the first to notice.
+	// It fails if its connection was made before the service was replaced. It reports the hang in any case: that it has ended the
+	// service, or that it waits for it, if the owner of the task has ended it first.
 	r := b.podtask("exec", id, "/testbox", "print", "hello")
 	told := strings.Contains(r.err, "did not answer for 10 seconds") || strings.Contains(r.err, "has not answered for 10 seconds")
 	if r.code != 0 && r.code != 125 || !told {

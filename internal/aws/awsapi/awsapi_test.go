@@ -322,9 +322,9 @@ func clientOf(url string, k sigv4.Key) *ecs.Client {
 	})
 }
 
-// wholeBodies is a client for an SDK that does not try again. smithy-go 1.28.9 ends the body of a request when the answer begins; if
-// package http then looks whether there is more of the body, it closes the connection under the rest of the answer. It does not
-// look in a bytes.Reader, which no one ends.
+// wholeBodies is a client for an SDK that does not try again. smithy-go 1.28.9 closes the body of a request when the answer begins. If
+// package http still reads the body then, it closes the connection, and the rest of the answer is lost. So the body is read
+// before, and package http reads a copy.
 type wholeBodies struct{ *http.Client }
 
 func newWholeBodies() wholeBodies { return wholeBodies{&http.Client{Transport: &http.Transport{}}} }

@@ -39,9 +39,9 @@ func WriteList(w io.Writer, rows [][]string, width, keep int) (left []string, er
 // gap is the number of blanks between columns.
 const gap = 3
 
-// Widths of columns that are shortened, in characters: the one to which it is done before columns are left out, and the smallest one.
+// Smallest widths of a column that is shortened, in characters.
 const (
-	readableColumn = 25
+	readableColumn = 25 // while other columns can be left out instead
 	leastColumn    = 12
 )
 

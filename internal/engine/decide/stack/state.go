@@ -36,7 +36,7 @@ type Dependency struct {
 	Is   Condition `json:"is"`
 }
 
-// Met reports whether a service with so many copies is as the one that waits for it wants it.
+// Met reports whether a service with these numbers of copies satisfies the dependency: one copy runs, or as many as desired are healthy.
 func (d Dependency) Met(running, healthy, desired int) bool {
 	if d.Is == Started {
 		return running > 0
