@@ -306,16 +306,18 @@ func (m *member) job(name string) api.NewTask {
 	return t
 }
 
-// refer adds the references of the flags, and of the member, to its settings.
+// refer adds the references of the flags, which come first, and of the member to its settings.
 func (k call) refer(m *member, s *api.TaskSettings) error {
 	given, err := command.ParseReferences(k.c)
 	if err != nil {
 		return err
 	}
-	s.References = append(slices.Clone(s.References), m.References...)
+	own := slices.Concat(s.References, m.References)
+	s.References = nil
 	for _, r := range given {
 		s.References = append(s.References, api.Reference{Match: r.Match, Source: r.Text()})
 	}
+	s.References = append(s.References, own...)
 	return nil
 }
 

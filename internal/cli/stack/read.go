@@ -23,7 +23,6 @@ import (
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/taskdef"
-	"github.com/podtask/podtask/pkg/taskdef/refs"
 )
 
 // wanted is a stack as its files say. Its exported members are what another host is sent of it.
@@ -255,12 +254,13 @@ func (k call) define(m *member) error {
 	if m.Settings != nil {
 		given = append(given, m.Settings.References...)
 	}
+	flags := len(d.Changes.References) // the command line has the last word: what it maps, no file maps to something else
 	for _, r := range given {
 		rule, err := define.NewReference(r.Match, r.Source, "the stack")
 		if err != nil {
 			return err
 		}
-		d.Changes.References = append(refs.Table{rule}, d.Changes.References...)
+		d.Changes.References = slices.Insert(d.Changes.References, flags, rule)
 	}
 	if m.task, m.finds, err = d.Check(define.Document{Name: m.Place + ": " + m.Name, Dir: m.Dir, Source: m.Text}); err != nil {
 		return err
