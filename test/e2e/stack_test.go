@@ -414,6 +414,28 @@ func TestStackIsStartedAtBoot(t *testing.T) {
 	agent.end()
 }
 
+// A preview of which nothing ever runs has a volume that goes at its end, and a command that fills it begins with an empty one.
+func TestPreviewThatFails(t *testing.T) {
+	b := newBox(t)
+	b.agent()
+	file := b.project(b.testbox(), 18189)
+	name := b.family + "-pr-1"
+	volumes := func() string { return strings.TrimSpace(b.podman("volume", "ls", "--quiet", "--filter", "name="+name)) }
+	fill := "data=d=$(podman volume inspect -f '{{.Mountpoint}}' $PODTASK_VOLUME) && ls $d && touch $d/half && exit 3"
+	for range 2 {
+		r := b.with("VERSION=one").want(125, "stack", "up", "--preview", "pr-1", "--ttl", "20s", "--fill", fill, file)
+		if !strings.Contains(r.err, "nothing was changed: fill the volume "+name+"_data: exit status 3") || strings.Contains(r.err, "\nhalf") {
+			t.Errorf("it printed %s", r.err)
+		}
+		if volumes() != name+"_data" || !strings.Contains(b.want(0, "stack", "ls").out, name) {
+			t.Errorf("volumes: %s", volumes())
+		}
+	}
+	eventually(t, "the volume is gone", func() bool {
+		return volumes() == "" && !strings.Contains(b.want(0, "stack", "ls", "--quiet").out, name)
+	})
+}
+
 // A preview has addresses and volumes of its own beside its stack, is filled once, and is removed by the agent at its end.
 func TestPreview(t *testing.T) {
 	b := newBox(t)

@@ -9,10 +9,13 @@ import (
 	"io"
 	"net"
 	"net/url"
+	"os"
 	"os/exec"
+	"os/signal"
 	"slices"
 	"strconv"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/urfave/cli/v2"
@@ -25,6 +28,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
+	"github.com/podtask/podtask/internal/host/procgroup"
 	"github.com/podtask/podtask/internal/serve/metrics/stackmetrics"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
@@ -79,8 +83,8 @@ func (k call) previewOf(of string) (*stack.Preview, error) {
 // admit checks that a stack is a preview if the record says so, and that there is room for a new one.
 func (k call) admit(w *wanted, s stack.State) error {
 	switch {
-	case s.Last > 0 && s.Preview != nil && w.Preview == nil:
-		return fmt.Errorf("stack %s is a preview: give --preview %s and --name %s", w.Name, s.Preview.Name, s.Preview.Of)
+	case s.Preview != nil && (w.Preview == nil || w.Preview.Of != s.Preview.Of || w.Preview.Name != s.Preview.Name):
+		return fmt.Errorf("stack %s is a preview: give --preview %s and --name %s, or another name", w.Name, s.Preview.Name, s.Preview.Of)
 	case s.Last > 0 && s.Preview == nil && w.Preview != nil:
 		return fmt.Errorf("stack %s is there and no preview: give another name of a preview, or remove it first", w.Name)
 	case w.Preview == nil:
@@ -90,6 +94,26 @@ func (k call) admit(w *wanted, s stack.State) error {
 		return nil
 	}
 	return k.room(w.Name)
+}
+
+// limitLock has the lock that is held while previews are counted, which is no name of a stack.
+const limitLock = "number of previews"
+
+// reserve writes down a preview before anything of it is made: it counts, and ends in its time whatever becomes of this process.
+func (k call) reserve(ctx context.Context, s stack.State) error {
+	lock, err := k.store.LockWait(ctx, limitLock)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	_, err = k.store.Get(s.Name)
+	if errors.As(err, new(*stacks.NotFoundError)) {
+		err = k.room(s.Name)
+	}
+	if err != nil {
+		return err
+	}
+	return k.store.Put(s)
 }
 
 // room refuses a new preview if there are as many as this host may have.
@@ -119,6 +143,7 @@ func (k call) room(name string) error {
 func (k call) asPreview(w *wanted) error {
 	var errs []error
 	ports := map[int]bool{}
+	w.Volumes = slices.DeleteFunc(w.Volumes, func(v compose.StackVolume) bool { return !k.owns(w.Name, v.Name) }) // nothing mounts them
 	for _, m := range w.Members {
 		for _, p := range k.shared(w, m) {
 			errs = append(errs, fmt.Errorf("%s: %s: %s", m.Place, m.Name, p))
@@ -175,7 +200,7 @@ func (m *member) move(stack, address string, taken map[int]bool) string {
 		host, port = "", address
 	}
 	h := fnv.New32a()
-	fmt.Fprint(h, stack, port)
+	fmt.Fprint(h, stack, ":", port)
 	n := 20000 + int(h.Sum32()%10000)
 	for taken[n] {
 		n++
@@ -191,6 +216,14 @@ func (k call) mapped(flag, name string) bool {
 	return slices.ContainsFunc(k.c.StringSlice(flag), func(word string) bool { return strings.HasPrefix(word, name+"=") })
 }
 
+// owns reports whether a volume has the name of a stack, and not that of another one whose name begins with it.
+func (k call) owns(name, volume string) bool {
+	all, _ := k.store.All() // `podtask stack ls` tells what cannot be read
+	return strings.HasPrefix(volume, name+"_") && !slices.ContainsFunc(all, func(s stack.State) bool {
+		return strings.HasPrefix(s.Name, name+"_") && strings.HasPrefix(volume, s.Name+"_")
+	})
+}
+
 // shared lists what a member would share with the stack that the preview is of.
 func (k call) shared(w *wanted, m *member) (all []string) {
 	for _, v := range m.task.Volumes {
@@ -200,7 +233,7 @@ func (k call) shared(w *wanted, m *member) (all []string) {
 		}
 		switch {
 		case k.mapped("map-volume", v.Name):
-		case v.Kind == taskdef.VolumeShared && !strings.HasPrefix(name, w.Name+"_"):
+		case v.Kind == taskdef.VolumeShared && !k.owns(w.Name, name):
 			all = append(all, fmt.Sprintf("the volume %s is not the preview's own: leave its name out of the file, or say what it may use with --map-volume %s=podman:VOLUME", name, v.Name))
 		case v.Kind == taskdef.VolumeBind:
 			m.Notes = append(m.Notes, "it shares "+v.HostPath+" with the stack")
@@ -241,8 +274,11 @@ func (p *preview) settle(s *api.ServiceSettings) {
 	}
 }
 
-// fill runs the commands that fill volumes of a preview which are not filled yet.
+// fill runs the commands that fill volumes of a preview which are not filled yet. A signal, or --timeout, ends a command with all that
+// it has started.
 func (k call) fill(ctx context.Context, w *wanted) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
 	for _, word := range k.c.StringSlice("fill") {
 		name, line, ok := strings.Cut(word, "=")
 		i := slices.IndexFunc(w.Volumes, func(v compose.StackVolume) bool { return v.Name == name || v.Name == w.Name+"_"+name })
@@ -253,16 +289,41 @@ func (k call) fill(ctx context.Context, w *wanted) error {
 		if slices.Contains(w.Preview.Filled, volume) {
 			continue
 		}
-		cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
-		cmd.Env = append(k.environ(), "PODTASK_VOLUME="+volume)
-		cmd.Stdout, cmd.Stderr = k.errOut, k.errOut
-		if err := cmd.Run(); err != nil {
+		if err := k.fillOne(ctx, volume, line); err != nil {
 			return fmt.Errorf("fill the volume %s: %w", volume, err)
 		}
 		w.Preview.Filled = append(w.Preview.Filled, volume)
 	}
 	return nil
 }
+
+func (k call) fillOne(parent context.Context, volume, line string) error {
+	ctx, cancel := parent, func() {}
+	limit := k.c.Duration("timeout")
+	if limit > 0 {
+		ctx, cancel = context.WithTimeout(parent, limit)
+	}
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "/bin/sh", "-c", line)
+	cmd.Env = append(k.environ(), "PODTASK_VOLUME="+volume)
+	cmd.Stdout, cmd.Stderr = k.errOut, k.errOut
+	procgroup.Lead(cmd, syscall.SIGTERM)
+	cmd.WaitDelay = fillGrace
+	err := cmd.Start()
+	if err == nil {
+		err = procgroup.Wait(cmd)
+	}
+	switch {
+	case parent.Err() != nil:
+		return errStopped
+	case ctx.Err() != nil:
+		return fmt.Errorf("its command has not ended after %s; --timeout gives it another time", limit)
+	}
+	return err
+}
+
+// fillGrace describes how long a command that fills a volume may take to end when it is asked to.
+const fillGrace = 2 * time.Second
 
 // agent makes an agent measure stacks, and remove previews at their end.
 func agent(a *part.Agent) error {

@@ -74,8 +74,21 @@ func (k call) up(ctx context.Context, args []string) error {
 	if err := k.requests(w); err != nil {
 		return err
 	}
+	if w.Preview != nil {
+		if err := k.reserve(ctx, s); err != nil {
+			return fmt.Errorf("nothing was changed: %w", err)
+		}
+		if s.Last == 0 { // what is there is of an attempt that came to nothing, and may be filled by half
+			if err := k.removeVolumes(ctx, s.Name); err != nil {
+				return fmt.Errorf("nothing was changed: %w", err)
+			}
+		}
+	}
 	if err := k.prepare(ctx, w, s.Current); err != nil {
-		return fmt.Errorf("nothing was changed: %w", err)
+		if w.Preview != nil && s.Last > 0 {
+			err = errors.Join(err, k.store.Put(s)) // volumes that are filled
+		}
+		return stopped(fmt.Errorf("nothing was changed: %w", err))
 	}
 	s = begin(s, w, k.c.Bool("no-rollback"))
 	s, err = k.run(ctx, s)
@@ -399,7 +412,7 @@ func (k call) forget(ctx context.Context, s stack.State) error {
 	if err := k.release(ctx, s); err != nil {
 		k.warn("Secrets of manifests of stack %s stay in Podman: %v", s.Name, err)
 	}
-	s.Current = stack.Revision{}
+	s.Current, s.Preview = stack.Revision{}, nil
 	return k.store.Put(s)
 }
 

@@ -402,5 +402,7 @@ func (s State) past(r Result, at time.Time) State {
 	return s
 }
 
-// Empty reports whether there is nothing left of a stack, so that its record can go.
-func (s State) Empty() bool { return s.Change == nil && len(s.Have) == 0 && s.Current.Number == 0 }
+// Empty reports whether there is nothing left of a stack, so that its record can go. That of a preview says when its volumes do.
+func (s State) Empty() bool {
+	return s.Change == nil && len(s.Have) == 0 && s.Current.Number == 0 && s.Preview == nil
+}
