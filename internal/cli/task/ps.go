@@ -256,8 +256,9 @@ func (r row) Exit() string { return r.ExitCode.String() }
 
 // rows returns the tasks, the newest first. It reports records that cannot be read on stderr.
 func (o psOptions) rows(ctx context.Context, all, fullID bool, now time.Time) []row {
+	aside := o.tasks.Aside()
 	states, errs := o.tasks.States()
-	for _, err := range errs {
+	for _, err := range append(aside, errs...) {
 		o.warn("%v", err)
 	}
 	waiting := o.queue.Waiting()

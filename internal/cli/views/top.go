@@ -166,8 +166,9 @@ type taskView struct {
 	queue      *admit.Queue
 	beside     beside
 
-	mu     sync.Mutex     // guards before
+	mu     sync.Mutex     // guards the fields below
 	before []usage.Sample // the samples of the last call of Tasks
+	unread error          // of records that the last call of Tasks could not read
 }
 
 func newTaskView(m *command.Machine) *taskView {
@@ -196,9 +197,15 @@ type beside struct {
 	err  error
 }
 
-// Beside implements top.Source.
+// Beside implements top.Source. Its error also tells of records of tasks, as one of another host has no standard error here.
 func (v *taskView) Beside(ctx context.Context) (console.Beside, error) {
-	b := &v.beside
+	known, err := v.beside.look(ctx)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	return known, errors.Join(v.unread, err)
+}
+
+func (b *beside) look(ctx context.Context) (console.Beside, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.at.IsZero() && time.Since(b.at) < besideAge {
@@ -216,13 +223,12 @@ func (v *taskView) Beside(ctx context.Context) (console.Beside, error) {
 
 // Tasks implements top.Source.
 func (v *taskView) Tasks(ctx context.Context) ([]top.Task, error) {
+	aside := v.tasks.Aside()
 	states, errs := v.tasks.States()
-	for _, err := range errs {
-		v.warn("%v", err)
-	}
 	slices.Reverse(states)
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	v.unread = errors.Join(append(aside, errs...)...)
 	after, err := v.sampler.Sample(ctx, states, false)
 	if err != nil { // as on a host without cgroups v2; the rest is shown
 		v.warn("the CPU and memory use of tasks is not known: %v", err)

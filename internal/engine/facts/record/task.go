@@ -90,6 +90,19 @@ func (t *Tasks) States() ([]lifecycle.State, []error) {
 	return out, errs
 }
 
+// Aside returns an error for each record that States has moved aside because it is damaged. Call it before States, which tells
+// once of what it moves.
+func (t *Tasks) Aside() (errs []error) {
+	keys, err := state.CorruptKeys(t.Store)
+	if err != nil {
+		return []error{err}
+	}
+	for _, key := range keys {
+		errs = append(errs, fmt.Errorf("the record of task %s is damaged and was moved aside: its containers may still run; `podtask gc --corrupt` removes them and the record", lifecycle.ShortID(key)))
+	}
+	return errs
+}
+
 // Copies returns the copies of a service that have not stopped, the newest last; without any the latest one.
 func (t *Tasks) Copies(service string) (copies []lifecycle.State) {
 	if service == "" {
