@@ -100,7 +100,12 @@ func (k call) admit(w *wanted, s stack.State) error {
 const limitLock = "number of previews"
 
 // reserve writes down a preview before anything of it is made: it counts, and ends in its time whatever becomes of this process.
-func (k call) reserve(ctx context.Context, s stack.State) error {
+func (k call) reserve(ctx context.Context, w *wanted, s *stack.State) error {
+	for _, v := range w.Volumes {
+		if !slices.Contains(s.Volumes, v.Name) {
+			s.Volumes = append(s.Volumes, v.Name)
+		}
+	}
 	lock, err := k.store.LockWait(ctx, limitLock)
 	if err != nil {
 		return err
@@ -113,7 +118,7 @@ func (k call) reserve(ctx context.Context, s stack.State) error {
 	if err != nil {
 		return err
 	}
-	return k.store.Put(s)
+	return k.store.Put(*s)
 }
 
 // room refuses a new preview if there are as many as this host may have.

@@ -65,10 +65,11 @@ func TestPreviewsAtTheSameTimeAreCounted(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
 		wg.Go(func() {
 			s := previewOf("shop", name)
-			if err := k.admit(&wanted{Name: s.Name, Preview: s.Preview}, stack.State{Name: s.Name}); err != nil {
+			w := &wanted{Name: s.Name, Preview: s.Preview, Volumes: []compose.StackVolume{{Name: s.Name + "_data"}}}
+			if err := k.admit(w, stack.State{Name: s.Name}); err != nil {
 				return
 			}
-			if err := k.reserve(t.Context(), s); err == nil {
+			if err := k.reserve(t.Context(), w, &s); err == nil {
 				made.Store(s.Name, true)
 			} else if !strings.Contains(err.Error(), "stack-previews allows 2") {
 				t.Error(err)
@@ -84,8 +85,11 @@ func TestPreviewsAtTheSameTimeAreCounted(t *testing.T) {
 		if _, ok := made.Load(s.Name); !ok || s.Preview == nil {
 			t.Errorf("%+v", s)
 		}
-		if err := k.reserve(t.Context(), s); err != nil { // a later up of it
+		if err := k.reserve(t.Context(), &wanted{}, &s); err != nil { // a later up of it
 			t.Error(err)
+		}
+		if step := stack.Next(stack.Start(s, stack.Change{Remove: true, Volumes: true})); step.Verb != stack.Volumes {
+			t.Errorf("its end begins with %s", step.Verb)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func (k call) up(ctx context.Context, args []string) error {
 		return err
 	}
 	if w.Preview != nil {
-		if err := k.reserve(ctx, s); err != nil {
+		if err := k.reserve(ctx, w, &s); err != nil {
 			return fmt.Errorf("nothing was changed: %w", err)
 		}
 		if s.Last == 0 { // what is there is of an attempt that came to nothing, and may be filled by half
