@@ -6,11 +6,18 @@ package e2e
 
 import (
 	"bytes"
+	"crypto/sha256"
+	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
 
+	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 
@@ -31,6 +38,19 @@ func TestHostileRegistryEndsInAnError(t *testing.T) {
 				}
 			}
 		},
+		"shorter layer": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			body := bodyOf(r, next)
+			_, _ = w.Write(body[:len(body)/2])
+		},
+		"longer layer": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			_, _ = w.Write(append(bodyOf(r, next), registrytest.Random(1<<16, 8)...))
+		},
+		"length that lies": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+			w.Header().Set("Content-Length", strconv.Itoa(1<<40))
+			_, _ = w.Write(bodyOf(r, next))
+		},
+		"redirect to a place that is none": registrytest.Answer(http.StatusTemporaryRedirect, map[string]string{"Location": "http://127.0.0.1:1/%zz"}),
+		"redirect to a file":               registrytest.Answer(http.StatusTemporaryRedirect, map[string]string{"Location": "file:///etc/passwd"}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -56,6 +76,62 @@ func TestHostileRegistryEndsInAnError(t *testing.T) {
 				t.Errorf("%d requests", n)
 			}
 			t.Logf("%d requests; %s", len(b.requests("blobs/")), r.err)
+			b.want(0, "run", "--rm", b.hello(b.testbox()))
+		})
+	}
+}
+
+// bodyOf returns the body of the true answer.
+func bodyOf(r *http.Request, next http.Handler) []byte {
+	answer := httptest.NewRecorder()
+	next.ServeHTTP(answer, r)
+	return answer.Body.Bytes()
+}
+
+// An image that unpacks to more than the disk has, and manifests that lie or have layers without number, end in a short
+// error, and what was on the disk before still runs.
+func TestHostileImagesEndInAnError(t *testing.T) {
+	t.Parallel()
+	bomb, err := registrytest.Image(v1.Config{Entrypoint: []string{"/testbox"}}, registrytest.File{Path: "/testbox", Data: bed.testbox}, registrytest.File{Path: "/zeros", Data: make([]byte, 256<<20)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	const zeros = `"digest":"sha256:0000000000000000000000000000000000000000000000000000000000000000","size":4611686018427387904`
+	layers := strings.TrimSuffix(strings.Repeat(`{"mediaType":"application/vnd.oci.image.layer.v1.tar+gzip",`+zeros+`},`, 20_000), ",")
+	manifest := func(mediaType, body string) func(*box) string {
+		return func(b *box) string {
+			ref, digest := b.push("app:1", b.freshImage("hostile"))
+			sum := "sha256:" + fmt.Sprintf("%x", sha256.Sum256([]byte(body)))
+			lie := func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
+				w.Header().Set("Docker-Content-Digest", sum)
+				w.Header().Set("Content-Type", mediaType)
+				w.Header().Set("Content-Length", strconv.Itoa(len(body)))
+				_, _ = io.WriteString(w, body)
+			}
+			b.fault("", "app", "manifests/(1|"+digest+"|"+sum+")$", 0, lie)
+			return ref
+		}
+	}
+	const index, image = "application/vnd.oci.image.index.v1+json", "application/vnd.oci.image.manifest.v1+json"
+	platform := `,"platform":{"os":"linux","architecture":"` + runtime.GOARCH + `"}`
+	for name, push := range map[string]func(*box) string{
+		"bomb":                             func(b *box) string { ref, _ := b.push("app:1", bomb); return ref },
+		"20,000 layers":                    manifest(image, `{"schemaVersion":2,"mediaType":"`+image+`","config":{"mediaType":"application/vnd.oci.image.config.v1+json",`+zeros+`},"layers":[`+layers+`]}`),
+		"an image that is called an index": manifest(index, `{"schemaVersion":2,"config":{"mediaType":"a",`+zeros+`},"layers":[]}`),
+		"an index of nothing that is here": manifest(index, `{"schemaVersion":2,"manifests":[{"mediaType":"`+image+`",`+zeros+platform+`}]}`),
+		"schema 1 without layers":          manifest("application/vnd.docker.distribution.manifest.v1+json", `{"schemaVersion":1,"name":"x","tag":"1","architecture":"amd64","fsLayers":[],"history":[]}`),
+		"deep":                             manifest(index, strings.Repeat(`{"a":`, 100_000)),
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			d := smallDisk(t, "96", false)
+			b := newBox(t)
+			b.env = append(b.env, "CONTAINER_HOST="+d.uri, "PODTASK_IMAGE_MIN_FREE=1", "PODTASK_PULL_TIMEOUT=20s", "PODTASK_PULL_IDLE=5s", "PODTASK_PULL_FIRST_BYTE=5s")
+			r := b.want(125, "run", "--quiet", "--rm", b.hello(push(b)))
+			if len(r.err) > 4096 || strings.Contains(r.err, password) || strings.Contains(r.out, "hello") {
+				t.Errorf("it printed %.5000q", r.err)
+			}
+			t.Logf("%.600s", r.err)
 			b.want(0, "run", "--rm", b.hello(b.testbox()))
 		})
 	}
