@@ -31,7 +31,7 @@ type Config struct {
 	// SecurePort is where a client that has named another port than 80 is redirected to (443). One that has named
 	// none came by 80, perhaps by a redirect of the host, and is sent to 443.
 	SecurePort int
-	// Patience is how long a request waits while no copy can be dialed (10 s), DialTimeout limits an
+	// Patience is how long a request waits while no copy can be dialed (10 s), after each was tried; DialTimeout limits an
 	// attempt (2 s).
 	Patience, DialTimeout time.Duration
 	// Use returns what notes the requests to a service; nil: they are not noted.
@@ -424,12 +424,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 			t.p.release(x.target)
 			x.target = ""
 			failed = append(failed, target.ID)
-			select {
-			case <-patience.C:
-				return nil, errNoCopy
-			default:
-				continue
-			}
+			continue // a copy that was not tried may still answer, however long the dial took
 		}
 		return resp, err
 	}

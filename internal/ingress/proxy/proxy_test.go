@@ -313,6 +313,21 @@ func TestRetriesOnlyWhatWasNotSent(t *testing.T) {
 	}
 }
 
+// Each copy is tried, also if the dials of others took longer than a request waits.
+func TestEachCopyIsTried(t *testing.T) {
+	t.Parallel()
+	p := proxy.New(proxy.Config{Patience: 1})
+	p.Load(table(t, to("http://a.test", fmt.Sprintf("127.0.0.1:%d", freeport.For(t)), says(t, "here"))))
+	s := httptest.NewServer(p.Handler(false))
+	t.Cleanup(s.Close)
+	f := &front{Proxy: p, url: s.URL}
+	for range 10 {
+		if status, body, _ := f.get(t, "a.test", "/"); status != http.StatusOK || body != "here" {
+			t.Errorf("%d %s", status, body)
+		}
+	}
+}
+
 // A request waits for a copy that comes.
 func TestWaitsForACopy(t *testing.T) {
 	t.Parallel()
