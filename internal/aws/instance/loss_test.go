@@ -2,14 +2,11 @@ package instance
 
 import (
 	"context"
-	"encoding/json"
 	"fmt"
-	"math/rand/v2"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
@@ -105,56 +102,6 @@ func TestACutAtEachMessage(t *testing.T) {
 	if len(all) < 12 {
 		t.Errorf("the script has %d messages alone", len(all))
 	}
-}
-
-// A thousand payloads come in any order, each up to three times, some of them again after a restart: each task is
-// made once, and each message is acknowledged each time.
-func TestAThousandPayloadsInAnyOrder(t *testing.T) {
-	withLab(t, func(l *lab) {
-		l.config.Cleanup = 1000 * time.Hour
-		l.join()
-		const payloads = 1000
-		random := rand.New(rand.NewPCG(1, 2))
-		var order []int
-		for n := 1; n <= payloads; n++ {
-			for range 1 + random.IntN(3) {
-				order = append(order, n)
-			}
-		}
-		random.Shuffle(len(order), func(i, j int) { order[i], order[j] = order[j], order[i] })
-		for i, n := range order {
-			if i == len(order)/2 {
-				l.restart()
-				l.wait("acs", "open", 2)
-			}
-			if err := l.plane.Payload(fmt.Sprintf("payload-%d", n), n, simple(n)); err != nil {
-				t.Fatal(err)
-			}
-			synctest.Wait()
-		}
-		acks := make(map[string]int)
-		for _, body := range l.plane.Of("acs", "AckRequest") {
-			var a struct{ MessageID string }
-			_ = json.Unmarshal(body, &a)
-			acks[a.MessageID]++
-		}
-		sent := make(map[string]int)
-		for _, n := range order {
-			sent[fmt.Sprintf("payload-%d", n)]++
-		}
-		for id, n := range sent {
-			if acks[id] != n {
-				t.Errorf("%s came %d times and was acknowledged %d times", id, n, acks[id])
-			}
-		}
-		made := make(map[string]int)
-		for _, m := range l.agent.made {
-			made[m.Name]++
-		}
-		if len(made) != payloads || len(l.agent.made) != payloads {
-			t.Errorf("%d tasks were made of %d", len(l.agent.made), len(made))
-		}
-	})
 }
 
 // While the clock of the host is ten minutes off, AWS takes no signature of it. The time of its answers is used then, so

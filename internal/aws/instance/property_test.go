@@ -190,53 +190,6 @@ func TestStatesAreToldInOrderWhateverHappens(t *testing.T) {
 	}
 }
 
-func TestAThousandTasks(t *testing.T) {
-	withLab(t, func(l *lab) {
-		l.join()
-		const tasks = 1000
-		for n := 1; n <= tasks; n += 10 {
-			var list []any
-			for k := n; k < n+10; k++ {
-				list = append(list, simple(k))
-			}
-			l.payload(fmt.Sprintf("payload-%d", n), n, list...)
-		}
-		for n := 1; n <= tasks; n++ {
-			l.agent.runs(name(n))
-		}
-		synctest.Wait()
-		l.restart()
-		// At rest, nothing is asked of ECS, and nothing is written.
-		calls, writes := len(l.plane.Events()), l.disk.count()
-		l.pass(30 * time.Second)
-		for _, e := range l.plane.Events()[calls:] {
-			if e.On == "http" {
-				t.Errorf("at rest, ECS is asked for %s", e.Op)
-			}
-		}
-		if n := l.disk.count(); n != writes {
-			t.Errorf("at rest, %d records are written", n-writes)
-		}
-		for n := 1; n <= tasks; n++ {
-			l.agent.end(name(n), 0)
-		}
-		l.pass(time.Minute)
-		told := make(map[string][]string)
-		for _, body := range l.plane.Of("http", "SubmitTaskStateChange") {
-			c := decode(t, body)
-			told[c.Task] = append(told[c.Task], c.Status)
-		}
-		if len(told) != tasks {
-			t.Errorf("%d tasks were told", len(told))
-		}
-		for task, statuses := range told {
-			if !slices.Equal(statuses, []string{"RUNNING", "STOPPED"}) {
-				t.Errorf("%s: %v", task, statuses)
-			}
-		}
-	})
-}
-
 // A clock that is ten minutes off makes signatures that AWS refuses; when it is right again, all goes on.
 func TestSignaturesOfAWrongClock(t *testing.T) {
 	withLab(t, func(l *lab) {

@@ -89,6 +89,9 @@ func newACME(t *testing.T, plain, secure int, valid time.Duration, between ...fu
 // asDNSProgram has the test binary be a program that makes records: it asks the URL.
 const asDNSProgram = "PODTASK_TEST_DNS"
 
+// asIngress has the test binary be podtask-ingress.
+const asIngress = "PODTASK_TEST_INGRESS"
+
 func TestMain(m *testing.M) {
 	if os.Getenv(asIngress) != "" {
 		os.Exit(program.Main(context.Background(), os.Args, "test"))
