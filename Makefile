@@ -12,7 +12,7 @@ help: ## list the targets
 build: ## build the programs into bin/
 	hack/build
 
-test: ## analysis, all tests with and without the race detector, mutants, two test beds, Kubernetes, the demo
+test: ## analysis, all tests with and without the race detector, the packages, two test beds, the demo
 	hack/test
 
 test-fast: ## the everyday loop: vet, golangci-lint and all Go tests that need no bed
@@ -33,7 +33,7 @@ test-kubernetes: ## with a control plane of Kubernetes, which it builds once (ab
 test-vm: ## end to end in a virtual machine: real limits, the out-of-memory killer, reboots
 	hack/test vm
 
-check: ## everything: "make test", the virtual machine, and the checks of go.mod and of the shell scripts
+check: ## everything: "make test", mutants, Kubernetes, the virtual machine, and the checks of go.mod and of the shell scripts
 	hack/test analysis check race norace core mutants packages ui kubernetes plain systemd vm demo
 
 vulnerabilities: ## known vulnerabilities that the programs reach (govulncheck; needs vuln.go.dev)
