@@ -24,7 +24,7 @@ func Main(ctx context.Context, args []string, version string, build part.Build) 
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ, Executable: os.Executable,
 		Notify: signal.Notify, Version: buildVersion(version),
-		Patience: 3 * time.Second,
+		Patience: 10 * time.Second,
 	}
 	p.Stdout, p.Stderr = command.ToTerminal(p.Stdout), command.ToTerminal(p.Stderr)
 	defer command.ResetTerminal(p.Stdout)

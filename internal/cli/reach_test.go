@@ -32,9 +32,11 @@ type world struct {
 	t   testing.TB
 	dir string
 	env map[string]string // more variables
+	// patience is Patience of the program: a minute, in which an owner answers on a busy machine too.
+	patience time.Duration
 }
 
-func newWorld(t testing.TB) *world { return &world{t: t, dir: t.TempDir()} }
+func newWorld(t testing.TB) *world { return &world{t: t, dir: t.TempDir(), patience: time.Minute} }
 
 func (w *world) getenv(name string) string {
 	switch name {
@@ -49,7 +51,7 @@ func (w *world) getenv(name string) string {
 // podtask runs one command line.
 func (w *world) podtask(args ...string) (stdout, stderr string, code int) {
 	var out, err bytes.Buffer
-	p := &command.Program{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Getenv: w.getenv, Environ: func() []string { return nil }, Patience: 200 * time.Millisecond, Notify: func(chan<- os.Signal, ...os.Signal) {}}
+	p := &command.Program{Stdin: strings.NewReader(""), Stdout: &out, Stderr: &err, Getenv: w.getenv, Environ: func() []string { return nil }, Patience: w.patience, Notify: func(chan<- os.Signal, ...os.Signal) {}}
 	code = runLine(w.t.Context(), p, parts.Build(), append([]string{"podtask"}, args...))
 	return out.String(), err.String(), code
 }
@@ -239,6 +241,7 @@ func TestCommandsTakeOverATaskWithoutOwner(t *testing.T) {
 func TestAnOwnerThatDoesNotAnswerIsNamed(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
+	w.patience = 200 * time.Millisecond
 	s := w.create("web")
 	w.lock(s.ID)
 	_, errs, code := w.podtask("stop", "web")
