@@ -2,6 +2,8 @@ package service
 
 import (
 	"encoding/json"
+	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -121,6 +123,22 @@ func TestRolloutLineNamesDeploymentsOfOneDefinition(t *testing.T) {
 	}
 }
 
+// The tutorial shows such an update.
+func TestTheTutorialShowsTheLineOfAnUpdate(t *testing.T) {
+	t.Parallel()
+	page, err := os.ReadFile("../../../docs/tutorial.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := api.Service{ServiceName: "web", Deployments: []api.Deployment{
+		{ID: "web/2", Status: "PRIMARY", TaskDefinition: "web:1", DesiredCount: 3, RolloutState: "IN_PROGRESS"},
+		{ID: "web/1", Status: "ACTIVE", TaskDefinition: "web:1", HealthyCount: 3, RunningCount: 3},
+	}}
+	if line := rolloutLine(s, time.Time{}); !strings.Contains(string(page), line) {
+		t.Errorf("docs/tutorial.md does not show %q", line)
+	}
+}
+
 func TestTheLineMovesOnATerminal(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder
@@ -149,6 +167,37 @@ func TestStepsAreLinesWithoutATerminal(t *testing.T) {
 	f.show(s, at.Add(2*time.Second))
 	want := "    0.0s  web · web:2 0/2 healthy · in progress\n    2.0s  web-2 stops: app exited with 3\n    2.0s  web · web:2 1/2 healthy · in progress\n"
 	if got := out.String(); got != want {
+		t.Errorf("%q\nwant %q", got, want)
+	}
+}
+
+// A long reason, such as an image that does not exist, is told once and not of each copy; a short one is always told.
+func TestALongReasonIsToldOnce(t *testing.T) {
+	t.Parallel()
+	long := "essential container web could not start: CannotPullContainerError: the registry has no such tag or digest"
+	tasks := []api.ServiceTask{
+		{ID: "a", Name: "web-1", Phase: "STOPPED", Reason: long},
+		{ID: "b", Name: "web-2", Phase: "STOPPED", Reason: long},
+		{ID: "c", Name: "web-3", Phase: "STOPPED", Reason: "replaced by deployment web/2"},
+		{ID: "d", Name: "web-4", Phase: "STOPPED", Reason: "replaced by deployment web/2"},
+		{ID: "e", Name: "web-5", Phase: "STOPPED", Reason: long},
+	}
+	var out strings.Builder
+	at := time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
+	s := api.Service{ServiceName: "web", Deployments: []api.Deployment{{Status: "PRIMARY", TaskDefinition: "web:2", RolloutState: "FAILED"}}}
+	f := newFollower(&out, false, s, at)
+	for n := range tasks {
+		s.Tasks = tasks[:n+1]
+		f.show(s, at)
+	}
+	var got []string
+	for line := range strings.Lines(out.String()) {
+		if _, text, ok := strings.Cut(line, " stops: "); ok {
+			got = append(got, strings.TrimSpace(text))
+		}
+	}
+	want := []string{long, "for the same reason", "replaced by deployment web/2", "replaced by deployment web/2", long}
+	if !slices.Equal(got, want) {
 		t.Errorf("%q\nwant %q", got, want)
 	}
 }

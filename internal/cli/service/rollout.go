@@ -20,8 +20,12 @@ type follower struct {
 	begun  time.Time
 	last   string          // the latest step
 	ended  map[string]bool // the copies, by ID, whose end was told or seen before
+	reason string          // why the latest copy ended
 	width  int             // of the line that is there
 }
+
+// longReason is how long a reason is, in bytes, that is not told again of the next copy.
+const longReason = 60
 
 // newFollower returns a follower that tells of what comes after a state of the service.
 func newFollower(out io.Writer, moving bool, before api.Service, now time.Time) *follower {
@@ -80,9 +84,13 @@ func (f *follower) show(s api.Service, at time.Time) {
 	for _, t := range s.Tasks {
 		if isEnding(t) && !f.ended[t.ID] {
 			f.ended[t.ID] = true
-			if t.Reason != "" {
+			switch {
+			case t.Reason == f.reason && len(t.Reason) > longReason:
+				f.tell(at, t.Name+" stops: for the same reason")
+			case t.Reason != "":
 				f.tell(at, t.Name+" stops: "+term.Line(t.Reason))
 			}
+			f.reason = t.Reason
 		}
 	}
 	if step := rolloutLine(s, time.Time{}); step != f.last {
