@@ -261,7 +261,7 @@ func (r taskRun) launch(task taskdef.Task) connect.Launch {
 		Launch:  owner.Launch{Task: task, Name: r.name, Options: options},
 		Replace: r.replace,
 		Replacing: func(st lifecycle.State) {
-			fmt.Fprintf(r.errOut, "replacing task %s (%s)\n", lifecycle.ShortID(st.ID), r.name)
+			fmt.Fprintf(r.errOut, "replacing task %s (%s), which stops within %s\n", lifecycle.ShortID(st.ID), r.name, st.Task.StopBound())
 		},
 	}
 }
