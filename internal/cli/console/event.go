@@ -42,6 +42,8 @@ func TaskEvents(history []api.Transition) (events []TaskEvent) {
 		e := TaskEvent{At: h.At, Of: Label(h.Container), Reason: term.Line(h.Reason), What: taskEvents[h.Status], Failed: h.Status == lifecycle.HealthUnhealthy.String()}
 		switch {
 		case e.What != "":
+		case strings.HasPrefix(h.Reason, lifecycle.StopTaskFailedToStart), h.Container != "" && h.Status == lifecycle.StatusStopped.String() && h.ExitCode == nil && h.Reason != "":
+			e.What, e.Failed = "failed", true
 		case h.ExitCode != nil:
 			e.What, e.Failed = fmt.Sprintf("exited (%s)", h.ExitCode), *h.ExitCode != 0
 		default:

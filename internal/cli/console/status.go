@@ -76,12 +76,14 @@ func TaskHealth(t api.Task) string {
 	return "-"
 }
 
-// ContainerState returns what a container does in everyday words: starting, running, paused, restarting, exited (3), stopped. The health is
+// ContainerState returns what a container does in everyday words: starting, running, paused, restarting, exited (3), failed, stopped. The health is
 // healthy, unhealthy or checking; "-" without a health check, or if it does not run.
 func ContainerState(c api.Container) (state, health string) {
 	switch {
 	case c.Status == lifecycle.StatusStopped.String() && c.ExitCode != nil:
 		return fmt.Sprintf("exited (%s)", c.ExitCode), "-"
+	case c.Status == lifecycle.StatusStopped.String() && len(c.Errors) > 0:
+		return "failed", "-"
 	case c.Status == lifecycle.StatusStopped.String():
 		return "stopped", "-"
 	case !c.RestartAt.IsZero():

@@ -74,6 +74,7 @@ func TestStateOfAContainerInEverydayWords(t *testing.T) {
 		"restarting -":      {Status: "RUNNING", RestartAt: time.Unix(1, 0), ExitCode: &code},
 		"exited (3) -":      {Status: "STOPPED", ExitCode: &code, Health: health("UNHEALTHY")},
 		"stopped -":         {Status: "STOPPED"},
+		"failed -":          {Status: "STOPPED", Errors: make([]api.Error, 1)},
 	} {
 		state, health := ContainerState(c)
 		if got := state + " " + health; got != want {

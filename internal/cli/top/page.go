@@ -171,7 +171,7 @@ func printable(lanes []timeline.Lane) []timeline.Lane {
 func containerRow(c canvas, k api.Container, u *Use, selected bool) string {
 	cpu, memory, tight := useText(u, 0)
 	state, health := console.ContainerState(k)
-	mark, ink := rowStyle(selected, tight || health == "unhealthy" || k.ExitCode != nil && *k.ExitCode != 0)
+	mark, ink := rowStyle(selected, tight || health == "unhealthy" || state == "failed" || k.ExitCode != nil && *k.ExitCode != 0)
 	return c.paint(ink, containerColumns.row(c, mark, k.Name, state, health, cpu, memory, note(k)))
 }
 

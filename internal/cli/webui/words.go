@@ -266,7 +266,7 @@ func containerChips(c api.Container) []chip {
 		kind = "warn"
 	case state == "starting":
 		kind = "busy"
-	case state == "restarting", c.ExitCode != nil && *c.ExitCode != 0:
+	case state == "restarting", state == "failed", c.ExitCode != nil && *c.ExitCode != 0:
 		kind = "bad"
 	}
 	chips := []chip{{kind, state}}
