@@ -207,6 +207,8 @@ type row struct {
 	Deployments []ingress.Deployment `json:"deployments"`
 	// Certificate is absent for an address without TLS, and while the proxy does not run.
 	Certificate *ingress.Certificate `json:"certificate,omitempty"`
+	// Problem is that of the certificate, or that the proxy does not run.
+	Problem string `json:"problem,omitempty"`
 }
 
 func listCommand(p *command.Program) *cli.Command {
@@ -244,12 +246,7 @@ Examples:
 					}
 					return r.Certificate.NotAfter.Local().Format(time.DateOnly)
 				}},
-				{Head: "PROBLEM", Cell: func(r row) string {
-					if r.Certificate == nil {
-						return ""
-					}
-					return term.Line(r.Certificate.Problem)
-				}},
+				{Head: "PROBLEM", Cell: func(r row) string { return term.Line(r.Problem) }},
 			}}.Print(p.Stdout, c)
 		},
 	}
@@ -281,7 +278,7 @@ func list(ctx context.Context, getenv func(string) string) ([]row, error) {
 				host, _, _ = strings.Cut(host, "/")
 				host = strings.Trim(host, "[]")
 				if i := slices.IndexFunc(s.Certificates, func(c ingress.Certificate) bool { return c.Name == host }); i >= 0 {
-					line.Certificate = &s.Certificates[i]
+					line.Certificate, line.Problem = &s.Certificates[i], s.Certificates[i].Problem
 				}
 			}
 			rows = append(rows, line)
@@ -297,7 +294,7 @@ func list(ctx context.Context, getenv func(string) string) ([]row, error) {
 		return nil, err
 	}
 	for _, r := range t.Routes {
-		line := row{URL: r.Key(), Service: r.Service, Deployments: []ingress.Deployment{}}
+		line := row{URL: r.Key(), Service: r.Service, Deployments: []ingress.Deployment{}, Problem: "the ingress proxy is not running"}
 		for _, g := range r.Groups {
 			d := ingress.Deployment{ID: g.Deployment, Weight: g.Weight, Copies: []ingress.Copy{}}
 			for _, target := range g.Targets {
