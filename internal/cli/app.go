@@ -107,6 +107,7 @@ func coreCommands(p *command.Program, build part.Build) []commandGroup {
 			image.Command(p), system.DoctorCommand(p), system.InfoCommand(p), system.ConfigCommand(p), task.GCCommand(p), task.DrainCommand(p),
 			completionCommand(p), system.VersionCommand(p),
 		}},
+		{"Amazon ECS and Kubernetes", nil},
 		{"", []*cli.Command{completeCommand(p, build), run.OwnerCommand(p), task.ExecGuardCommand(p), sessionCommand(p, build)}},
 	}
 }

@@ -23,7 +23,7 @@ func Part() part.Part {
 	return part.Part{
 		Name: "aws",
 		Commands: func(p *command.Program) []part.Command {
-			return []part.Command{{Command: Command(p), Group: "Services and systemd", After: "agent"}}
+			return []part.Command{{Command: Command(p), Group: "Amazon ECS and Kubernetes"}}
 		},
 		Routes: func() map[string]part.Route {
 			return map[string]part.Route{

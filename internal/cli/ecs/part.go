@@ -12,7 +12,7 @@ func Part() part.Part {
 	return part.Part{
 		Name: "ecs",
 		Commands: func(p *command.Program) []part.Command {
-			return []part.Command{{Command: Command(p), Group: "Services and systemd", After: "agent"}}
+			return []part.Command{{Command: Command(p), Group: "Amazon ECS and Kubernetes"}}
 		},
 		Routes: func() map[string]part.Route {
 			routes := map[string]part.Route{"ecs join": {Place: part.Here, Why: part.ServerProcess, Passes: true}}
