@@ -81,8 +81,8 @@ func serviceVerbs() []serviceVerb {
 		},
 		{"scale", "NAME=N ... | NAME N", "change the number of copies", 1, many, waitFlags("all copies are healthy"), "scale web=5 worker=0", serviceCall.scale},
 		{
-			"rollback", "NAME", "return to the previous revision, with all connections at once", 1, 1,
-			append(waitFlags("all copies are healthy"), &cli.BoolFlag{Name: "now", Usage: "move all connections as soon as the copies are healthy; the default"},
+			"rollback", "NAME", "return to the previous revision, without steps, hooks and waits", 1, 1,
+			append(waitFlags("all copies are healthy"), &cli.BoolFlag{Name: "now", Usage: "go back as soon as copies are healthy: a ROLLING service copy by copy, others at once; the default"},
 				&cli.BoolFlag{Name: "gradual", Usage: "use the steps, hooks and waits of the service's strategy"}), "rollback web", serviceCall.rollback,
 		},
 		{
