@@ -1,5 +1,7 @@
 //go:build e2e
 
+//e2e:bed systemd
+
 package enginetest_test
 
 import (
