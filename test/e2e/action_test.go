@@ -204,7 +204,7 @@ func TestTheActionRunsTests(t *testing.T) {
 - name: fails
   expect:
   - log: {container: app, contains: ready}
-    within: 2m
+    within: 4m
   - log: {contains: nothing of the kind}
     within: 1s
 `, 1))

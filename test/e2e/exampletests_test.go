@@ -22,7 +22,7 @@ tests:
 - name: the database comes first
   expect:
   - healthy: all
-    within: 1m
+    within: 4m
   - exit: {container: migrate}
   - log: {container: db, equals: up}
   - http: {container: web, port: 8080}
@@ -31,7 +31,7 @@ tests:
     migrate: {image: IMAGE, command: [exit, "1"]}
   expect:
   - exit: {container: migrate, code: 1}
-    within: 1m
+    within: 4m
 `,
 	"service/web.yaml": `
 stubs:
@@ -40,7 +40,7 @@ tests:
 - name: a copy answers
   expect:
   - healthy: web
-    within: 1m
+    within: 4m
   - http: {container: web, port: 80, path: /env/PAGE, body: {equals: welcome}}
 `,
 	"pod/pod.yaml": `
@@ -51,7 +51,7 @@ tests:
 - name: the page of the init container
   expect:
   - log: {container: page, contains: made}
-    within: 1m
+    within: 4m
   - healthy: web
   - http: {container: web, port: 80}
   - file: {container: web, path: /tmp/page, equals: works}
@@ -63,7 +63,7 @@ tests:
 - name: a unit's definition
   expect:
   - http: {container: web, port: 80}
-    within: 1m
+    within: 4m
 `,
 	"registry/task.yaml": `
 stubs:
@@ -72,7 +72,7 @@ tests:
 - name: a program that ends
   expect:
   - exit: {container: app, code: 3}
-    within: 1m
+    within: 4m
   - log: {contains: hello}
 `,
 }

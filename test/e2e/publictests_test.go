@@ -20,7 +20,7 @@ tests:
 - name: the site answers
   expect:
   - http: {container: site, port: 80}
-    within: 1m
+    within: 4m
 `,
 	"start-order.json": `
 stubs:
@@ -31,14 +31,14 @@ tests:
 - name: the schema is made before the app starts
   expect:
   - log: {container: app, equals: app}
-    within: 1m
+    within: 4m
   - exit: {container: schema}
 - name: without a schema there is no app
   stubs:
     schema: {image: IMAGE, command: [exit, "2"]}
   expect:
   - exit: {container: schema, code: 2}
-    within: 1m
+    within: 4m
 `,
 	"wordpress-links.json": `
 stubs:
@@ -48,7 +48,7 @@ tests:
 - name: the blog finds its database
   expect:
   - http: {container: blog, port: 80}
-    within: 1m
+    within: 4m
 `,
 	"logs-firelens.json": `
 leaveOut: [router]
@@ -58,7 +58,7 @@ tests:
 - name: without its log router the output is here
   expect:
   - log: {container: app, equals: hello}
-    within: 1m
+    within: 4m
 `,
 	"secrets.json": `
 stubs:
@@ -67,7 +67,7 @@ tests:
 - name: a stub needs no secrets
   expect:
   - exit: {container: app}
-    within: 1m
+    within: 4m
 `,
 }
 

@@ -41,7 +41,9 @@ tests:
 - name: answers
   expect:
   - healthy: all
+    within: 4m
   - exit: {container: job}
+    within: 4m
   - http: {container: app, port: 8080, path: /env/GREETING, body: {equals: "${GREETING}"}}
   - http: {container: app, port: 8080, path: /nothing-here, status: 404}
   - grpc: {container: app, port: 8080, service: /tmp/f}
@@ -49,10 +51,12 @@ tests:
   - file: {container: app, path: /tmp/f, equals: hello}
   - file: {container: app, path: /tmp/none, absent: true}
   - run: {name: ask, image: IMAGE, command: [env, ADDRESS_APP_8080], output: {contains: "127.0.0.1:"}}
+    within: 4m
 - name: without the sidecar
   leaveOut: [agent]
   expect:
   - healthy: app
+    within: 4m
 `
 
 func TestATestOfADefinitionPasses(t *testing.T) {

@@ -38,9 +38,9 @@ func Main(m *testing.M, setUp func(dir string) (tearDown func() error, err error
 	if Name() == "" {
 		return m.Run()
 	}
-	// Tests wait for stop timeouts and probes more than they compute.
+	// Tests wait for stop timeouts and probes, but more than four in each of three beds only wait for two processors.
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue && Name() != "vm" {
-		_ = p.Value.Set("6")
+		_ = p.Value.Set("4")
 	}
 	if err := checkNoBridge(); err != nil {
 		fmt.Fprintln(os.Stderr, "test bed:", err)
