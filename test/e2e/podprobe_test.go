@@ -37,7 +37,7 @@ func inEach(b *box, id, verb, file string) {
 func TestPodIsReadyAsItsProbesSay(t *testing.T) {
 	t.Parallel()
 	b := newBox(t)
-	const when = "periodSeconds: 1, failureThreshold: 1"
+	const when = "periodSeconds: 1, failureThreshold: 1, timeoutSeconds: 5"
 	id := b.detach("--name", b.family, manifest(b, `
 apiVersion: v1
 kind: Pod
