@@ -2,10 +2,12 @@ package stack
 
 import (
 	"bytes"
+	"io"
 	"os"
 	"path/filepath"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -124,26 +126,24 @@ func TestPortsOfPreviews(t *testing.T) {
 // volume counts as not filled.
 func TestACommandThatFillsForever(t *testing.T) {
 	t.Parallel()
-	pid := filepath.Join(t.TempDir(), "pid")
-	k := callOf(t, "--timeout=300ms", "--fill=data=trap '' TERM; sleep 1000 & echo $! > "+pid+"; printf 'x\\033[2J'; wait; sleep 1000")
-	w := &wanted{Name: "shop-pr-1", Preview: previewOf("shop", "pr-1").Preview, Volumes: []compose.StackVolume{{Name: "shop-pr-1_data"}}}
-	err := k.fill(t.Context(), w)
-	if err == nil || !strings.Contains(err.Error(), "fill the volume shop-pr-1_data: its command has not ended after 300ms") || len(w.Preview.Filled) != 0 {
-		t.Errorf("%v, filled %v", err, w.Preview.Filled)
+	runs := filepath.Join(t.TempDir(), "runs") // as long as a process has it open
+	if err := syscall.Mkfifo(runs, 0o600); err != nil {
+		t.Fatal(err)
 	}
-	text, err := os.ReadFile(pid)
+	running, err := os.OpenFile(runs, os.O_RDONLY|syscall.O_NONBLOCK, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(10 * time.Second); ; {
-		stat, err := os.ReadFile("/proc/" + strings.TrimSpace(string(text)) + "/stat")
-		if err != nil || strings.Contains(string(stat), ") Z ") {
-			break
-		}
-		if time.Now().After(deadline) {
-			t.Fatal("what the command has started runs on")
-		}
-		time.Sleep(10 * time.Millisecond)
+	defer running.Close()
+	k := callOf(t, "--timeout=300ms", "--fill=data=exec 3>"+runs+"; trap '' TERM; sleep 1000 & printf 'x\\033[2J'; wait; sleep 1000")
+	w := &wanted{Name: "shop-pr-1", Preview: previewOf("shop", "pr-1").Preview, Volumes: []compose.StackVolume{{Name: "shop-pr-1_data"}}}
+	err = k.fill(t.Context(), w)
+	if err == nil || !strings.Contains(err.Error(), "fill the volume shop-pr-1_data: its command has not ended after 300ms") || len(w.Preview.Filled) != 0 {
+		t.Errorf("%v, filled %v", err, w.Preview.Filled)
+	}
+	_ = running.SetReadDeadline(time.Now().Add(time.Minute))
+	if _, err := io.ReadAll(running); err != nil {
+		t.Errorf("what the command has started runs on: %v", err)
 	}
 	k = callOf(t, "--fill=data=exit 3")
 	if err := k.fill(t.Context(), w); err == nil || !strings.HasSuffix(err.Error(), "exit status 3") || len(w.Preview.Filled) != 0 {

@@ -65,6 +65,20 @@ func (k call) up(ctx context.Context, args []string) error {
 		}
 		return k.report(p, "up to date", nil)
 	}
+	if err := k.makeReady(ctx, w, &s); err != nil {
+		return err
+	}
+	s = begin(s, w, k.c.Bool("no-rollback"))
+	s, err = k.run(ctx, s)
+	if err != nil {
+		return interrupted(s.Name, err)
+	}
+	result, err := k.verdict(s)
+	return k.report(p, result, err)
+}
+
+// makeReady does what a change needs before it begins: images, ports, requests, and the secrets and volumes of the stack.
+func (k call) makeReady(ctx context.Context, w *wanted, s *stack.State) error {
 	if err := k.pull(ctx, w); err != nil {
 		return fmt.Errorf("nothing was changed: %w", err)
 	}
@@ -75,28 +89,22 @@ func (k call) up(ctx context.Context, args []string) error {
 		return err
 	}
 	if w.Preview != nil {
-		if err := k.reserve(ctx, w, &s); err != nil {
+		err := k.reserve(ctx, w, s)
+		if err == nil && s.Last == 0 { // what is there is of an attempt that came to nothing, and may be filled by half
+			err = k.removeVolumes(ctx, s.Name)
+		}
+		if err != nil {
 			return fmt.Errorf("nothing was changed: %w", err)
 		}
-		if s.Last == 0 { // what is there is of an attempt that came to nothing, and may be filled by half
-			if err := k.removeVolumes(ctx, s.Name); err != nil {
-				return fmt.Errorf("nothing was changed: %w", err)
-			}
-		}
 	}
-	if err := k.prepare(ctx, w, s.Current); err != nil {
-		if w.Preview != nil && s.Last > 0 {
-			err = errors.Join(err, k.store.Put(s)) // volumes that are filled
-		}
-		return stopped(fmt.Errorf("nothing was changed: %w", err))
+	err := k.prepare(ctx, w, s.Current)
+	if err == nil {
+		return nil
 	}
-	s = begin(s, w, k.c.Bool("no-rollback"))
-	s, err = k.run(ctx, s)
-	if err != nil {
-		return interrupted(s.Name, err)
+	if w.Preview != nil && s.Last > 0 {
+		err = errors.Join(err, k.store.Put(*s)) // volumes that are filled
 	}
-	result, err := k.verdict(s)
-	return k.report(p, result, err)
+	return stopped(fmt.Errorf("nothing was changed: %w", err))
 }
 
 // same reports whether a stack is the present revision, its order and files included.
