@@ -15,7 +15,7 @@ build: ## build the programs into bin/
 test: ## analysis, all tests with and without the race detector, the packages, two test beds, the demo
 	hack/test
 
-test-fast: ## the everyday loop: vet, golangci-lint and all Go tests that need no bed
+test-fast: ## the everyday loop: golangci-lint and all Go tests that need no bed
 	hack/test analysis fast
 
 test-pure: ## the tests of the pure packages only

@@ -14,8 +14,8 @@ import (
 	"github.com/podtask/podtask/internal/parts"
 )
 
-// A damaged record of a task is told of by each command that lists tasks, here and by a host of several, until it is removed: also
-// when another process was the first to see it, and moved it aside.
+// Every list of tasks, of this host or of several, names a damaged record until it is removed, also if another process found it first
+// and moved it aside.
 func TestADamagedRecordIsToldOf(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)

@@ -18,6 +18,7 @@ import (
 	"testing"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
 	"github.com/podtask/podtask/internal/testing/registrytest"
 )
 

@@ -207,7 +207,7 @@ type row struct {
 	Deployments []ingress.Deployment `json:"deployments"`
 	// Certificate is absent for an address without TLS, and while the proxy does not run.
 	Certificate *ingress.Certificate `json:"certificate,omitempty"`
-	// Problem is that of the certificate, or that the proxy does not run.
+	// Problem says why clients cannot use the address: what is wrong with its certificate, or that the proxy does not run.
 	Problem string `json:"problem,omitempty"`
 }
 

@@ -24,7 +24,7 @@ type follower struct {
 	width  int             // of the line that is there
 }
 
-// longReason is how long a reason is, in bytes, that is not told again of the next copy.
+// longReason limits, in bytes, the reasons that are printed again for the next copy.
 const longReason = 60
 
 // newFollower returns a follower that tells of what comes after a state of the service.

@@ -96,10 +96,11 @@ func (k call) admit(w *wanted, s stack.State) error {
 	return k.room(w.Name)
 }
 
-// limitLock has the lock that is held while previews are counted, which is no name of a stack.
+// limitLock names the lock under which previews are counted. No stack can have this name.
 const limitLock = "number of previews"
 
-// reserve writes down a preview before anything of it is made: it counts, and ends in its time whatever becomes of this process.
+// reserve records a preview before anything of it is made, so that it counts against the limit, and the agent removes it at its end even
+// if this process dies.
 func (k call) reserve(ctx context.Context, w *wanted, s *stack.State) error {
 	for _, v := range w.Volumes {
 		if !slices.Contains(s.Volumes, v.Name) {
@@ -327,7 +328,7 @@ func (k call) fillOne(parent context.Context, volume, line string) error {
 	return err
 }
 
-// fillGrace describes how long a command that fills a volume may take to end when it is asked to.
+// fillGrace is the time between SIGTERM and SIGKILL for a command that fills a volume.
 const fillGrace = 2 * time.Second
 
 // agent makes an agent measure stacks, and remove previews at their end.

@@ -11,13 +11,14 @@ import (
 	"testing"
 	"time"
 
+	"github.com/urfave/cli/v2"
+
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define/convert/compose"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
-	"github.com/urfave/cli/v2"
 )
 
 // callOf returns a call of `podtask stack up` with flags, and its store.
@@ -122,8 +123,8 @@ func TestPortsOfPreviews(t *testing.T) {
 	}
 }
 
-// A command that fills a volume ends with all that it has started when its time is over, whoever keeps its output open, and the
-// volume counts as not filled.
+// At its timeout, a command that fills a volume is ended with all processes that it has started, and the volume is not marked as
+// filled.
 func TestACommandThatFillsForever(t *testing.T) {
 	t.Parallel()
 	runs := filepath.Join(t.TempDir(), "runs") // as long as a process has it open

@@ -197,7 +197,7 @@ type beside struct {
 	err  error
 }
 
-// Beside implements top.Source. Its error also tells of records of tasks, as one of another host has no standard error here.
+// Beside implements top.Source. Its error also names unreadable records of tasks, because nobody sees the standard error of another host.
 func (v *taskView) Beside(ctx context.Context) (console.Beside, error) {
 	known, err := v.beside.look(ctx)
 	v.mu.Lock()

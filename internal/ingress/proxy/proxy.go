@@ -31,8 +31,8 @@ type Config struct {
 	// SecurePort is where a client that has named another port than 80 is redirected to (443). One that has named
 	// none came by 80, perhaps by a redirect of the host, and is sent to 443.
 	SecurePort int
-	// Patience is how long a request waits while no copy can be dialed (10 s), after each was tried; DialTimeout limits an
-	// attempt (2 s).
+	// Patience limits the wait of a request for a copy that accepts a connection (10 s); each copy is tried first, however
+	// long that takes. DialTimeout limits one attempt (2 s).
 	Patience, DialTimeout time.Duration
 	// Use returns what notes the requests to a service; nil: they are not noted.
 	Use func(service string) *forward.Use

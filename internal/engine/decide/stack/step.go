@@ -402,7 +402,8 @@ func (s State) past(r Result, at time.Time) State {
 	return s
 }
 
-// Empty reports whether there is nothing left of a stack, so that its record can go. That of a preview says when its volumes do.
+// Empty reports whether there is nothing left of a stack, so that its record can be removed. The record of a preview stays:
+// it says when the volumes are removed.
 func (s State) Empty() bool {
 	return s.Change == nil && len(s.Have) == 0 && s.Current.Number == 0 && s.Preview == nil
 }

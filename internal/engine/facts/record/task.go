@@ -90,8 +90,8 @@ func (t *Tasks) States() ([]lifecycle.State, []error) {
 	return out, errs
 }
 
-// Aside returns an error for each record that States has moved aside because it is damaged. Call it before States, which tells
-// once of what it moves.
+// Aside returns an error for each damaged record that an earlier call of States, of any process, has moved aside. Call it before
+// States, which itself returns an error for those that it moves.
 func (t *Tasks) Aside() (errs []error) {
 	keys, err := state.CorruptKeys(t.Store)
 	if err != nil {
