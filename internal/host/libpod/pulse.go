@@ -41,8 +41,9 @@ type pulse struct {
 
 	mu     sync.Mutex
 	calls  map[*pulseCall]struct{}
-	due    bool               // a ping is planned or in flight
-	stop   context.CancelFunc // ends the ping in flight; may be nil
+	flying bool               // a ping is in flight
+	stop   context.CancelFunc // ends it; may be nil
+	next   *time.Timer        // the planned ping; may be nil
 	missed int                // pings in a row without an answer
 	// since is the time of the first ping without an answer; zero if there is none.
 	since time.Time
@@ -86,8 +87,17 @@ func (p *pulse) leave(call *pulseCall) {
 		return
 	}
 	p.since = time.Time{}
+	p.unplan()
 	if p.stop != nil {
 		p.stop()
+	}
+}
+
+// unplan cancels the planned ping. The caller holds mu.
+func (p *pulse) unplan() {
+	if p.next != nil {
+		p.next.Stop()
+		p.next = nil
 	}
 }
 
@@ -121,14 +131,16 @@ func (c *Client) Outage() (Outage, bool) {
 	return Outage{c.service.path(), since, c.service.own()}, !since.IsZero()
 }
 
-// begin pings the service unless that is done already.
+// begin pings the service unless that is done already, and plans the next ping if calls are
+// still in flight then.
 func (p *pulse) begin() {
 	p.mu.Lock()
-	if p.due || len(p.calls) == 0 {
+	if p.flying || len(p.calls) == 0 {
 		p.mu.Unlock()
 		return
 	}
-	p.due = true
+	p.flying = true
+	p.unplan()
 	if p.since.IsZero() {
 		p.since = time.Now()
 	}
@@ -151,9 +163,9 @@ func (p *pulse) begin() {
 		p.missed = 0
 		p.tell("Podman's service works again", slog.LevelInfo)
 	}
-	p.due, p.stop = false, nil
+	p.flying, p.stop = false, nil
 	if len(p.calls) > 0 {
-		time.AfterFunc(pulsePause, p.begin)
+		p.next = time.AfterFunc(pulsePause, p.begin)
 	}
 }
 

@@ -127,6 +127,37 @@ func TestAServiceThatAnswersPingsIsLeftAlone(t *testing.T) {
 	})
 }
 
+// On a busy machine many calls take long at once. Each causes a ping, but none causes a row of
+// pings of its own.
+func TestManySlowCallsShareTheirPings(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		const calls = 20
+		pings := 0
+		p := &pulse{ping: func(context.Context) error { pings++; return nil }}
+		began := time.Now()
+		var all []func(error) error
+		for range calls {
+			_, done := p.watch(t.Context())
+			all = append(all, done)
+			<-time.After(time.Second / 10)
+		}
+		<-time.After(time.Minute)
+		took := time.Since(began)
+		for _, done := range all {
+			_ = done(nil)
+		}
+		if most := calls + int(took/pulsePause); pings > most || pings < int(time.Minute/pulsePause) {
+			t.Errorf("%d pings in %s, want at most %d", pings, took, most)
+		}
+		before := pings
+		<-time.After(time.Minute)
+		if pings != before {
+			t.Errorf("%d pings after the end of all calls", pings-before)
+		}
+	})
+}
+
 // Calls that end soon, or a service that is gone, cause no ping without an answer.
 func TestShortCallsArePingedNever(t *testing.T) {
 	t.Parallel()
