@@ -98,7 +98,8 @@ type ContainerExtensions struct {
 	EmptyCommand bool `json:"emptyCommand,omitempty"`
 	// SecretFiles are secrets given as files; paths are unique.
 	SecretFiles []SecretFile `json:"secretFiles,omitempty"`
-	// Probes and Hooks are those of a container made from a Kubernetes manifest.
+	// Probes and Hooks are those of a container made from a Kubernetes manifest. An ECS definition
+	// can have a readiness probe by HTTP: httpHealthCheck.
 	Probes Probes `json:"probes,omitzero"`
 	Hooks  Hooks  `json:"hooks,omitzero"`
 	// Kube is what a Kubernetes Pod asks for besides.
@@ -142,6 +143,7 @@ func decodeContainerExtensions(c cursor) ContainerExtensions {
 		ImageHealthCheck: c.at("imageHealthCheck").flag(false),
 		EmptyCommand:     c.at("emptyCommand").flag(false),
 		SecretFiles:      decodeSecretFiles(c.at("secretFiles")),
+		Probes:           decodeHTTPHealthCheck(c.at(httpHealthCheck)),
 		Kube:             Kube{StopSignal: c.at("stopSignal").str()},
 	}
 }

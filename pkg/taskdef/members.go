@@ -227,6 +227,7 @@ var extensions = []member{
 	{inContainer + "restartPolicy." + extensionMember + ".maxCount", honoured, "maximum number of restarts; default 0: no limit", nil},
 	{inContainer + extensionMember + ".cpuLimit", honoured, "hard limit of the container in vCPU, 0.01 to 192", nil},
 	{inContainer + extensionMember + ".emptyCommand", honoured, "run the entry point of the image without the image's command; not beside `command`; default false", nil},
+	{inContainer + extensionMember + ".httpHealthCheck", honoured, "`http://localhost:PORT/PATH` or `https://`: the container is HEALTHY while a GET answers 200 to 399, and UNHEALTHY after three failures; asked every 10 seconds in the container's network, without a program of the image; in place of `healthCheck`", nil},
 	{inContainer + extensionMember + ".imageHealthCheck", honoured, "use the image's HEALTHCHECK if the definition has no `healthCheck`; default false", nil},
 	{inContainer + extensionMember + ".secretFiles", honoured, "secrets as files", nil},
 	{inContainer + extensionMember + ".secretFiles[].gid", honoured, "group of the file in the container; default 0", nil},

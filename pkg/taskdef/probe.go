@@ -2,7 +2,10 @@ package taskdef
 
 import (
 	"fmt"
+	"strconv"
 	"time"
+
+	"github.com/podtask/podtask/internal/lazy"
 )
 
 // Probes are the checks of a container that Kubernetes has. A container has either them or
@@ -90,6 +93,46 @@ type TCPAction struct {
 	Port uint16 `json:"port"`
 }
 
+// httpHealthCheck is the member with the URL of a check by HTTP, for images without a program that a healthCheck could run.
+const httpHealthCheck = "httpHealthCheck"
+
+// healthURL matches the URLs of such checks. The request comes from the container's own network.
+var healthURL = lazy.MustCompile(`^(https?)://localhost(:[0-9]+)?(/[!-~]*)?$`)
+
+// decodeHTTPHealthCheck decodes such a URL. The times are those of a probe of Kubernetes, with ECS's timeout of a
+// healthCheck.
+func decodeHTTPHealthCheck(c cursor) Probes {
+	text := c.str()
+	if text == "" {
+		return Probes{}
+	}
+	a, err := parseHealthURL(text)
+	if err != nil {
+		c.wrong(err.Error(), "write http://localhost:8080/health, with the port of the container")
+		return Probes{}
+	}
+	return Probes{Readiness: &Probe{Action: Action{HTTP: a}, Period: 10 * time.Second, Timeout: 5 * time.Second, SuccessThreshold: 1, FailureThreshold: 3}}
+}
+
+func parseHealthURL(text string) (*HTTPAction, error) {
+	m := healthURL.FindStringSubmatch(text)
+	if m == nil {
+		return nil, fmt.Errorf("%s is not the URL of a health check", quote(text))
+	}
+	a := &HTTPAction{HTTPS: m[1] == "https", Port: 80, Path: m[3]}
+	if a.HTTPS {
+		a.Port = 443
+	}
+	if m[2] != "" {
+		port, err := strconv.ParseUint(m[2][1:], 10, 16)
+		if err != nil || port == 0 {
+			return nil, fmt.Errorf("the port of %s is not 1 to 65535", quote(text))
+		}
+		a.Port = uint16(port)
+	}
+	return a, nil
+}
+
 // GRPCAction asks the health service of gRPC (grpc.health.v1).
 type GRPCAction struct {
 	Port    uint16 `json:"port"`
@@ -112,7 +155,7 @@ func (a Action) kinds() int {
 func checkProbes(r rules, c Container) {
 	in := r.in(extensionMember)
 	probes := c.Extensions.Probes
-	in.in("probes").require(!probes.Any() || c.HealthCheck == nil, "remove one of the two", "a container has either probes or a healthCheck")
+	in.in(httpHealthCheck).require(!probes.Any() || c.HealthCheck == nil, "remove one of the two", "a container has either a healthCheck or an httpHealthCheck")
 	checkProbe(in.in("probes").in("startup"), probes.Startup, 1)
 	checkProbe(in.in("probes").in("readiness"), probes.Readiness, maxThreshold)
 	checkProbe(in.in("probes").in("liveness"), probes.Liveness, 1)

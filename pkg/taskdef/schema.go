@@ -193,6 +193,7 @@ var shapes = lazy.Value(func() map[string]shape {
 
 		inContainer + extensionMember + ".cpuLimit":           {kind: aFraction, most: maxUnits / unitsPerVCPU},
 		inContainer + extensionMember + ".emptyCommand":       {kind: aFlag},
+		inContainer + extensionMember + ".httpHealthCheck":    matching(healthURL.String()),
 		inContainer + extensionMember + ".imageHealthCheck":   {kind: aFlag},
 		inContainer + extensionMember + ".stopSignal":         matching(signalName.String()),
 		inContainer + extensionMember + ".secretFiles":        must("path", "valueFrom"),

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"path"
 	"reflect"
 	"regexp"
@@ -121,7 +122,9 @@ func definitions(t testing.TB) map[string]taskdef.Task {
 			out[strings.TrimSuffix(e.Name(), ".json")] = task
 		}
 	}
-	for name, src := range rich {
+	all := maps.Clone(rich)
+	all["health"] = healthByHTTP
+	for name, src := range all {
 		task, report, err := taskdef.Parse(name, []byte(src))
 		if err != nil || len(report.Needs) > 0 {
 			t.Fatalf("%s: %v %v", name, err, report.Needs)
@@ -478,8 +481,29 @@ func TestManifest(t *testing.T) {
 	if err != nil || len(r.Lost) > 0 || !strings.Contains(textOf(t, r), "startupProbe") {
 		t.Errorf("%v %v\n%s", err, r.Lost, textOf(t, r))
 	}
-	if r, err := Write(Compose, Source{Name: "p", Task: got.Task}); err != nil || !slices.ContainsFunc(r.Lost, func(l Loss) bool { return l.Member == "probes" }) {
+	if r, err := Write(Compose, Source{Name: "p", Task: got.Task}); err != nil || !slices.ContainsFunc(r.Lost, func(l Loss) bool { return l.Member == "x-podtask.httpHealthCheck" }) {
 		t.Errorf("%v %v", err, r.Lost)
+	}
+}
+
+// healthByHTTP is not rich: Quadlet and Compose lose its check whatever it says.
+const healthByHTTP = `{"family":"health","containerDefinitions":[{"name":"web","image":"i","x-podtask":{"httpHealthCheck":"https://localhost:8443/ping?a=b"}}]}`
+
+// A health check by HTTP is a probe in Kubernetes; Quadlet and Compose have none.
+func TestHTTPHealthCheck(t *testing.T) {
+	t.Parallel()
+	task, _, err := taskdef.Parse("f", []byte(healthByHTTP))
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := Write(Kubernetes, Source{Name: "health", Task: task})
+	if text := textOf(t, r); err != nil || len(r.Lost) > 0 || !strings.Contains(strings.Join(strings.Fields(text), " "), "httpGet: path: /ping?a=b port: 8443 scheme: HTTPS") {
+		t.Errorf("%v %v\n%s", err, r.Lost, text)
+	}
+	for _, target := range []Target{Quadlet, Compose} {
+		if r, err := Write(target, Source{Name: "health", Task: task}); err != nil || !slices.ContainsFunc(r.Lost, func(l Loss) bool { return l.Member == "x-podtask.httpHealthCheck" }) {
+			t.Errorf("%v %v", err, r.Lost)
+		}
 	}
 }
 

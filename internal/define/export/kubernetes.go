@@ -478,6 +478,17 @@ func (w *writer) podSecurity(c *taskdef.Container) (f fields) {
 
 // podProbe writes the health check: that the container is ready, or if an unhealthy one is restarted, that it lives.
 func (w *writer) podProbe(f *fields, c *taskdef.Container) {
+	if p := c.Extensions.Probes.Readiness; p != nil && p.Action.HTTP != nil {
+		a := p.Action.HTTP
+		get := fields{{"port", int(a.Port)}}
+		get.add("path", a.Path)
+		if a.HTTPS {
+			get.put("scheme", "HTTPS")
+		}
+		f.put("readinessProbe", fields{
+			{"httpGet", get}, {"periodSeconds", whole(p.Period)}, {"timeoutSeconds", whole(p.Timeout)}, {"failureThreshold", p.FailureThreshold},
+		})
+	}
 	h := c.HealthCheck
 	if h == nil {
 		return

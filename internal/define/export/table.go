@@ -147,7 +147,7 @@ var rows = []row{
 	{"containers.extensions.imageHealthCheck", "x-podtask.imageHealthCheck", yes, yes, lost("a Pod does not use the health check of an image", "write a readinessProbe")},
 	{"containers.extensions.emptyCommand", "x-podtask.emptyCommand", lost("the command of the image runs", "write Exec= with the words of the entry point"), yes, lost("the command of the image runs", "write command with the words of the entry point")},
 	{"containers.extensions.secretFiles", "x-podtask.secretFiles", but("secrets of Podman; others are lost"), but("secrets of Podman and files; others are lost"), but("their values come from Secrets")},
-	all("containers.extensions.probes", "probes", lost("probes of a Pod", "write a health check")),
+	{"containers.extensions.probes", "x-podtask.httpHealthCheck", lost("Podman checks by commands only", "write a health check"), lost("Compose checks by commands only", "write a health check"), yes},
 	all("containers.extensions.hooks", "lifecycle", lost("hooks of a Pod", "write them into the entry point")),
 	all("containers.extensions.kube.groups", "supplementalGroups", yes),
 	all("containers.extensions.kube.group", "runAsGroup", lost("a group without a user", "write both")),

@@ -61,7 +61,7 @@ const (
 	List     // a text or a list of texts
 	Pairs    // an object of texts, or a list of NAME=VALUE
 	Order    // names, or an object of names and conditions
-	Health   // a command line, a list of words, or an object
+	Health   // a URL of localhost, a command line, a list of words, or an object
 	Containers
 )
 
@@ -85,7 +85,7 @@ var ContainerKeys = []Key{
 	{Name: "secret", Kind: List, What: "secrets of Podman: NAME[,type=env|mount][,target=...]; a file in /run/secrets unless the type is env", Member: "secrets, x-podtask.secretFiles", put: secrets},
 	{Name: "ports", Kind: List, What: "ports of the host that lead to the container: [[IP:]HOST:]CONTAINER[/udp]; without HOST, a free one", Member: "portMappings", instead: []string{"portMappings", "publish", "expose"}, put: ports},
 	{Name: "volumes", Kind: List, What: "what is mounted: NAME:PATH for a volume TASK_NAME of Podman, podman:VOLUME:PATH for one that is there, ./DIRECTORY:PATH for a path of the host; with :ro to read only", Member: "mountPoints, volumes", instead: []string{"mountPoints", "volume", "mounts"}, put: volumes},
-	{Name: "healthcheck", Kind: Health, What: "when the container is healthy: a command line, a list of words, or an object with test", Member: "healthCheck", put: health},
+	{Name: "healthcheck", Kind: Health, What: "when the container is healthy: a URL of localhost, a command line, a list of words, or an object with test", Member: "healthCheck, x-podtask.httpHealthCheck", put: health},
 	{Name: "after", Kind: Order, What: "what it waits for, at the start: names, or names with started, healthy or completed; without a condition, a job has to be completed, and a container with a healthcheck healthy", Member: "dependsOn", instead: []string{"dependsOn", "depends-on"}},
 	{Name: "job", Kind: Flag, What: "it runs to its end, and has to succeed where another container waits for it", Member: "essential", put: job},
 	{Name: "essential", Kind: Flag, What: "false: the task goes on when it ends", Member: "essential", put: as("essential")},
@@ -419,6 +419,10 @@ func (r *reader) unique(wanted string) string {
 }
 
 func health(r *reader, to *doctree.Node, f doctree.Field) {
+	if t := f.Value.Text; f.Value.IsScalar() && (strings.HasPrefix(t, "http://") || strings.HasPrefix(t, "https://")) {
+		r.set(r.within(to, "x-podtask", f.Value), "httpHealthCheck", f.Value, f.Value)
+		return
+	}
 	check := object(f.Value)
 	if f.Value.Kind != doctree.Object {
 		r.test(check, f.Value)

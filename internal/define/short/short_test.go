@@ -36,6 +36,7 @@ func TestExpand(t *testing.T) {
 		{`volumes: ["data:/d", "./a:/a:ro", "podman:old:/o"]`, `"volumes":[{"name":"shop_data","dockerVolumeConfiguration":{"scope":"shared","autoprovision":true}},{"name":"a","host":{"sourcePath":"/app/a"}},{"name":"old","dockerVolumeConfiguration":{"scope":"shared"}}]`},
 		{`volumes: ["./a:/a:ro"]`, `"mountPoints":[{"sourceVolume":"a","containerPath":"/a","readOnly":true}]`},
 		{`healthcheck: true && echo`, `"healthCheck":{"command":["CMD-SHELL","true \u0026\u0026 echo"]}`},
+		{`healthcheck: http://localhost:8080/up`, `"x-podtask":{"httpHealthCheck":"http://localhost:8080/up"}`},
 		{`healthcheck: [true, x]`, `"healthCheck":{"command":["CMD",true,"x"]}`},
 		{`healthcheck: {test: [NONE]}`, `"healthCheck":{"command":["NONE"]}`},
 		{`healthcheck: {test: x, interval: 1m, timeout: 3, retries: 2, start_period: 10s}`, `"healthCheck":{"command":["CMD-SHELL","x"],"interval":60,"timeout":3,"retries":2,"startPeriod":10}`},
