@@ -162,6 +162,16 @@ func TestMetricsAndTheECSAPIAreForThisHostOnly(t *testing.T) {
 	}
 }
 
+func TestDomainOfExpressServices(t *testing.T) {
+	t.Parallel()
+	for domain, good := range map[string]bool{"": true, "apps.example.org": true, "test": true, "*.example.org": false, "https://example.org": false, "example.org/a": false, "example..org": false, "example.org:443": false, "a b": false} {
+		s := Default()
+		if err := s.SetFlag("aws-express-domain", domain); (err == nil) != good || good && s.AWS.ExpressDomain != domain {
+			t.Errorf("%s: %v", domain, err)
+		}
+	}
+}
+
 func TestKeysAreTheCallers(t *testing.T) {
 	t.Parallel()
 	for _, k := range Keys() {

@@ -61,6 +61,11 @@ var keys = []Key{
 		set:  setEndpoint(func(s *Settings) *string { return &s.References.AWSEndpoint }),
 	},
 	{
+		Name: "aws-express-domain", Verb: "agent", Rare: true,
+		Help: "domain whose names lead to this host: an Express service of Amazon ECS gets the address https://NAME.DOMAIN; by default, such services are refused",
+		set:  setExpressDomain,
+	},
+	{
 		Name: "aws-listen", Verb: "agent",
 		Help: "answer clients of Amazon ECS on this loopback address, such as 127.0.0.1:4580; podtask aws env prints their key",
 		set:  setAWSListen,

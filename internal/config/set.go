@@ -220,6 +220,14 @@ func setAWSListen(s *Settings, v string) error {
 	return nil
 }
 
+func setExpressDomain(s *Settings, v string) error {
+	if _, err := taskdef.ParseAddress("https://app." + v); v != "" && (err != nil || strings.ContainsAny(v, "/*")) {
+		return fmt.Errorf("must be a domain of DNS, such as apps.example.org, not %q", v)
+	}
+	s.AWS.ExpressDomain = v
+	return nil
+}
+
 func setAWSAccount(s *Settings, v string) error {
 	if len(v) != 12 || strings.Trim(v, "0123456789") != "" {
 		return fmt.Errorf("must be an account of 12 digits, such as 123456789012, not %q", v)

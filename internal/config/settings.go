@@ -90,6 +90,8 @@ type AWS struct {
 	DefaultCluster bool
 	// Throttling limits the rate of requests.
 	Throttling bool
+	// ExpressDomain is the domain of the public addresses of Express services; empty for none.
+	ExpressDomain string
 }
 
 // StopTasks says when an agent that exits stops its tasks.

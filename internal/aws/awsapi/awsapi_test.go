@@ -71,7 +71,9 @@ func (k *keeper) State(name string) (service.State, bool) {
 }
 
 func spec(definition string) service.Spec {
-	return service.Spec{TaskDefinition: definition, Task: taskdef.Task{Family: "web", Containers: []taskdef.Container{{Name: "app", Ports: []taskdef.Port{{Name: "web", ContainerPort: 80, Protocol: "tcp"}}}}}}
+	return service.Spec{TaskDefinition: definition, Task: taskdef.Task{Family: "web", Containers: []taskdef.Container{
+		{Name: "app", Ports: []taskdef.Port{{Name: "web", ContainerPort: 80, Protocol: "tcp"}}}, {Name: "Main", Ports: []taskdef.Port{{ContainerPort: 80, Protocol: "tcp"}, {ContainerPort: 8080, Protocol: "tcp"}}},
+	}}}
 }
 
 func (k *keeper) Create(_ context.Context, n awsapi.NewService) (service.State, error) {
@@ -303,7 +305,7 @@ func (w *world) start() {
 	cfg := awsapi.Config{
 		Log: slog.New(slog.DiscardHandler), Key: func() (sigv4.Key, error) { return key, nil }, Definitions: definitions, Records: records,
 		Tasks: w.host, Parser: w.host, Host: w.host, Logs: &w.book, Sessions: &w.terminals, Services: &w.host.keeper, Now: func() time.Time { return w.now },
-		Scaling: w.scaled(),
+		Scaling: w.scaled(), ExpressDomain: "apps.test",
 	}
 	if w.configure != nil {
 		w.configure(&cfg)

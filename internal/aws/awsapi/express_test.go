@@ -1,79 +1,136 @@
 package awsapi_test
 
 import (
-	"fmt"
-	"reflect"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/google/go-cmp/cmp"
+	"github.com/aws/aws-sdk-go-v2/aws"
+	"github.com/aws/aws-sdk-go-v2/service/applicationautoscaling"
+	autotypes "github.com/aws/aws-sdk-go-v2/service/applicationautoscaling/types"
+	"github.com/aws/aws-sdk-go-v2/service/ecs"
+	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
+	"github.com/podtask/podtask/internal/aws/awsapi"
 )
 
-// expressMembers are the members of requests for Express services, each with its place in podtask: a table of docs/aws.md.
-var expressMembers = []struct{ member, place string }{
-	{"cluster", "`cluster` of CreateService"},
-	{"cpu", "`cpu` of the definition"},
-	{"cpuArchitecture", "`runtimePlatform.cpuArchitecture` of the definition"},
-	{"executionRoleArn", "`executionRoleArn` of the definition"},
-	{"healthCheckPath", "`healthCheck` of the container: the proxy asks the copies nothing by itself"},
-	{"include", "`include` of DescribeServices"},
-	{"infrastructureRoleArn", "none: nothing is made in an account"},
-	{"memory", "`memory` of the definition"},
-	{"networkConfiguration.securityGroups", "the firewall of the host"},
-	{"networkConfiguration.subnets", "none: the network is the host's"},
-	{"primaryContainer.awsLogsConfiguration.logGroup", "`logConfiguration` of the container, with the driver awslogs"},
-	{"primaryContainer.awsLogsConfiguration.logStreamPrefix", "likewise"},
-	{"primaryContainer.command", "`command` of the container"},
-	{"primaryContainer.containerPort", "`portMappings` of the container, and the port of `--ingress`"},
-	{"primaryContainer.environment.name", "`environment` of the container"},
-	{"primaryContainer.environment.value", "likewise"},
-	{"primaryContainer.image", "`image` of the container"},
-	{"primaryContainer.repositoryCredentials.credentialsParameter", "`repositoryCredentials` of the container"},
-	{"primaryContainer.secrets.name", "`secrets` of the container"},
-	{"primaryContainer.secrets.valueFrom", "likewise"},
-	{"scalingTarget.autoScalingMetric", "`--cpu`, `--memory` or `--requests` of `podtask service scaling set`, or PutScalingPolicy"},
-	{"scalingTarget.autoScalingTargetValue", "likewise"},
-	{"scalingTarget.maxTaskCount", "`--max` of `podtask service scaling set`, or RegisterScalableTarget"},
-	{"scalingTarget.minTaskCount", "`--min`, likewise"},
-	{"serviceArn", "`service` of UpdateService, DescribeServices and DeleteService"},
-	{"serviceName", "`serviceName` of CreateService; the address is `--ingress https://NAME=CONTAINER:PORT` of `podtask service update`"},
-	{"tags.key", "`tags` of CreateService"},
-	{"tags.value", "likewise"},
-	{"taskDefinitionArn", "`taskDefinition` of CreateService"},
-	{"taskRoleArn", "`taskRoleArn` of the definition"},
+// express makes an Express service.
+func (w *world) express(name string) types.ECSExpressGatewayService {
+	w.t.Helper()
+	return *must[*ecs.CreateExpressGatewayServiceOutput](w.t)(w.client.CreateExpressGatewayService(w.t.Context(), &ecs.CreateExpressGatewayServiceInput{
+		ServiceName: &name, InfrastructureRoleArn: aws.String("arn:aws:iam::000000000000:role/i"), PrimaryContainer: &types.ExpressGatewayContainer{Image: aws.String("registry.example.org/shop:1")},
+	})).Service
 }
 
-// Express services are refused by name; the documentation has the place of each of their members.
-func TestEachMemberOfExpressServicesHasItsPlace(t *testing.T) {
+func (w *world) updateExpress(in ecs.UpdateExpressGatewayServiceInput) types.UpdatedExpressGatewayService {
+	w.t.Helper()
+	return *must[*ecs.UpdateExpressGatewayServiceOutput](w.t)(w.client.UpdateExpressGatewayService(w.t.Context(), &in)).Service
+}
+
+// An Express service is a task definition, a service with an address, and a scaling, which other operations show too.
+func TestExpressServiceIsMadeOfOrdinaryThings(t *testing.T) {
 	t.Parallel()
-	want := make(map[string]bool)
-	for name, o := range sdkOperations() {
-		if strings.HasSuffix(name, "ExpressGatewayService") {
-			leaves("", o.input, func(path string, _ reflect.Type) { want[path] = true })
+	w := newWorld(t)
+	made := w.express("Shop")
+	a := made.ActiveConfigurations[0]
+	if made.Status.StatusCode != "ACTIVE" || *made.Cluster != "default" || len(a.IngressPaths) != 1 || *a.IngressPaths[0].Endpoint != "https://shop.apps.test" || a.IngressPaths[0].AccessType != "PUBLIC" ||
+		*a.Cpu != "256" || *a.Memory != "512" || *a.HealthCheckPath != "/ping" || *a.PrimaryContainer.ContainerPort != 80 || *a.ScalingTarget.MinTaskCount != 1 || *a.ScalingTarget.MaxTaskCount != 20 ||
+		a.ScalingTarget.AutoScalingMetric != "AVERAGE_CPU" || *a.ScalingTarget.AutoScalingTargetValue != 60 {
+		t.Errorf("made %+v", a)
+	}
+	s := w.describe("Shop").Services[0]
+	if s.DesiredCount != 1 || s.ResourceManagementType != "ECS" || s.LaunchType != "FARGATE" || !s.DeploymentConfiguration.DeploymentCircuitBreaker.Rollback {
+		t.Errorf("the service is %+v", s)
+	}
+	state, _ := w.keeper.State("Shop")
+	if i := *state.Config.Ingress; i[0].URL != "https://shop.apps.test" || i[0].Container != "Main" || i[0].Port != 80 {
+		t.Errorf("the address is %+v", i)
+	}
+	targets := must[*applicationautoscaling.DescribeScalableTargetsOutput](t)(w.scalable().DescribeScalableTargets(t.Context(), &applicationautoscaling.DescribeScalableTargetsInput{ServiceNamespace: autotypes.ServiceNamespaceEcs}))
+	if !slices.ContainsFunc(targets.ScalableTargets, func(s autotypes.ScalableTarget) bool {
+		return *s.ResourceId == "service/default/Shop" && *s.MinCapacity == 1 && *s.MaxCapacity == 20
+	}) {
+		t.Errorf("scalable are %+v", targets.ScalableTargets)
+	}
+	w.createService("other", w.register("web"))
+	for managed, want := range map[types.ResourceManagementType]string{"ECS": "/Shop", "CUSTOMER": "/other"} {
+		l := must[*ecs.ListServicesOutput](t)(w.client.ListServices(t.Context(), &ecs.ListServicesInput{ResourceManagementType: managed}))
+		if len(l.ServiceArns) == 0 || !strings.HasSuffix(l.ServiceArns[0], want) || managed == "ECS" && len(l.ServiceArns) != 1 {
+			t.Errorf("of %s are %v", managed, l.ServiceArns)
 		}
-	}
-	var have []string
-	for _, m := range expressMembers {
-		if !want[m.member] {
-			t.Errorf("the SDK has no member %s", m.member)
-		}
-		have = append(have, m.member)
-		delete(want, m.member)
-	}
-	if len(want) > 0 || len(have) < 30 {
-		t.Errorf("members without a place: %v", want)
-	}
-	if !slices.IsSorted(have) {
-		t.Error(cmp.Diff(slices.Sorted(slices.Values(have)), have))
 	}
 }
 
-func tableOfExpress() string {
-	var b strings.Builder
-	b.WriteString("\n| member | place |\n|---|---|\n")
-	for _, m := range expressMembers {
-		fmt.Fprintf(&b, "| `%s` | %s |\n", m.member, m.place)
+func TestExpressServiceChangesWhatIsNamed(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	self := w.express("shop").ServiceArn
+	u := w.updateExpress(ecs.UpdateExpressGatewayServiceInput{ServiceArn: self, PrimaryContainer: &types.ExpressGatewayContainer{Image: aws.String("registry.example.org/shop:1")}})
+	if c := u.TargetConfiguration; !strings.HasSuffix(*c.TaskDefinitionArn, "/shop:1") {
+		t.Errorf("the same container made %s", *c.TaskDefinitionArn)
 	}
-	return b.String() + "\n"
+	u = w.updateExpress(ecs.UpdateExpressGatewayServiceInput{ServiceArn: self, Memory: aws.String("1024"), ScalingTarget: &types.ExpressGatewayScalingTarget{MaxTaskCount: aws.Int32(3)}})
+	if c := u.TargetConfiguration; !strings.HasSuffix(*c.TaskDefinitionArn, "/shop:2") || *c.Memory != "1024" || *c.Cpu != "256" || *c.PrimaryContainer.Image != "registry.example.org/shop:1" || *c.ScalingTarget.MaxTaskCount != 3 || *c.ScalingTarget.MinTaskCount != 1 {
+		t.Errorf("more memory made %+v", c)
+	}
+	u = w.updateExpress(ecs.UpdateExpressGatewayServiceInput{ServiceArn: self, PrimaryContainer: &types.ExpressGatewayContainer{Image: aws.String("i"), ContainerPort: aws.Int32(8080)}})
+	if state, _ := w.keeper.State("shop"); (*state.Config.Ingress)[0].Port != 8080 || *u.TargetConfiguration.IngressPaths[0].Endpoint != "https://shop.apps.test" {
+		t.Errorf("with another port requests go to %+v", *state.Config.Ingress)
+	}
+	gone := must[*ecs.DeleteExpressGatewayServiceOutput](t)(w.client.DeleteExpressGatewayService(t.Context(), &ecs.DeleteExpressGatewayServiceInput{ServiceArn: self}))
+	if gone.Service.Status.StatusCode != "DRAINING" {
+		t.Errorf("deleted is %s", gone.Service.Status.StatusCode)
+	}
+	if _, err := w.client.UpdateExpressGatewayService(t.Context(), &ecs.UpdateExpressGatewayServiceInput{ServiceArn: self}); err == nil || !strings.Contains(err.Error(), "ServiceNotActiveException") {
+		t.Errorf("an update of it: %v", err)
+	}
+	w.keeper.mu.Lock()
+	w.keeper.all = nil
+	w.keeper.mu.Unlock()
+	d := must[*ecs.DescribeExpressGatewayServiceOutput](t)(w.client.DescribeExpressGatewayService(t.Context(), &ecs.DescribeExpressGatewayServiceInput{ServiceArn: self}))
+	if d.Service.Status.StatusCode != "INACTIVE" || len(d.Service.ActiveConfigurations) != 0 {
+		t.Errorf("afterwards it is %+v", d.Service)
+	}
+}
+
+func TestExpressRequestsThatAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.register("web")
+	w.createService("plain", "web:1")
+	w.express("there")
+	const role = `"infrastructureRoleArn": "r"`
+	arn := func(name string) string {
+		return `{"serviceArn": "arn:aws:ecs:local:000000000000:service/default/` + name + `"`
+	}
+	for _, tt := range []struct{ operation, body, want string }{
+		{"Create", `{` + role + `}`, "primaryContainer or taskDefinitionArn is required"},
+		{"Create", `{"primaryContainer": {"image": "i"}}`, "infrastructureRoleArn is required"},
+		{"Create", `{` + role + `, "primaryContainer": {"command": ["c"]}}`, "primaryContainer.image is required"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i", "stopTimeout": 3}}`, "primaryContainer.stopTimeout: podtask does not know this member"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i", "containerPort": 70000}, "healthCheckPath": "up", "cpuArchitecture": "VAX"}`, "70000 is not 0 to 65535"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i", "containerPort": 70000}, "healthCheckPath": "up", "cpuArchitecture": "VAX"}`, "begins with a slash"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "taskDefinitionArn": "web:1"}`, "a request with it cannot have primaryContainer"},
+		{"Create", `{` + role + `, "taskDefinitionArn": "web:1"}`, "must have a container Main with one port"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "scalingTarget": {"minTaskCount": 5, "maxTaskCount": 2}}`, "scalingTarget: "},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "scalingTarget": {"autoScalingMetric": "LUCK"}}`, "LUCK"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "serviceName": "there"}`, "there is a service there"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "serviceName": "` + strings.Repeat("a", 64) + `"}`, "the address of aaa"},
+		{"Describe", arn("none") + `}`, "ServiceNotFoundException"},
+		{"Describe", arn("plain") + `}`, "plain is not an Express service"},
+		{"Describe", `{"serviceArn": "there"}`, "is not the ARN of a service"},
+		{"Update", arn("plain") + `}`, "plain is not an Express service"},
+		{"Delete", arn("plain") + `}`, "plain is not an Express service"},
+	} {
+		if status, answer := w.post(tt.operation+"ExpressGatewayService", tt.body); status != 400 || !strings.Contains(answer, tt.want) {
+			t.Errorf("%s %s: %d %s, want %q", tt.operation, tt.body, status, answer, tt.want)
+		}
+	}
+	if all := w.keeper.States(); len(all) != 2 {
+		t.Errorf("%d services are there", len(all))
+	}
+	without := &world{t: t, host: &host{}, dir: t.TempDir(), now: w.now, configure: func(c *awsapi.Config) { c.ExpressDomain = "" }}
+	without.start()
+	if status, answer := without.post("CreateExpressGatewayService", `{`+role+`, "primaryContainer": {"image": "i"}}`); status != 400 || !strings.Contains(answer, "UnsupportedFeatureException") || !strings.Contains(answer, "set aws-express-domain") {
+		t.Errorf("without a domain: %d %s", status, answer)
+	}
 }

@@ -7,7 +7,6 @@ const (
 	noProviders  = "this host is the only one, so there is no capacity to provide"
 	noDaemons    = "a host of its own needs no managed daemons: create a service"
 	noGateways   = "podtask has no load balancers and no gateways: a service has listeners of its own"
-	noExpress    = "it makes no definition, address and scaling out of one request: register a definition, and create a service of it with an address and a scaling (docs/aws.md has the place of each member)"
 	noTaskSets   = "it has no external deployments and no task sets: a service rolls out its definition by itself"
 	noAgentCalls = "this is for agents of ECS, and podtask is the agent"
 	noAttributes = "there is one host, so placement has nothing to choose by"
@@ -22,7 +21,6 @@ var refusals = map[string]string{
 	"AssociateGatewayWithCluster": noGateways, "CreateGateway": noGateways, "DeleteGateway": noGateways, "DescribeGateway": noGateways,
 	"DescribeGatewayResources": noGateways, "DescribeGatewayRoute": noGateways, "DisassociateGatewayFromCluster": noGateways,
 	"ListGatewayClusterAssociations": noGateways, "ListGatewayRoutes": noGateways, "ListGateways": noGateways, "UpdateGateway": noGateways,
-	"CreateExpressGatewayService": noExpress, "DeleteExpressGatewayService": noExpress, "DescribeExpressGatewayService": noExpress, "UpdateExpressGatewayService": noExpress,
 
 	"CreateCapacityProvider": noProviders, "DeleteCapacityProvider": noProviders, "UpdateCapacityProvider": noProviders,
 

@@ -30,6 +30,14 @@ const (
 	inCluster       = "clusters[0]"
 )
 
+const (
+	describeExpress = `{"serviceArn": "arn:aws:ecs:local:000000000000:service/default/expressed", "include": ["TAGS"]}`
+	expressMembers  = `"cpu": "256", "memory": "1024", "cpuArchitecture": "X86_64", "executionRoleArn": "arn:aws:iam::000000000000:role/e", "taskRoleArn": "arn:aws:iam::000000000000:role/t", "healthCheckPath": "/up?a=b",
+	  "networkConfiguration": {"subnets": ["s"], "securityGroups": ["g"]}, "scalingTarget": {"minTaskCount": 2, "maxTaskCount": 4, "autoScalingMetric": "AVERAGE_MEMORY", "autoScalingTargetValue": 70},
+	  "primaryContainer": {"image": "i", "command": ["c"], "containerPort": 8080, "environment": [{"name": "N", "value": "v"}], "secrets": [{"name": "S", "valueFrom": "arn:aws:ssm:local:000000000000:parameter/s"}],
+	    "repositoryCredentials": {"credentialsParameter": "arn:aws:secretsmanager:local:000000000000:secret:s"}, "awsLogsConfiguration": {"logGroup": "g", "logStreamPrefix": "p"}}`
+)
+
 // trips have together each member of the SDK's model that is accepted. SELF stands for a name of its own, TASK for the latest task.
 var trips = []trip{
 	{"RegisterTaskDefinition", `{"family": "SELF", "cpu": "512", "memory": "1024", "enableFaultInjection": true, "ephemeralStorage": {"sizeInGiB": 30}, "executionRoleArn": "arn:aws:iam::000000000000:role/e",
@@ -113,6 +121,10 @@ var trips = []trip{
 	{"PutClusterCapacityProviders", `{"cluster": "blue", "capacityProviders": ["FARGATE_SPOT"], "defaultCapacityProviderStrategy": [{"capacityProvider": "FARGATE_SPOT", "base": 3, "weight": 4}]}`, "DescribeClusters", describeCluster, inCluster},
 	{"PutAccountSetting", `{"name": "awsvpcTrunking", "value": "enabled", "principalArn": "arn:aws:iam::000000000000:user/u"}`, "ListAccountSettings", `{"name": "awsvpcTrunking", "principalArn": "arn:aws:iam::000000000000:user/u"}`, "settings[0]"},
 	{"PutAccountSettingDefault", `{"name": "containerInsights", "value": "enabled"}`, "ListAccountSettings", `{"name": "containerInsights", "effectiveSettings": true}`, "settings[0]"},
+	{"CreateExpressGatewayService", `{"serviceName": "expressed", "cluster": "default", "infrastructureRoleArn": "arn:aws:iam::000000000000:role/i", ` + expressMembers + `, "tags": [{"key": "a", "value": "b"}]}`, "DescribeExpressGatewayService", describeExpress, "service"},
+	{"UpdateExpressGatewayService", `{"serviceArn": "arn:aws:ecs:local:000000000000:service/default/expressed", ` + strings.NewReplacer("8080", "80", "256", "512", "1024", "2048", `"minTaskCount": 2`, `"minTaskCount": 1`).Replace(expressMembers) + `}`, "DescribeExpressGatewayService", describeExpress, "service"},
+	{"UpdateExpressGatewayService", `{"serviceArn": "arn:aws:ecs:local:000000000000:service/default/expressed", "taskDefinitionArn": "arn:aws:ecs:local:000000000000:task-definition/main:1"}`, "DescribeExpressGatewayService", describeExpress, "service"},
+	{"CreateExpressGatewayService", `{"serviceName": "own", "infrastructureRoleArn": "arn:aws:iam::000000000000:role/i", "taskDefinitionArn": "arn:aws:ecs:local:000000000000:task-definition/main:1"}`, "DescribeExpressGatewayService", `{"serviceArn": "arn:aws:ecs:local:000000000000:service/default/own"}`, "service"},
 	{"logs CreateLogGroup", `{"logGroupName": "/g", "kmsKeyId": "k", "logGroupClass": "INFREQUENT_ACCESS", "deletionProtectionEnabled": true, "tags": {"a": "b"}}`, "logs DescribeLogGroups", `{"logGroupNamePrefix": "/g"}`, "logGroups[0]"},
 	{"logs PutRetentionPolicy", `{"logGroupName": "/g", "retentionInDays": 14}`, "logs DescribeLogGroups", `{"logGroupNamePrefix": "/g"}`, "logGroups[0]"},
 }
@@ -124,6 +136,13 @@ var elsewhere = map[string]string{
 	"UpdateService serviceConnectConfiguration": "deployments[0].serviceConnectConfiguration",
 	"UpdateService service":                     "serviceName",
 	"RegisterTaskDefinition tags":               "../tags",
+}
+
+func init() {
+	for _, m := range []string{"cpu", "memory", "cpuArchitecture", "executionRoleArn", "taskRoleArn", "healthCheckPath", "networkConfiguration", "scalingTarget", "primaryContainer", "taskDefinitionArn"} {
+		elsewhere["CreateExpressGatewayService "+m] = "activeConfigurations[0]." + m
+		elsewhere["UpdateExpressGatewayService "+m] = "activeConfigurations[0]." + m
+	}
 }
 
 // notGivenBack are accepted members that the answer has with another value, or not at all, each with the reason.
@@ -294,6 +313,7 @@ func (w *world) prepareTrips() {
 	w.register("web")
 	for _, r := range []struct{ operation, body string }{
 		{"RegisterTaskDefinition", `{"family": "named", "networkMode": "bridge", "containerDefinitions": [{"name": "app", "image": "i", "memory": 64, "portMappings": [{"name": "web", "containerPort": 80}]}]}`},
+		{"RegisterTaskDefinition", `{"family": "main", "containerDefinitions": [{"name": "Main", "image": "i", "memory": 64, "portMappings": [{"name": "web", "containerPort": 80}]}]}`},
 		{"CreateService", `{"serviceName": "there", "desiredCount": 1, "taskDefinition": "web:1"}`},
 		{"CreateService", `{"serviceName": "connected", "desiredCount": 1, "taskDefinition": "named:1"}`},
 	} {

@@ -43,6 +43,8 @@ type Config struct {
 	Logs     logstreams.Logs
 	Sessions Sessions
 	Host     Host
+	// ExpressDomain is the domain of the public addresses of Express services; empty: there are no such services.
+	ExpressDomain string
 	// Throttling limits the rate of requests as ECS does. Without it each request is answered.
 	Throttling bool
 	// NoDefaultCluster: the cluster default is not there until it is created.
@@ -73,13 +75,14 @@ func New(cfg Config) *Server {
 	if services.registry == nil {
 		services.registry = func(string) (string, bool) { return "", false }
 	}
+	express := &expressOps{services, cfg.Scaling, cfg.ExpressDomain}
 	clusters.services, definitions.used, tasks.service = index.perCluster, index.uses, index.Known
 	tasks.executes = index.executes
 	execute := &execute{tasks, cfg.Sessions}
 	tagged := &tagging{services: index, tags: tags, clusters: clusters, definitions: definitions, tasks: tasks}
 	deployments := serviceDeployments{index, clusters, cfg.Tasks}
 	settings := &accountSettings{records: cfg.Records}
-	for _, o := range join(clusters.operations(), providers{clusters}.operations(), settings.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), deployments.operations(), tagged.operations(), protection{tasks, cfg.Now}.operations(), execute.operations()) {
+	for _, o := range join(clusters.operations(), providers{clusters}.operations(), settings.operations(), definitions.operations(), tasks.operations(), instances.operations(), services.operations(), express.operations(), deployments.operations(), tagged.operations(), protection{tasks, cfg.Now}.operations(), execute.operations()) {
 		s.operations[targetECS+o.Name] = o
 	}
 	for _, o := range logstreams.Operations(cfg.Logs, cfg.Records, cfg.Now) {

@@ -85,7 +85,7 @@ type deploymentDoc struct {
 }
 
 // notInService are kept members that DescribeServices has elsewhere, or not at all.
-var notInService = []string{keptAlarms, "role", "serviceConnectConfiguration", "launchType", "enableECSManagedTags"}
+var notInService = []string{keptAlarms, "role", "serviceConnectConfiguration", "launchType", "enableECSManagedTags", roleMember}
 
 // document describes a service.
 func (o *serviceIndex) document(s service.State, tags bool) (any, error) {

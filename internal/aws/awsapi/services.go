@@ -54,8 +54,7 @@ func (o *serviceOps) operations() []protocol.Operation {
 		protocol.Define("DeleteService", protocol.Honor("service!", "cluster", "force"), o.delete),
 		protocol.Define("DescribeServices", protocol.Honor("services!", "cluster", "include"), o.describe),
 		protocol.Define("ListServices", protocol.Members(
-			protocol.Honor("cluster", "launchType", "schedulingStrategy", "maxResults", "nextToken"),
-			protocol.Refuse("the user manages all resources here", "resourceManagementType"),
+			protocol.Honor("cluster", "launchType", "schedulingStrategy", "resourceManagementType", "maxResults", "nextToken"),
 		), o.list),
 		protocol.Define("ListServicesByNamespace", protocol.Honor("namespace!", "maxResults", "nextToken"), o.listByNamespace),
 	}
@@ -100,6 +99,8 @@ type serviceIn struct {
 		Type string `json:"type"`
 	} `json:"deploymentController"`
 	Deployment deploymentIn `json:"deploymentConfiguration"`
+	// addresses are the public addresses of an Express service; nil leaves those that there are.
+	addresses *[]taskdef.Ingress
 }
 
 func (in serviceIn) check(kept protocol.Fields) error {
@@ -117,6 +118,9 @@ func (in serviceIn) apply(c service.Config, client serviceClient, kept protocol.
 	}
 	if err != nil {
 		return c, err
+	}
+	if in.addresses != nil {
+		c.Ingress = in.addresses
 	}
 	if in.GracePeriod != nil {
 		c.HealthCheckGracePeriod = taskdef.Span(*in.GracePeriod, time.Second)
@@ -460,6 +464,9 @@ func (o *serviceOps) change(s service.State, in updateServiceIn, kept protocol.F
 		}
 		now.Bounds, now.Breaker, now.Method, now.HealthCheckGracePeriod = config.Bounds, config.Breaker, config.Method, config.HealthCheckGracePeriod
 		now.ClientConfig = config.ClientConfig
+		if in.addresses != nil {
+			now.Ingress = in.addresses
+		}
 		return now
 	}
 	return c, nil
@@ -565,10 +572,11 @@ type listServicesIn struct {
 	Cluster    string `json:"cluster"`
 	LaunchType string `json:"launchType"`
 	Scheduling string `json:"schedulingStrategy"`
+	Managed    string `json:"resourceManagementType"`
 }
 
 func (o *serviceOps) list(_ context.Context, in listServicesIn, _ protocol.Fields) (any, error) {
-	if err := errors.Join(protocol.OneOf("launchType", in.LaunchType, launchTypes...), protocol.OneOf("schedulingStrategy", in.Scheduling, "REPLICA", "DAEMON")); err != nil {
+	if err := errors.Join(protocol.OneOf("launchType", in.LaunchType, launchTypes...), protocol.OneOf("schedulingStrategy", in.Scheduling, "REPLICA", "DAEMON"), protocol.OneOf(managedMember, in.Managed, "CUSTOMER", "ECS")); err != nil {
 		return nil, err
 	}
 	cluster, err := o.clusters.active(in.Cluster)
@@ -579,14 +587,15 @@ func (o *serviceOps) list(_ context.Context, in listServicesIn, _ protocol.Field
 	for _, s := range o.services.States() {
 		c := serviceClientOf(s.Config)
 		if clusterOfService(s) == cluster && s.Status == service.Active &&
-			(in.LaunchType == "" || launchTypeOf(client{Kept: c.Kept}) == in.LaunchType) && (in.Scheduling == "" || schedulingOf(c) == in.Scheduling) {
+			(in.LaunchType == "" || launchTypeOf(client{Kept: c.Kept}) == in.LaunchType) && (in.Scheduling == "" || schedulingOf(c) == in.Scheduling) &&
+			(in.Managed == "" || (in.Managed == "ECS") == (string(c.Kept[managedMember]) == managedByECS)) {
 			keys = append(keys, s.Name)
 		}
 	}
 	for i, name := range keys {
 		keys[i] = arn.Service(cluster, name)
 	}
-	return listed("ListServices "+cluster+" "+in.LaunchType+in.Scheduling, in.Paging, keys)
+	return listed("ListServices "+cluster+" "+in.LaunchType+in.Scheduling+in.Managed, in.Paging, keys)
 }
 
 type listByNamespaceIn struct {

@@ -45,15 +45,20 @@ func (d *definitions) operations() []protocol.Operation {
 const noDirectory = ""
 
 func (d *definitions) register(ctx context.Context, body []byte, _ protocol.Fields) (any, error) {
-	checked, err := d.parser.Check(body)
-	if err != nil {
-		return nil, err
-	}
-	r, err := d.catalog.Add(ctx, catalog.Document{Family: checked.Family, Digest: checked.Digest, File: "RegisterTaskDefinition", Dir: noDirectory, Source: body}, d.now())
+	r, err := d.add(ctx, "RegisterTaskDefinition", body)
 	if err != nil {
 		return nil, err
 	}
 	return d.answer(r, body, true)
+}
+
+// add registers a document. File is the operation that it is of.
+func (d *definitions) add(ctx context.Context, file string, body []byte) (catalog.Revision, error) {
+	checked, err := d.parser.Check(body)
+	if err != nil {
+		return catalog.Revision{}, err
+	}
+	return d.catalog.Add(ctx, catalog.Document{Family: checked.Family, Digest: checked.Digest, File: file, Dir: noDirectory, Source: body}, d.now())
 }
 
 // definitionAnswer is a task definition with its tags.

@@ -56,7 +56,7 @@ func serve(a *part.Agent) error {
 		Log: a.Log, Key: func() (sigv4.Key, error) { return awskey.Load(a.StateDir) }, Definitions: definitions, Records: records,
 		Tasks: ecs, Parser: ecs, Host: ecs, Logs: ecs, Sessions: sessions, Services: adapter.NewECSServices(a.Backend), Now: time.Now,
 		Scaling:  adapter.Scaling{Store: scaled, Calendar: schedule.SystemdCalendar{Path: a.Getenv("PATH")}},
-		Registry: adapter.Registries(a.Settings.Rules), Throttling: a.Settings.AWS.Throttling, NoDefaultCluster: !a.Settings.AWS.DefaultCluster,
+		Registry: adapter.Registries(a.Settings.Rules), ExpressDomain: a.Settings.AWS.ExpressDomain, Throttling: a.Settings.AWS.Throttling, NoDefaultCluster: !a.Settings.AWS.DefaultCluster,
 	})
 	a.Collect(awsmetrics.New(func() (all []awsmetrics.Count) {
 		for r, n := range server.Requests() {

@@ -143,8 +143,9 @@ type scalableRecord struct {
 
 func (a *autoscaling) record(name string) (r scalableRecord, err error) {
 	data, err := a.records.Get(resource.RecordKey(kindScalable, name))
-	if errors.Is(err, fs.ErrNotExist) { // it scales by the command line
-		return scalableRecord{Kind: kindScalable, Service: name, Cluster: arn.DefaultCluster}, nil
+	if errors.Is(err, fs.ErrNotExist) { // it scales by the command line, or as an Express service
+		cluster, _, _ := a.services.Count(name)
+		return scalableRecord{Kind: kindScalable, Service: name, Cluster: cluster}, nil
 	}
 	if err != nil {
 		return r, err
