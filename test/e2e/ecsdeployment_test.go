@@ -140,3 +140,83 @@ func TestAWSClientFollowsDeployments(t *testing.T) {
 	}
 	b.removeService()
 }
+
+// A rolling deployment with an early success ends when half of the new copies are healthy and no old one is left. Neither
+// its circuit breaker nor a stop ends it then, and the other copy starts as those of a scaled service do.
+func TestEarlySuccessWaitsForTheOldCopies(t *testing.T) {
+	t.Parallel()
+	b := newBox(t)
+	address := loopback(t)
+	b.agent("--aws-listen=" + address)
+	s, ctx := ecsService{b, ecsClient(b, address)}, t.Context()
+	one := registerECS(b, s.client, "term 0 -- wait /tmp/go")
+	made, err := s.client.CreateService(ctx, &ecs.CreateServiceInput{
+		ServiceName: &b.family, TaskDefinition: &one, DesiredCount: aws.Int32(2),
+		DeploymentConfiguration: &types.DeploymentConfiguration{
+			MinimumHealthyPercent: aws.Int32(50), MaximumPercent: aws.Int32(200),
+			EarlySuccessCriteria: &types.DeploymentEarlySuccessCriteria{Enable: true, HealthyPercent: aws.Int32(50), SourceServiceRevisionCleanup: "BLOCKING"},
+		},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	first := s.wait(*made.Service.CurrentServiceDeployment, types.ServiceDeploymentStatusSuccessful)
+	two, err := s.client.RegisterTaskDefinition(ctx, &ecs.RegisterTaskDefinitionInput{Family: &s.family, ContainerDefinitions: []types.ContainerDefinition{{
+		Name: aws.String("app"), Image: aws.String(s.testbox()), Command: words("term 0 -- wait /tmp/end"),
+		HealthCheck: &types.HealthCheck{Command: []string{"CMD", "/testbox", "exists", "/tmp/go"}, StartPeriod: aws.Int32(300), Interval: aws.Int32(5)},
+	}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	arn := s.update(*two.TaskDefinition.TaskDefinitionArn)
+	var fresh string // the ID of a copy of the new revision
+	eventually(t, "a new copy", func() bool {
+		for _, c := range s.running() {
+			if *c.TaskDefinitionArn != one {
+				_, fresh, _ = strings.Cut(*c.TaskArn, ":task/default/")
+			}
+		}
+		return fresh != ""
+	})
+	if d := s.deployment(arn); d.Status != types.ServiceDeploymentStatusInProgress {
+		t.Errorf("without a healthy copy it is %s", d.Status)
+	}
+	b.want(0, "exec", fresh, "/testbox", "write", "/tmp/go")
+	d := s.wait(arn, types.ServiceDeploymentStatusSuccessful)
+	if len(d.SourceServiceRevisions) != 1 || *d.SourceServiceRevisions[0].Arn != *first.TargetServiceRevision.Arn {
+		t.Errorf("from %+v", d.SourceServiceRevisions)
+	}
+	old, healthy := 0, 0
+	for _, c := range s.running() {
+		switch {
+		case *c.TaskDefinitionArn == one:
+			old++
+		case c.HealthStatus == types.HealthStatusHealthy:
+			healthy++
+		}
+	}
+	if old != 0 || healthy != 1 {
+		t.Errorf("%d old copies and %d healthy new ones when it succeeded", old, healthy)
+	}
+	eventually(t, "two new copies", func() bool { return len(s.running()) == 2 })
+	b.removeService()
+}
+
+// running are the copies that run.
+func (s ecsService) running() (all []types.Task) {
+	s.t.Helper()
+	listed, err := s.client.ListTasks(s.t.Context(), &ecs.ListTasksInput{ServiceName: &s.family})
+	if err != nil || len(listed.TaskArns) == 0 {
+		s.t.Fatal(listed, err)
+	}
+	described, err := s.client.DescribeTasks(s.t.Context(), &ecs.DescribeTasksInput{Tasks: listed.TaskArns})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, c := range described.Tasks {
+		if *c.LastStatus == "RUNNING" {
+			all = append(all, c)
+		}
+	}
+	return all
+}
