@@ -19,10 +19,10 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 )
 
-// An instance ends one to eight milliseconds behind a payload that it has acknowledged, two hundred times, and each third time the
+// An instance ends one to eight milliseconds behind a payload that it has acknowledged, a hundred times, and each third time the
 // agent ends with it. Each task runs, and none runs twice: Podman counts the starts. The agent is the real one, on a simulated Podman.
 func TestShortTasksRunOnceWhateverEnds(t *testing.T) {
-	const kills = 200
+	const kills = 100
 	host := enginehost.New(t)
 	run, err := os.MkdirTemp("", "once") // the path of a socket is short
 	if err != nil {

@@ -84,7 +84,7 @@ func TestCleanUpGoesOnWithARemovalThatWasCutOff(t *testing.T) {
 	t.Parallel()
 	f := finish(t, false)
 	f.host.Podman.Fail(func(c enginetest.Call) enginetest.Fault {
-		return enginetest.Fault{Moment: enginetest.Before, Class: libpod.Unavailable}
+		return enginetest.Fault{Moment: enginetest.Before, Class: libpod.Other}
 	})
 	o, err := f.e.Owners.Own(f.id)
 	if err != nil {
