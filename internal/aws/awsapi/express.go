@@ -268,46 +268,20 @@ func (o *expressOps) update(ctx context.Context, in expressIn, kept protocol.Fie
 	case o.domain == "":
 		return nil, protocol.Failf(protocol.CodeUnsupported, "podtask does not do UpdateExpressGatewayService: %s", noDomain)
 	}
-	if err := in.check(); err != nil {
-		return nil, err
-	}
-	now, present, made, err := o.revision(s.Primary().TaskDefinition)
+	definition, addresses, err := o.target(ctx, s, in)
 	if err != nil {
 		return nil, err
-	}
-	definition, before := in.Definition, now.Container.port()
-	switch {
-	case definition != "":
-		if now, _, _, err = o.revision(definition); err != nil {
-			return nil, err
-		}
-	case in.expressRevision != (expressRevision{}):
-		if !made {
-			return nil, protocol.Invalidf("the service has a task definition of the user: register a revision, and name it in taskDefinitionArn")
-		}
-		now = in.over(now)
-	}
-	var addresses *[]taskdef.Ingress
-	if now.Container.port() != before {
-		if addresses, err = o.ingress(s.Name, now.Container.port()); err != nil {
-			return nil, err
-		}
-	}
-	if in.Scaling != nil {
-		if err := o.scale(ctx, s.Name, in.Scaling); err != nil {
-			return nil, err
-		}
-	}
-	if definition == "" && made {
-		if definition, err = o.register(ctx, s.Name, now, present); err != nil {
-			return nil, err
-		}
 	}
 	if kept["networkConfiguration"] != nil {
 		kept["networkConfiguration"] = expressNetwork(kept)
 	}
 	if _, err := o.serviceOps.update(ctx, updateServiceIn{Service: s.Name, serviceIn: serviceIn{Cluster: clusterOfService(s), TaskDefinition: definition, addresses: addresses}}, kept); err != nil {
 		return nil, err
+	}
+	if in.Scaling != nil {
+		if err := o.scale(ctx, s.Name, in.Scaling); err != nil {
+			return nil, err
+		}
 	}
 	s, _ = o.find(s.Name)
 	doc, err := o.document(s, false)
@@ -316,6 +290,41 @@ func (o *expressOps) update(ctx context.Context, in expressIn, kept protocol.Fie
 		doc.Target, err = o.configuration(s, s.Primary())
 	}
 	return expressAnswer{doc}, err
+}
+
+// target checks a change of a service, and returns the task definition and the addresses that it is to have; none of what stays. It
+// registers a definition last, so that nothing is changed by a request of which a part is wrong.
+func (o *expressOps) target(ctx context.Context, s service.State, in expressIn) (definition string, addresses *[]taskdef.Ingress, err error) {
+	if err := in.check(); err != nil {
+		return "", nil, err
+	}
+	if in.Scaling != nil {
+		scaled, _, err := o.scaling.Get(s.Name)
+		if err == nil {
+			_, err = in.Scaling.over(scaled.Config)
+		}
+		if err != nil {
+			return "", nil, err
+		}
+	}
+	before, present, made, err := o.revision(s.Primary().TaskDefinition)
+	if err != nil {
+		return "", nil, err
+	}
+	after := in.over(before)
+	switch {
+	case in.Definition != "":
+		after, _, _, err = o.revision(in.Definition)
+	case in.expressRevision != (expressRevision{}) && !made:
+		err = protocol.Invalidf("the service has a task definition of the user: register a revision, and name it in taskDefinitionArn")
+	}
+	if err == nil && after.Container.port() != before.Container.port() {
+		addresses, err = o.ingress(s.Name, after.Container.port())
+	}
+	if err == nil && in.Definition == "" && made {
+		in.Definition, err = o.register(ctx, s.Name, after, present)
+	}
+	return in.Definition, addresses, err
 }
 
 func (o *expressOps) describe(_ context.Context, in struct {

@@ -76,6 +76,12 @@ func TestExpressServiceChangesWhatIsNamed(t *testing.T) {
 	if state, _ := w.keeper.State("shop"); (*state.Config.Ingress)[0].Port != 8080 || *u.TargetConfiguration.IngressPaths[0].Endpoint != "https://shop.apps.test" {
 		t.Errorf("with another port requests go to %+v", *state.Config.Ingress)
 	}
+	if status, answer := w.post("UpdateExpressGatewayService", `{"serviceArn": "`+*self+`", "memory": "4096", "scalingTarget": {"minTaskCount": 9}}`); status != 400 || !strings.Contains(answer, "scalingTarget: ") {
+		t.Errorf("a wrong target: %d %s", status, answer)
+	}
+	if state, _ := w.keeper.State("shop"); state.Primary().TaskDefinition != "shop:3" {
+		t.Errorf("a request that was refused made %s", state.Primary().TaskDefinition)
+	}
 	gone := must[*ecs.DeleteExpressGatewayServiceOutput](t)(w.client.DeleteExpressGatewayService(t.Context(), &ecs.DeleteExpressGatewayServiceInput{ServiceArn: self}))
 	if gone.Service.Status.StatusCode != "DRAINING" {
 		t.Errorf("deleted is %s", gone.Service.Status.StatusCode)
