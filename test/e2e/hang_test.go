@@ -66,7 +66,7 @@ func TestPodmanServiceThatHangsFailsNoHealthCheck(t *testing.T) {
 	b := newBox(t)
 	defer endService()
 	id := b.detach("--wait=healthy", b.define(ctr{Name: "app", Command: words("sleep forever"), More: obj{
-		"healthCheck": obj{"command": []string{"CMD", "/testbox", "print", "ok"}, "interval": 5, "timeout": 2, "retries": 3},
+		"healthCheck": obj{"command": []string{"CMD", "/testbox", "print", "ok"}, "interval": 5, "timeout": 4, "retries": 3},
 	}}))
 	first := servicePID()
 	if first == 0 {

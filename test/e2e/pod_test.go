@@ -173,6 +173,7 @@ spec:
       livenessProbe:
         exec: {command: [/testbox, exists, /tmp/alive]}
         periodSeconds: 5
+        timeoutSeconds: 30 # a busy machine starts a process late
         failureThreshold: 1
 `))
 	b.await("app HEALTHY")

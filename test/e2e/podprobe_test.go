@@ -112,8 +112,8 @@ spec:
     - name: app
       image: IMAGE
       args: [serve, "8090"]
-      startupProbe: {tcpSocket: {port: 8090}, periodSeconds: 1}
-      livenessProbe: {httpGet: {path: /exists/shared/alive, port: 8090}, periodSeconds: 1, failureThreshold: 1}
+      startupProbe: {tcpSocket: {port: 8090}, periodSeconds: 1, failureThreshold: 60}
+      livenessProbe: {httpGet: {path: /exists/shared/alive, port: 8090}, periodSeconds: 1, timeoutSeconds: 30, failureThreshold: 1}
       lifecycle:
         postStart: {exec: {command: [/testbox, write, /shared/alive]}}
         preStop: {exec: {command: [/testbox, tally, /shared/stops, "0"]}}
