@@ -80,6 +80,11 @@ spec:
 	until("when there are answers again", all)
 	inEach(b, id, "remove", "/tmp/ok")
 	until("when nothing is there any more", "")
+	for _, e := range b.events() {
+		if byExec := e.Container == "exec"; e.Status == "UNHEALTHY" && e.Container != "slow" && strings.Contains(e.Reason, "exit code") != byExec {
+			t.Errorf("%s is UNHEALTHY: %s", e.Container, e.Reason)
+		}
+	}
 	inEach(b, id, "write", "/tmp/ok")
 	until("when all is there again", all)
 	for _, c := range podOf(b, id).Status.ContainerStatuses {

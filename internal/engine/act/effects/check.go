@@ -60,7 +60,7 @@ func (r *Interpreter) act(ctx context.Context, podman Podman, s lifecycle.State,
 	found, err := r.Prober.Do(limited, s, a.index, a.do, a.hook)
 	out := lifecycle.ProbeResult{Healthy: found.Healthy, Output: found.Output}
 	if !out.Healthy {
-		out.ExitCode = 1
+		out.ExitCode = -1 // no process has ended
 	}
 	return out, err
 }
