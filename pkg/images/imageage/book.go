@@ -16,15 +16,22 @@ type Moment struct {
 	Up   time.Duration `json:"up"`
 }
 
-// since returns the time from before to m; never less than 0.
-func (m Moment) since(before Moment) time.Duration {
+// longestOff is the longest time for which a host is believed to have been off. A clock that says more is wrong.
+const longestOff = 30 * 24 * time.Hour
+
+// Since returns the time from before to m; never less than 0. Over a restart of the host it is that of the wall clock, or, where that
+// cannot be right, the time since the start.
+func (m Moment) Since(before Moment) time.Duration {
+	passed := m.Wall.Sub(before.Wall)
 	switch {
 	case before.Wall.IsZero():
 		return 0
 	case m.Boot == before.Boot && m.Boot != "":
 		return max(0, m.Up-before.Up)
+	case passed > longestOff:
+		passed = 0
 	}
-	return max(0, m.Up, m.Wall.Sub(before.Wall))
+	return max(0, m.Up, passed)
 }
 
 // Book is the memory of a host. The zero value is empty. It has no secret.
@@ -85,7 +92,7 @@ const tolerance = time.Minute
 
 // Advance returns the book with its clock brought forward to m.
 func (b Book) Advance(m Moment) Book {
-	passed := m.since(b.Last)
+	passed := m.Since(b.Last)
 	if b.Behind && m.Boot != b.Last.Boot {
 		passed = max(0, m.Up)
 	}

@@ -106,8 +106,8 @@ func (m *model) step(r *rand.Rand) {
 	case 1:
 		m.host.boots++
 		m.host.started = m.host.at
-		// A clock that is ahead when the host starts is believed. One without a battery is far behind.
-		m.host.skew = -time.Duration(r.IntN(3)) * 1000 * time.Hour
+		// A clock that is some days ahead when the host starts is believed. One without a battery is far behind, or anywhere.
+		m.host.skew = []time.Duration{0, -1000 * time.Hour, -2000 * time.Hour, 20 * 365 * 24 * time.Hour}[r.IntN(4)]
 		m.look()
 	case 2:
 		m.host.skew = []time.Duration{-1000 * time.Hour, time.Duration(r.Int64N(int64(120 * time.Hour)))}[r.IntN(2)]
