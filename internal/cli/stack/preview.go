@@ -25,6 +25,7 @@ import (
 	"github.com/podtask/podtask/internal/define"
 	"github.com/podtask/podtask/internal/define/catalog"
 	"github.com/podtask/podtask/internal/define/convert/compose"
+	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/schedule"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
@@ -67,7 +68,6 @@ func (k call) previewOf(of string) (*stack.Preview, error) {
 		}
 		return nil, nil
 	}
-	p := &stack.Preview{Of: of, Name: name}
 	text := k.c.String("ttl")
 	if text == "" {
 		text = "3d"
@@ -76,7 +76,7 @@ func (k call) previewOf(of string) (*stack.Preview, error) {
 	if err != nil || ttl <= 0 {
 		return nil, command.Usagef(command.Path(k.c), "--ttl %q is a time such as 36h, 3d or 2w", text)
 	}
-	p.Until = time.Now().UTC().Add(ttl)
+	p := stack.Preview{Of: of, Name: name}.Ending(ttl, imagestore.Now())
 	return p, errors.Join(stack.CheckName(name), stack.CheckName(p.Stack()))
 }
 
@@ -352,7 +352,7 @@ func agent(a *part.Agent) error {
 	}, boot.Waiting))
 	a.Run(func(ctx context.Context) error {
 		return stacks.Sweeper{
-			Store: store, Now: time.Now, Passed: func() time.Duration { return time.Since(start) }, After: time.After, Log: a.Log,
+			Store: store, Now: imagestore.Now, After: time.After, Log: a.Log,
 			Remove: func(ctx context.Context, name string) error { return removePreview(ctx, a, store, timed, name) },
 		}.Run(ctx)
 	})
@@ -382,7 +382,7 @@ func removePreview(ctx context.Context, a *part.Agent, store *stacks.Store, time
 	}
 	defer lock.Unlock()
 	s, err := store.Get(name)
-	if err != nil || s.Preview == nil || time.Now().Before(s.Preview.Until) {
+	if err != nil || s.Preview == nil || s.Preview.Left(imagestore.Now()) > 0 {
 		return err // somebody was faster
 	}
 	return k.removeNow(ctx, s, true)

@@ -15,6 +15,7 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define/convert/compose"
+	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/engine/run/stacks"
 	"github.com/podtask/podtask/internal/state"
@@ -36,8 +37,8 @@ func callOf(t *testing.T, flags ...string) call {
 }
 
 func previewOf(of, name string) stack.State {
-	p := stack.Preview{Of: of, Name: name, Until: time.Now().Add(time.Hour)}
-	return stack.State{Name: p.Stack(), Preview: &p}
+	p := stack.Preview{Of: of, Name: name}.Ending(time.Hour, imagestore.Now())
+	return stack.State{Name: p.Stack(), Preview: p}
 }
 
 // Two previews of different stacks may have one name: the second one does not take the first one over.

@@ -24,12 +24,17 @@ type Sights struct {
 	Moment func() imageage.Moment
 }
 
-// Now reads the clocks of this host.
+// Now returns what Moment reads.
 func (s *Sights) Now() imageage.Moment {
 	if s.Moment != nil {
 		return s.Moment()
 	}
-	m := imageage.Moment{Wall: time.Now()}
+	return Now()
+}
+
+// Now reads the clocks of this host.
+func Now() imageage.Moment {
+	m := imageage.Moment{Wall: time.Now().Round(0)} // without the monotonic clock, which does not go on while the host is suspended
 	if id, err := os.ReadFile("/proc/sys/kernel/random/boot_id"); err == nil {
 		m.Boot = strings.TrimSpace(string(id))
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/lazy"
+	"github.com/podtask/podtask/pkg/images/imageage"
 )
 
 // Kind names what a member is.
@@ -165,10 +166,23 @@ type Preview struct {
 	// Of is the stack whose files it has, and Name tells it from other previews of that.
 	Of   string `json:"of"`
 	Name string `json:"name"`
-	// Until is the time of its end.
-	Until time.Time `json:"until"`
+	// Until is the time of its end by the clock as it was at At. What is left of it is counted in time that passes: a clock that is set
+	// ends no preview.
+	Until time.Time       `json:"until"`
+	At    imageage.Moment `json:"at"`
 	// Filled are the volumes that were filled by a command.
 	Filled []string `json:"filled,omitempty"`
+}
+
+// Left returns the time that a preview has until its end.
+func (p Preview) Left(now imageage.Moment) time.Duration {
+	return p.Until.Sub(p.At.Wall) - now.Since(p.At)
+}
+
+// Ending returns the preview with its end that long after now.
+func (p Preview) Ending(left time.Duration, now imageage.Moment) *Preview {
+	p.Until, p.At = now.Wall.UTC().Add(left), now
+	return &p
 }
 
 // Stack returns the name of the stack that a preview is.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/decide/stack"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/images/imageage"
 )
 
 // Store has the records of all stacks. Its methods may be called concurrently.
@@ -50,6 +51,21 @@ func (t *Store) Put(s stack.State) error {
 		err = nil
 	}
 	return errors.Join(err, os.RemoveAll(t.Files(s.Name)))
+}
+
+// Recount writes down when a preview ends by the clocks as they are now. The error wraps state.ErrLocked if another process changes it.
+func (t *Store) Recount(name string, now imageage.Moment) error {
+	lock, err := t.Lock(name)
+	if err != nil {
+		return err
+	}
+	defer lock.Unlock()
+	s, err := t.Get(name)
+	if err != nil || s.Preview == nil {
+		return err
+	}
+	s.Preview = s.Preview.Ending(s.Preview.Left(now), now)
+	return t.Put(s)
 }
 
 // Files is the directory of the files that the definitions of a stack name and that podtask wrote.

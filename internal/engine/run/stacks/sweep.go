@@ -2,21 +2,23 @@ package stacks
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/podtask/podtask/internal/engine/decide/stack"
+	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/images/imageage"
 )
 
 const (
-	// grace is the time that a preview stays which is over at the start, or after the clock was set: the clock may be wrong until
-	// it is set again, and volumes do not come back.
+	// grace is the time after the start of the agent in which no preview ends that was counted before a restart of the host: the clock
+	// may be wrong until it is set, and volumes do not come back.
 	grace = 10 * time.Minute
-	// leastJump is the difference between the clock and the time that passed from which the clock counts as set, or the host as suspended.
-	leastJump = time.Minute
-	// longestWait is the longest time between two looks while there are previews: no timer notices that the clock was set.
+	// longestWait is the longest time between two looks while there are previews, and how much of the time that has passed a restart of
+	// the host can lose. No timer counts the time in which the host is suspended.
 	longestWait = time.Hour
 	// tryAgain is the time after which a removal that failed is tried again.
 	tryAgain = 20 * time.Second
@@ -27,12 +29,12 @@ type Sweeper struct {
 	Store interface {
 		All() ([]stack.State, error)
 		Follow(ctx context.Context, fn func(some bool)) error
+		Recount(name string, now imageage.Moment) error
 	}
 	// Remove removes a stack with its volumes.
 	Remove func(ctx context.Context, name string) error
-	// Now is the clock. Passed is the time since the start by the monotonic clock.
-	Now    func() time.Time
-	Passed func() time.Duration
+	// Now reads the clocks.
+	Now func() imageage.Moment
 	// After returns the channel that is read when the time has passed.
 	After func(time.Duration) <-chan time.Time
 	Log   *slog.Logger
@@ -41,9 +43,9 @@ type Sweeper struct {
 // sweep names what a Sweeper knows from one look to the next.
 type sweep struct {
 	Sweeper
-	// began is the start by the clock, as of the latest look; zero before the first one.
-	began time.Time
-	// notBefore has for a preview that is over the value of Passed from which it goes.
+	// began is the start, by the time since that of the host, as notBefore is.
+	began time.Duration
+	// notBefore has for a preview that could not be removed the time of the next attempt.
 	notBefore map[string]time.Duration
 }
 
@@ -60,7 +62,7 @@ func (w Sweeper) Run(parent context.Context) error {
 		})
 	})
 	all.Go(func() error {
-		s := sweep{Sweeper: w, notBefore: map[string]time.Duration{}}
+		s := sweep{Sweeper: w, began: w.Now().Up, notBefore: map[string]time.Duration{}}
 		for {
 			var timer <-chan time.Time
 			if wait := s.look(ctx); wait > 0 {
@@ -87,32 +89,33 @@ func (s *sweep) look(ctx context.Context) (next time.Duration) {
 			next = d
 		}
 	}
-	now := s.Now().Round(0)
-	began := now.Add(-s.Passed())
-	set := s.began.IsZero() || began.Sub(s.began).Abs() > leastJump
-	s.began = began
+	now := s.Now()
 	all, _ := s.Store.All() // what cannot be read is told by `podtask stack ls`
 	for _, one := range all {
 		if one.Preview == nil {
 			continue
 		}
-		if left := one.Preview.Until.Sub(now); left > 0 {
-			delete(s.notBefore, one.Name)
-			sooner(left)
+		restarted := one.Preview.At.Boot != now.Boot
+		if wait := s.began + grace - now.Up; restarted && wait > 0 {
+			sooner(wait)
 			continue
 		}
-		at, held := s.notBefore[one.Name]
-		if set && !held {
-			at = s.Passed() + grace
-			s.notBefore[one.Name] = at
+		if left := one.Preview.Left(now); left > 0 {
+			sooner(left)
+			if restarted || now.Up-one.Preview.At.Up >= longestWait {
+				if err := s.Store.Recount(one.Name, now); err != nil && !errors.Is(err, state.ErrLocked) {
+					s.Log.Warn("the end of a preview is not written down", "stack", one.Name, "error", err)
+				}
+			}
+			continue
 		}
-		if wait := at - s.Passed(); wait > 0 {
+		if wait := s.notBefore[one.Name] - now.Up; wait > 0 {
 			sooner(wait)
 			continue
 		}
 		if err := s.Remove(ctx, one.Name); err != nil {
 			s.Log.Warn("a preview is not removed", "stack", one.Name, "error", err)
-			s.notBefore[one.Name] = s.Passed() + tryAgain
+			s.notBefore[one.Name] = s.Now().Up + tryAgain
 			sooner(tryAgain)
 			continue
 		}
