@@ -161,10 +161,27 @@ func (c *Client) RemoveVolumes(ctx context.Context, taskID string) error {
 	}
 	var errs []error
 	for _, v := range found {
-		err := c.erase(ctx, c.removals, "remove volume", v.Name, func(ctx context.Context) error { return volumes.Remove(ctx, v.Name, new(volumes.RemoveOptions)) })
-		if err != nil && !errors.Is(err, NotFound) {
-			errs = append(errs, err)
-		}
+		errs = append(errs, c.removeVolume(ctx, v.Name))
 	}
 	return errors.Join(errs...)
+}
+
+// RemoveVolume is RemoveVolumes for the one of that name. One without the task's label stays.
+func (c *Client) RemoveVolume(ctx context.Context, name, taskID string) error {
+	found, err := c.volume(ctx, name)
+	if errors.Is(err, NotFound) || err == nil && ownedBy(found.Labels, taskID) != nil {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	return c.removeVolume(ctx, name)
+}
+
+func (c *Client) removeVolume(ctx context.Context, name string) error {
+	err := c.erase(ctx, c.removals, "remove volume", name, func(ctx context.Context) error { return volumes.Remove(ctx, name, new(volumes.RemoveOptions)) })
+	if errors.Is(err, NotFound) {
+		return nil
+	}
+	return err
 }

@@ -161,6 +161,21 @@ func (f *Fake) RemoveVolumes(ctx context.Context, taskID string) error {
 	return err
 }
 
+// RemoveVolume removes a volume of a task.
+func (f *Fake) RemoveVolume(ctx context.Context, name, taskID string) error {
+	_, err := request(ctx, f, "remove volume", name, func() (struct{}, error) {
+		switch v := f.volumes[name]; {
+		case v == nil || v.task != taskID:
+		case f.volumeInUse(name):
+			return struct{}{}, refusal(libpod.Temporary, "volume %s is being used", name)
+		default:
+			delete(f.volumes, name)
+		}
+		return struct{}{}, nil
+	})
+	return err
+}
+
 func (f *Fake) volumeInUse(name string) bool {
 	for _, c := range f.containers {
 		if slices.ContainsFunc(c.spec.Volumes, func(v libpod.NamedVolume) bool { return v.Name == name }) {

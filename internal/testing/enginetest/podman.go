@@ -14,6 +14,7 @@ type Podman interface {
 	effects.Podman
 	Storage
 	Secrets
+	RemoveVolume(ctx context.Context, name, taskID string) error
 	InitContainer(ctx context.Context, name string, on libpod.OwnNetwork) (libpod.Observed, error)
 	Logs(ctx context.Context, name string, o libpod.LogOptions, fn func(libpod.LogLine)) error
 	// List returns all that carries libpod.TaskLabel, whatever task it belongs to.

@@ -138,15 +138,26 @@ var storeRules = []rule{
 		k.must(k.RemoveVolumes(k.ctx(), k.id), k.RemoveVolumes(k.ctx(), k.id))
 		k.wantVolume(name, false)
 	}},
+	{"RemoveVolume removes one of the task and no other", func(k *task) {
+		name := k.volume()
+		other := name + "-b" // Podman finds it by the beginning of its name too
+		k.must(k.EnsureVolume(k.ctx(), libpod.VolumeSpec{Name: other, TaskID: k.id}))
+		k.must(k.RemoveVolume(k.ctx(), name, "another"))
+		k.wantVolume(name, true)
+		k.must(k.RemoveVolume(k.ctx(), name, k.id), k.RemoveVolume(k.ctx(), name, k.id))
+		k.wantVolume(name, false)
+		k.wantVolume(other, true)
+	}},
 	{"a volume in use is not removed for now", func(k *task) {
 		name := k.volume()
 		k.up()
 		a := k.spec("a", "sleep forever")
 		a.Volumes = []libpod.NamedVolume{{Name: name, Path: "/v"}}
 		k.create(a)
-		err := k.RemoveVolumes(k.ctx(), k.id)
-		if !errors.Is(err, libpod.Temporary) {
-			k.t.Errorf("got %v, want class Temporary", err)
+		for _, err := range []error{k.RemoveVolumes(k.ctx(), k.id), k.RemoveVolume(k.ctx(), name, k.id)} {
+			if !errors.Is(err, libpod.Temporary) {
+				k.t.Errorf("got %v, want class Temporary", err)
+			}
 		}
 		k.wantVolume(name, true)
 	}},
