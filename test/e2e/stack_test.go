@@ -414,14 +414,16 @@ func TestStackIsStartedAtBoot(t *testing.T) {
 	agent.end()
 }
 
-// A preview of which nothing ever runs is listed, and goes at its end with its volume.
+// A preview of which nothing ever runs is listed, its volume is made again for each attempt to fill it, and it goes at its end with that.
 func TestPreviewThatFails(t *testing.T) {
 	b := newBox(t)
 	b.agent()
 	file := b.project(b.testbox(), 18189)
 	name := b.family + "-pr-1"
 	volumes := func() string { return strings.TrimSpace(b.podman("volume", "ls", "--quiet", "--filter", "name="+name)) }
-	up := []string{"stack", "up", "--preview", "pr-1", "--fill", "data=echo half; exit 3", file}
+	marks := filepath.Join(b.dir, "marks")
+	once := "d=$(podman volume inspect --format '{{.Mountpoint}}' $PODTASK_VOLUME); cat $d/half >> " + marks + "; echo half | tee -a $d/half " + marks + "; exit 3"
+	up := []string{"stack", "up", "--preview", "pr-1", "--fill", "data=" + once, file}
 	r := b.with("VERSION=one").want(125, append(up, "--ttl", "1h")...)
 	if !strings.Contains(r.err, "nothing was changed: fill the volume "+name+"_data: exit status 3") {
 		t.Errorf("it printed %s", r.err)
@@ -430,6 +432,9 @@ func TestPreviewThatFails(t *testing.T) {
 		t.Errorf("volumes: %s", got)
 	}
 	b.with("VERSION=one").want(125, append(up, "--ttl", "1s")...)
+	if text, err := os.ReadFile(marks); err != nil || string(text) != "half\nhalf\n" {
+		t.Errorf("the second command found what the first one left: %q, %v", text, err)
+	}
 	eventually(t, "the volume is gone", func() bool {
 		return volumes() == "" && !strings.Contains(b.want(0, "stack", "ls", "--quiet").out, name)
 	})

@@ -465,10 +465,8 @@ func (k call) prepare(ctx context.Context, w *wanted, current stack.Revision) er
 			return err
 		}
 	}
-	for _, v := range w.Volumes {
-		if err := ensureVolume(ctx, podman, v, w.Name); err != nil {
-			return err
-		}
+	if err := volumes(ctx, podman, w); err != nil {
+		return err
 	}
 	if w.Preview != nil {
 		if err := k.fill(ctx, w); err != nil {
@@ -502,6 +500,7 @@ func (k call) prepare(ctx context.Context, w *wanted, current stack.Revision) er
 type podmanStore interface {
 	HasVolume(ctx context.Context, name string) (bool, error)
 	EnsureVolume(ctx context.Context, v libpod.VolumeSpec) error
+	RemoveVolume(ctx context.Context, name, owner string) error
 	RemoveVolumes(ctx context.Context, owner string) error
 	EnsureSecret(ctx context.Context, name, owner string, read func(context.Context) ([]byte, error)) error
 	RemoveSecrets(ctx context.Context, prefix, owner string) error
@@ -514,11 +513,11 @@ func (k call) podman(ctx context.Context) (podmanStore, error) {
 // owner is the value of the label by which the volumes and secrets of a stack are found.
 func owner(stack string) string { return "stack." + stack }
 
-// ensureVolume makes a volume of the stack. One that is there and is somebody else's is used as it is, and never removed.
-func ensureVolume(ctx context.Context, podman podmanStore, v compose.StackVolume, stack string) error {
+// ensureVolume makes a volume of the stack, if there is none. One that is there and is somebody else's is used as it is, and never removed.
+func ensureVolume(ctx context.Context, podman podmanStore, v compose.StackVolume, stack string) (made bool, err error) {
 	there, err := podman.HasVolume(ctx, v.Name)
 	if err != nil || there {
-		return err
+		return false, err
 	}
-	return podman.EnsureVolume(ctx, libpod.VolumeSpec{Name: v.Name, TaskID: owner(stack), Labels: v.Labels, Options: v.Options})
+	return true, podman.EnsureVolume(ctx, libpod.VolumeSpec{Name: v.Name, TaskID: owner(stack), Labels: v.Labels, Options: v.Options})
 }

@@ -90,7 +90,7 @@ func (k call) admit(w *wanted, s stack.State) error {
 	case w.Preview == nil:
 		return nil
 	case s.Preview != nil:
-		w.Preview.Filled = s.Preview.Filled
+		w.Preview.Filled, w.Preview.Filling = s.Preview.Filled, s.Preview.Filling
 		return nil
 	}
 	return k.room(w.Name)
@@ -100,8 +100,11 @@ func (k call) admit(w *wanted, s stack.State) error {
 const limitLock = "number of previews"
 
 // reserve records a preview before anything of it is made, so that it counts against the limit, and the agent removes it at its end even
-// if this process dies.
+// if this process dies. It says too which volumes are missing that commands are to fill.
 func (k call) reserve(ctx context.Context, w *wanted, s *stack.State) error {
+	if err := k.missing(ctx, w); err != nil {
+		return err
+	}
 	for _, v := range w.Volumes {
 		if !slices.Contains(s.Volumes, v.Name) {
 			s.Volumes = append(s.Volumes, v.Name)
@@ -280,26 +283,92 @@ func (p *preview) settle(s *api.ServiceSettings) {
 	}
 }
 
-// fill runs the commands that fill volumes of a preview which are not filled yet. A signal, or --timeout, ends a command with all that
-// it has started.
-func (k call) fill(ctx context.Context, w *wanted) error {
-	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop()
+// filling is a --fill: a command for a volume.
+type filling struct{ volume, line string }
+
+func (k call) fillings(w *wanted) (all []filling, err error) {
 	for _, word := range k.c.StringSlice("fill") {
 		name, line, ok := strings.Cut(word, "=")
 		i := slices.IndexFunc(w.Volumes, func(v compose.StackVolume) bool { return v.Name == name || v.Name == w.Name+"_"+name })
 		if !ok || i < 0 {
-			return command.Usagef(command.Path(k.c), "--fill %q: write VOLUME=COMMAND, the volume being one of the stack", word)
+			return nil, command.Usagef(command.Path(k.c), "--fill %q: write VOLUME=COMMAND, the volume being one of the stack", word)
 		}
-		volume := w.Volumes[i].Name
-		if slices.Contains(w.Preview.Filled, volume) {
+		all = append(all, filling{w.Volumes[i].Name, line})
+	}
+	return all, nil
+}
+
+// missing adds to Filling the volumes of --fill that are not there.
+func (k call) missing(ctx context.Context, w *wanted) error {
+	all, err := k.fillings(w)
+	if err != nil || len(all) == 0 {
+		return err
+	}
+	podman, err := k.podman(ctx)
+	if err != nil {
+		return err
+	}
+	for _, f := range all {
+		there, err := podman.HasVolume(ctx, f.volume)
+		if err != nil {
+			return err
+		}
+		if !there && !slices.Contains(w.Preview.Filling, f.volume) {
+			w.Preview.Filling = append(w.Preview.Filling, f.volume)
+		}
+	}
+	return nil
+}
+
+// volumes makes the volumes of a stack, and anew those that a command has not filled to its end.
+func volumes(ctx context.Context, podman podmanStore, w *wanted) error {
+	for _, v := range w.Volumes {
+		half := w.Preview != nil && slices.Contains(w.Preview.Filling, v.Name)
+		if half {
+			if err := podman.RemoveVolume(ctx, v.Name, owner(w.Name)); err != nil {
+				return err
+			}
+		}
+		made, err := ensureVolume(ctx, podman, v, w.Name)
+		if err != nil {
+			return err
+		}
+		if half && !made { // somebody has made it meanwhile
+			w.Preview.Filling = slices.DeleteFunc(w.Preview.Filling, func(name string) bool { return name == v.Name })
+		}
+	}
+	return nil
+}
+
+// fill runs the commands that fill volumes of a preview which were missing. A signal, or --timeout, ends a command with all that it has
+// started.
+func (k call) fill(ctx context.Context, w *wanted) error {
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
+	defer stop()
+	all, err := k.fillings(w)
+	if err != nil {
+		return err
+	}
+	p := w.Preview
+	for _, f := range all {
+		i := slices.Index(p.Filling, f.volume)
+		if i < 0 {
+			if !slices.Contains(p.Filled, f.volume) {
+				k.warn("The volume %s was there already, and is not filled: --fill is for new volumes.", f.volume)
+			}
 			continue
 		}
-		if err := k.fillOne(ctx, volume, line); err != nil {
-			return fmt.Errorf("fill the volume %s: %w", volume, err)
+		if err := k.fillOne(ctx, f.volume, f.line); err != nil {
+			return fmt.Errorf("fill the volume %s: %w", f.volume, err)
 		}
-		w.Preview.Filled = append(w.Preview.Filled, volume)
+		p.Filling = slices.Delete(p.Filling, i, i+1)
+		if !slices.Contains(p.Filled, f.volume) { // it is in there if it was removed since
+			p.Filled = append(p.Filled, f.volume)
+		}
 	}
+	p.Filling = slices.DeleteFunc(p.Filling, func(name string) bool { // those that were made again, and need no command now
+		return slices.ContainsFunc(w.Volumes, func(v compose.StackVolume) bool { return v.Name == name })
+	})
 	return nil
 }
 

@@ -139,6 +139,7 @@ func TestACommandThatFillsForever(t *testing.T) {
 	defer running.Close()
 	k := callOf(t, "--timeout=300ms", "--fill=data=exec 3>"+runs+"; trap '' TERM; sleep 1000 & printf 'x\\033[2J'; wait; sleep 1000")
 	w := &wanted{Name: "shop-pr-1", Preview: previewOf("shop", "pr-1").Preview, Volumes: []compose.StackVolume{{Name: "shop-pr-1_data"}}}
+	w.Preview.Filling = []string{"shop-pr-1_data"}
 	err = k.fill(t.Context(), w)
 	if err == nil || !strings.Contains(err.Error(), "fill the volume shop-pr-1_data: its command has not ended after 300ms") || len(w.Preview.Filled) != 0 {
 		t.Errorf("%v, filled %v", err, w.Preview.Filled)

@@ -89,11 +89,7 @@ func (k call) makeReady(ctx context.Context, w *wanted, s *stack.State) error {
 		return err
 	}
 	if w.Preview != nil {
-		err := k.reserve(ctx, w, s)
-		if err == nil && s.Last == 0 { // what is there is of an attempt that came to nothing, and may be filled by half
-			err = k.removeVolumes(ctx, s.Name)
-		}
-		if err != nil {
+		if err := k.reserve(ctx, w, s); err != nil {
 			return fmt.Errorf("nothing was changed: %w", err)
 		}
 	}
@@ -101,7 +97,7 @@ func (k call) makeReady(ctx context.Context, w *wanted, s *stack.State) error {
 	if err == nil {
 		return nil
 	}
-	if w.Preview != nil && s.Last > 0 {
+	if w.Preview != nil {
 		err = errors.Join(err, k.store.Put(*s)) // volumes that are filled
 	}
 	return stopped(fmt.Errorf("nothing was changed: %w", err))
@@ -408,7 +404,7 @@ func (k call) removeNow(ctx context.Context, s stack.State, volumes bool) error 
 	return k.forget(ctx, s)
 }
 
-// forget removes what is left of a stack that has no members: its secrets and its record.
+// forget removes what is left of a stack that has no members: its secrets, volumes that are filled by half, and its record.
 func (k call) forget(ctx context.Context, s stack.State) error {
 	podman, err := k.podman(ctx)
 	if err != nil {
@@ -416,6 +412,13 @@ func (k call) forget(ctx context.Context, s stack.State) error {
 	}
 	if err := podman.RemoveSecrets(ctx, secretPrefix(s.Name), owner(s.Name)); err != nil {
 		return err
+	}
+	if s.Preview != nil {
+		for _, name := range s.Preview.Filling {
+			if err := podman.RemoveVolume(ctx, name, owner(s.Name)); err != nil {
+				return err
+			}
+		}
 	}
 	if err := k.release(ctx, s); err != nil {
 		k.warn("Secrets of manifests of stack %s stay in Podman: %v", s.Name, err)

@@ -170,8 +170,10 @@ type Preview struct {
 	// ends no preview.
 	Until time.Time       `json:"until"`
 	At    imageage.Moment `json:"at"`
-	// Filled are the volumes that were filled by a command.
-	Filled []string `json:"filled,omitempty"`
+	// Filled are the volumes that were filled by a command. Filling are those that were missing and that a command has not filled yet:
+	// if they are there, they are of a command that failed or was killed.
+	Filled  []string `json:"filled,omitempty"`
+	Filling []string `json:"filling,omitempty"`
 }
 
 // Left returns the time that a preview has until its end.
