@@ -1,4 +1,4 @@
-//go:build e2e && (bed_systemd || bed_vm)
+//go:build e2e && bed_systemd
 
 package e2e
 
