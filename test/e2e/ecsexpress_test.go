@@ -1,4 +1,4 @@
-//go:build e2e
+//go:build e2e && (bed_plain || bed_systemd)
 
 //e2e:bed systemd
 
