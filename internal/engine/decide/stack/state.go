@@ -176,8 +176,11 @@ type Preview struct {
 	Filling []string `json:"filling,omitempty"`
 }
 
-// Left returns the time that a preview has until its end.
+// Left returns the time that a preview has until its end. A record of an earlier version has no At.
 func (p Preview) Left(now imageage.Moment) time.Duration {
+	if p.At.Wall.IsZero() {
+		return p.Until.Sub(now.Wall)
+	}
 	return p.Until.Sub(p.At.Wall) - now.Since(p.At)
 }
 

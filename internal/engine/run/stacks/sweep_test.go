@@ -273,4 +273,15 @@ func TestTheEndOfAPreviewIsCountedAgain(t *testing.T) {
 	if err != nil || !s.Preview.Until.Equal(later.Wall.Add(23*time.Hour)) || s.Preview.Left(later) != 23*time.Hour {
 		t.Errorf("%+v, %v", s.Preview, err)
 	}
+
+	// A record of an earlier version says when it ends and no more.
+	old := preview("pr-2", day)
+	old.Preview.At = imageage.Moment{}
+	now := at(time.Hour)
+	if err := errors.Join(store.Put(old), store.Recount("pr-2", now)); err != nil {
+		t.Fatal(err)
+	}
+	if s, err := store.Get("pr-2"); err != nil || s.Preview.Left(now) != 23*time.Hour || s.Preview.At.Boot != now.Boot {
+		t.Errorf("%+v, %v", s.Preview, err)
+	}
 }
