@@ -111,7 +111,12 @@ func (s *stack) call(n *doctree.Node, f doctree.Field, name bool) *doctree.Node 
 		}
 		return k.text(base64.StdEncoding.EncodeToString([]byte(v.Text)))
 	case "Fn::Length":
-		return s.Number(n, len(s.eval(f.Value, name).Items))
+		asked := s.Asked
+		v := s.eval(f.Value, name)
+		if v.Kind != doctree.List && s.Asked == asked {
+			return k.bad("its value is no list")
+		}
+		return s.Number(n, len(v.Items))
 	case "Fn::ToJsonString":
 		return k.text(string(s.eval(f.Value, name).JSON()))
 	case "Fn::And", "Fn::Or", "Fn::Not", "Fn::Equals", "Condition":
@@ -191,13 +196,13 @@ func (k call) choose() *doctree.Node {
 	if len(args) != 2 {
 		return k.bad("it takes an index and a list")
 	}
-	before := len(k.Needs)
+	asked := k.Asked
 	index, ok := toolfile.IntOf(k.eval(args[0], k.name))
 	list := k.listOf(args[1])
 	switch {
 	case ok && index >= 0 && index < len(list.Items):
 		return list.Items[index]
-	case len(k.Needs) > before: // the list is not known
+	case k.Asked > asked: // the list is not known
 		return k.TextAt(k.at, "")
 	}
 	return k.bad("there is no item " + toolfile.TextOf(args[0]) + " in the list")
@@ -270,7 +275,9 @@ func (s *stack) parameter(at *doctree.Node, id string, p *doctree.Node, name boo
 		if !ok {
 			return s.TextAt(at, "")
 		}
-		value = s.parent.eval(given, name)
+		if v := s.parent.eval(given, name); v != noValue { // which leaves the default
+			value = v
+		}
 	} else if strings.HasPrefix(kind, "AWS::SSM::Parameter::Value<") {
 		if name {
 			s.standIn(at, "the parameter "+id+" is read from SSM", toolfile.TextOf(value), "give --param "+toolfile.ShellWord(s.prefix+id+"=")+"VALUE where it matters")
@@ -287,7 +294,7 @@ func (s *stack) parameter(at *doctree.Node, id string, p *doctree.Node, name boo
 		s.loose["NoEcho "+id] = true
 		s.Lose(at, "the value of parameter "+id+" is not to be shown (NoEcho), and stands in the definition", "give it to the container as a secret")
 	}
-	if kind == "CommaDelimitedList" || strings.HasPrefix(kind, "List<") {
+	if isList(kind) {
 		if value.Kind == doctree.List {
 			return value
 		}
@@ -299,13 +306,24 @@ func (s *stack) parameter(at *doctree.Node, id string, p *doctree.Node, name boo
 	return s.TextAt(at, value.Text)
 }
 
-// allowed reports a value that AllowedValues do not have.
+// isList reports whether a parameter of a type is a list, whose items a text separates by commas.
+func isList(kind string) bool {
+	kind = strings.TrimPrefix(kind, "AWS::SSM::Parameter::Value<")
+	return strings.HasPrefix(kind, "CommaDelimitedList") || strings.HasPrefix(kind, "List<")
+}
+
+// allowed reports a value that AllowedValues do not have; of a list they are the items.
 func (s *stack) allowed(id string, p *doctree.Node, v string) {
+	values := []*doctree.Node{s.TextAt(p, v)}
+	if isList(toolfile.TextOf(p.Member("Type"))) {
+		values = s.commaList(values[0])
+	}
 	var all []string
 	for _, n := range toolfile.Items(p.Member("AllowedValues")) {
 		all = append(all, toolfile.TextOf(n))
 	}
-	if len(all) > 0 && !slices.Contains(all, v) && !s.loose["AllowedValues "+id] {
+	wrong := func(n *doctree.Node) bool { return !slices.Contains(all, n.Text) }
+	if len(all) > 0 && slices.ContainsFunc(values, wrong) && !s.loose["AllowedValues "+id] {
 		s.loose["AllowedValues "+id] = true
 		s.Wrong(p, "--param "+s.prefix+id+": the template allows "+strings.Join(all[:min(len(all), 20)], ", "), "")
 	}
@@ -452,7 +470,11 @@ func (s *stack) physical(at *doctree.Node, id string, r *doctree.Node, attr stri
 		if !ok {
 			return ""
 		}
-		physical = toolfile.TextOf(s.eval(own, name))
+		if own = s.eval(own, name); own == noValue {
+			own = nil
+		} else {
+			physical = toolfile.TextOf(own)
+		}
 		leave()
 	}
 	if !name && (own == nil || kind == "AWS::SecretsManager::Secret") {
@@ -554,6 +576,9 @@ func (s *stack) sub(at, arg *doctree.Node, name bool) *doctree.Node {
 		} else {
 			v = s.ref(at, word, name)
 		}
+		if v.Kind == doctree.List || v.Kind == doctree.Object {
+			s.Wrong(at, "Fn::Sub: "+word+" is no text", "")
+		}
 		b.WriteString(toolfile.TextOf(v))
 		if !s.spend(at, len(toolfile.TextOf(v))) {
 			break
@@ -569,7 +594,7 @@ func (s *stack) findInMap(at, arg *doctree.Node, name bool) *doctree.Node {
 		s.Wrong(at, "Fn::FindInMap: it takes a map and two keys", "")
 		return s.TextAt(at, "")
 	}
-	before := len(s.Needs)
+	asked := s.Asked
 	var keys [3]string
 	for i := range keys {
 		keys[i] = toolfile.TextOf(s.eval(args[i], false))
@@ -581,7 +606,7 @@ func (s *stack) findInMap(at, arg *doctree.Node, name bool) *doctree.Node {
 	if len(args) == 4 && args[3].Member("DefaultValue") != nil {
 		return s.eval(args[3].Member("DefaultValue"), name)
 	}
-	if len(s.Needs) == before {
+	if s.Asked == asked {
 		s.Wrong(at, fmt.Sprintf("Fn::FindInMap: the map %s has no %s.%s", doctree.Quote(keys[0]), doctree.Quote(keys[1]), doctree.Quote(keys[2])), "")
 	}
 	return s.TextAt(at, "")

@@ -685,31 +685,34 @@ func (s *stack) dynamicSecrets(def *doctree.Node) {
 				secrets = s.List(v)
 				toolfile.Set(c, "secrets", secrets)
 			}
-			secrets.Items = append(secrets.Items, s.Object(v, "name", v.Member("name"), "valueFrom", s.TextAt(v, dynamicName(service, rest))))
+			name, version := dynamicName(service, rest)
+			if version != "" {
+				s.Lose(v, "version "+version+" of the parameter "+name+": a secret is read by its name alone", "")
+			}
+			secrets.Items = append(secrets.Items, s.Object(v, "name", v.Member("name"), "valueFrom", s.TextAt(v, name)))
 		}
 		env.Items = kept
 	}
 	s.leftDynamic(def, 0)
 }
 
-// dynamicName is the valueFrom of a dynamic reference.
-func dynamicName(service, rest string) string {
+// dynamicName is the valueFrom of a dynamic reference. Version is that of a parameter of SSM, which a valueFrom does not have.
+func dynamicName(service, rest string) (name, version string) {
 	if service != "secretsmanager" {
-		name, _, _ := strings.Cut(rest, ":")
-		return name
+		if i := strings.LastIndexByte(rest, ':'); i >= 0 && rest[i+1:] != "" && strings.Trim(rest[i+1:], "0123456789") == "" {
+			return rest[:i], rest[i+1:]
+		}
+		return rest, ""
 	}
 	id, rest, _ := strings.Cut(rest, ":SecretString")
-	if strings.HasPrefix(id, "arn:") && rest == "" {
-		return id
-	}
 	if !strings.HasPrefix(id, "arn:") {
 		id = "arn:aws:secretsmanager:local:000000000000:secret:" + id
 	}
 	parts := append(strings.Split(strings.TrimPrefix(rest, ":"), ":"), "", "", "")[:3]
 	if parts[0]+parts[1]+parts[2] == "" {
-		return id
+		return id, ""
 	}
-	return id + ":" + strings.Join(parts, ":")
+	return id + ":" + strings.Join(parts, ":"), ""
 }
 
 // leftDynamic replaces the dynamic references that are left by their values, which the user gives.

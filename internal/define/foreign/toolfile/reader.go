@@ -153,6 +153,7 @@ type Reader struct {
 	Used      map[string]bool          // parameters that something asked for
 	Known     []string                 // parameters that there are
 	Needs     map[string]*Need
+	Asked     int // how often a value was asked for
 	Pending   []Pending
 	Steps     int // that functions have made
 	TextBytes int // bytes that functions have made
@@ -271,6 +272,7 @@ func (r *Reader) Ask(at *doctree.Node, key, what string) {
 
 // AskFor notes that a value is needed, which key identifies; fix says how it is given.
 func (r *Reader) AskFor(at *doctree.Node, key, what, fix string) {
+	r.Asked++
 	n := r.Needs[key]
 	if n == nil {
 		r.Needs[key] = &Need{at: at, what: what, fix: fix}
