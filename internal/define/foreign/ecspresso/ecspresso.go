@@ -247,6 +247,9 @@ func block(r *toolfile.Reader, at *doctree.Node, action string, open *conditions
 	case action == "end" && last >= 0:
 		*open = (*open)[:last]
 		return true
+	case word == "else": // else if; also where its text does not count, because what follows might
+		evaluate(r, at, action)
+		return true
 	}
 	return false
 }
@@ -270,10 +273,15 @@ func (t *textState) after(s string) bool {
 	return t.inside
 }
 
-// cutAction returns what stands before the end of an action, which may be in a text.
+// cutAction returns what stands before the end of an action. What looks like the end may be in a text or a comment.
 func cutAction(s string) (action, rest string, ok bool) {
-	quote := byte(0)
-	for i := 0; i < len(s); i++ {
+	quote, begin := byte(0), 0
+	if strings.HasPrefix(strings.TrimPrefix(s, "- "), "/*") {
+		if begin = strings.Index(s, "*/"); begin < 0 {
+			return "", "", false
+		}
+	}
+	for i := begin; i < len(s); i++ {
 		switch c := s[i]; {
 		case quote != 0:
 			if c == '\\' && quote == '"' {
@@ -301,11 +309,13 @@ func evaluate(r *toolfile.Reader, at *doctree.Node, action string) string {
 		return escaped(evaluate(r, at, strings.TrimSuffix(words[1][1:], ")")))
 	}
 	if n := len(words); n > 2 && words[n-2] == "|" && words[n-1] == "json_escape" {
-		before, _, _ := strings.Cut(action, "|")
-		return escaped(evaluate(r, at, before))
+		return escaped(evaluate(r, at, action[:strings.LastIndexByte(action, '|')]))
 	}
-	args := words[1:]
-	switch words[0] {
+	args, name := words[1:], words[0]
+	if slices.Contains(args, "|") {
+		name = "" // a function of templates gets the value
+	}
+	switch name {
 	case "must_env":
 		if len(args) == 1 {
 			if v, ok := r.Variable(args[0]); ok {
