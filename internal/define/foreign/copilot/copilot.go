@@ -68,7 +68,7 @@ func manifest(r *toolfile.Reader, res *toolfile.Result, root *doctree.Node) *doc
 	}
 	root = environment(r, root)
 	interpolate(r, root)
-	c := copilotManifest{Reader: r, root: root, name: toolfile.TextOf(root.Member("name"))}
+	c := copilotManifest{Reader: r, root: root, name: toolfile.TextOf(root.Member("name")), taken: map[int]bool{}}
 	toolfile.Teller{Reader: r, Table: Members, What: "the manifest"}.Tell(root)
 	def := c.definition()
 	if kind == "Scheduled Job" {
@@ -96,9 +96,19 @@ func environment(r *toolfile.Reader, root *doctree.Node) *doctree.Node {
 	}
 	toolfile.Remove(root, "environments")
 	if chosen != nil {
+		exclude(root, chosen)
 		merge(root, chosen)
 	}
 	return root
+}
+
+// exclude removes members of a manifest that exclude those of the environment, as Copilot does.
+func exclude(root, chosen *doctree.Node) {
+	for _, e := range [][3]string{{"image", "build", "location"}, {"count", "spot", "range"}, {"count", "range", "spot"}} {
+		if have := root.Member(e[0]); have != nil && chosen.Member(e[0]).Member(e[1]) != nil {
+			toolfile.Remove(have, e[2])
+		}
+	}
 }
 
 // merge replaces the members of an object by those of another one; objects are merged.
@@ -151,9 +161,10 @@ func isVariable(s string) bool {
 // copilotManifest is the conversion of a manifest.
 type copilotManifest struct {
 	*toolfile.Reader
-	root *doctree.Node
-	name string
-	port int // of the main container; 0 for none
+	root  *doctree.Node
+	name  string
+	port  int          // of the main container; 0 for none
+	taken map[int]bool // ports on which the service listens
 }
 
 // definition makes the task definition.
@@ -358,6 +369,11 @@ func (c *copilotManifest) health(n *doctree.Node) *doctree.Node {
 	if v := n.Member("retries"); v != nil {
 		toolfile.Set(out, "retries", v)
 	}
+	for key, seconds := range map[string]int{"interval": 10, "timeout": 5, "retries": 2} { // Copilot's defaults are not those of ECS
+		if out.Member(key) == nil {
+			toolfile.Set(out, key, c.Number(n, seconds))
+		}
+	}
 	slices.SortFunc(out.Fields, func(a, b doctree.Field) int { return strings.Compare(a.Key, b.Key) })
 	return out
 }
@@ -509,13 +525,12 @@ func (c *copilotManifest) networkBalancer(s *toolfile.Service, def *doctree.Node
 		word, protocol, _ := strings.Cut(toolfile.TextOf(l.Member("port")), "/")
 		from, ok := toolfile.IntOf(c.TextAt(l, word))
 		if !ok {
+			c.Wrong(l, "nlb: port: "+doctree.Quote(toolfile.TextOf(l.Member("port")))+" is no port such as 443/tls", "")
 			continue
 		}
-		container, to := toolfile.Plain(c.name), from
+		container, to := toolfile.Plain(c.name), from // whatever image.port says, as in Copilot
 		if target := l.Member("target_container"); target != nil {
 			container = toolfile.Plain(toolfile.TextOf(target))
-		} else if c.port != 0 && l == nlb {
-			to = c.port
 		}
 		if v, ok := toolfile.IntOf(l.Member("target_port")); ok {
 			to = v
@@ -524,13 +539,23 @@ func (c *copilotManifest) networkBalancer(s *toolfile.Service, def *doctree.Node
 			c.Lose(l, fmt.Sprintf("nlb: port %d/udp, because a service forwards TCP only", from), "")
 			continue
 		}
-		if from < 1024 { // which users may not open
-			from += 8000
-		}
 		c.publish(def, container, to)
-		s.Flags = append(s.Flags, "--listen", fmt.Sprintf("%d=%s:%d", from, container, to))
+		from = c.listen(s, from, container, to)
 		c.Lose(l, fmt.Sprintf("nlb: certificates and health checks of the load balancer; the service listens on port %d instead", from), "")
 	}
+}
+
+// listen gives a service an address with a port, or with the next one that is free, and returns the port.
+func (c *copilotManifest) listen(s *toolfile.Service, port int, container string, to int) int {
+	if port < 1024 { // which users may not open
+		port += 8000
+	}
+	for c.taken[port] {
+		port++
+	}
+	c.taken[port] = true
+	s.Flags = append(s.Flags, "--listen", fmt.Sprintf("%d=%s:%d", port, container, to))
+	return port
 }
 
 // publish gives a container a port, if it has it not yet.
@@ -572,7 +597,7 @@ func (c *copilotManifest) http(s *toolfile.Service, def *doctree.Node) {
 	if target == nil {
 		target = http.Member("targetContainer")
 	}
-	if target != nil {
+	if target != nil && toolfile.TextOf(target) != c.name {
 		container = toolfile.Plain(toolfile.TextOf(target))
 		p, _, _ := strings.Cut(toolfile.TextOf(c.root.Member("sidecars").Member(toolfile.TextOf(target)).Member("port")), "/")
 		port, _ = toolfile.IntOf(c.TextAt(target, p))
@@ -584,12 +609,11 @@ func (c *copilotManifest) http(s *toolfile.Service, def *doctree.Node) {
 		c.Wrong(http, "http: the container "+container+" has no port", "write image.port")
 		return
 	}
-	at := port
-	if at < 1024 { // which users may not open
-		at += 8000
-	}
 	c.publish(def, container, port)
-	s.Flags = append(s.Flags, "--listen", fmt.Sprintf("%d=%s:%d", at, container, port))
+	at := c.listen(s, port, container, port)
+	if rules := http.Member("additional_rules"); rules != nil {
+		c.Lose(rules, "http.additional_rules: paths that lead to other containers or ports", "give podtask service create a --listen PORT=CONTAINER:PORT for each")
+	}
 	c.Lose(http, fmt.Sprintf("http: host names, paths, certificates and health checks of the load balancer; the service listens on port %d instead", at), "write image.healthcheck, so that podtask knows which copies are healthy")
 }
 

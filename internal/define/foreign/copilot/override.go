@@ -20,7 +20,8 @@ func overrides(r *toolfile.Reader, def, list *doctree.Node) {
 			r.Wrong(o, "an override has a path and a value", "")
 			continue
 		}
-		if problem := override(r, def, path, r.LowerTree(value, "")); problem != "" {
+		last, _, _ := strings.Cut(path.Text[strings.LastIndexByte(path.Text, '.')+1:], "[")
+		if problem := override(r, def, path, r.LowerTree(value, last)); problem != "" {
 			r.Wrong(path, "the override "+doctree.Quote(path.Text)+": "+problem, "")
 		}
 	}
@@ -54,7 +55,8 @@ func override(r *toolfile.Reader, def, path, value *doctree.Node) (problem strin
 		if at = child(r, at, key, doctree.List, path); at == nil {
 			return name + " is no list"
 		}
-		for word := range strings.SplitSeq(indexes, "[") {
+		words := strings.Split(indexes, "[")
+		for k, word := range words {
 			index, closed := strings.CutSuffix(word, "]")
 			n, err := strconv.Atoi(index)
 			if index == "-" && at.Kind == doctree.List {
@@ -66,7 +68,7 @@ func override(r *toolfile.Reader, def, path, value *doctree.Node) (problem strin
 			if n == len(at.Items) {
 				at.Items = append(at.Items, r.Object(path))
 			}
-			if last && !strings.Contains(indexes[strings.Index(indexes, word):], "[") {
+			if last && k == len(words)-1 {
 				at.Items[n] = value
 				return ""
 			}
