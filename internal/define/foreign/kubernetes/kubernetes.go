@@ -84,7 +84,7 @@ func Workloads(r *toolfile.Reader, docs []*doctree.Node) []*toolfile.Workload {
 		if !pod.IsWorkload(kind) {
 			continue
 		}
-		if r.Whole && strings.Contains(pod.Hook(d), "test") || r.Whole && strings.Contains(pod.Hook(d), "delete") {
+		if hook := pod.Hook(d); r.Whole && hook != "" && !runsAt(hook, "pre-install", "pre-upgrade", "post-install", "post-upgrade") {
 			continue
 		}
 		w := &toolfile.Workload{Names: []string{strings.ToLower(kind) + "/" + name, name}, Name: name, Build: func(res *toolfile.Result) *doctree.Node {
@@ -127,7 +127,11 @@ func manifests(r *toolfile.Reader, res *toolfile.Result, docs []*doctree.Node, c
 			if wanted[kind+"/"+name] {
 				res.Documents = append(res.Documents, d)
 			}
-		case r.Whole && slices.Contains([]string{"Service", "PersistentVolumeClaim"}, kind) || r.Whole && pod.IsWorkload(kind):
+		case r.Whole && kind == "Service":
+			if isJob(chosen) || !selects(d, chosen, podOf(chosen)) {
+				r.Lose(d, title+selectsNobody, "")
+			}
+		case r.Whole && (kind == "PersistentVolumeClaim" || pod.IsWorkload(kind)):
 		case pod.IsWorkload(kind):
 			r.Lose(d, title+" is another workload", "import it with --service "+toolfile.ShellWord(name))
 		case kind == "Service":
@@ -265,8 +269,11 @@ func podsOf(strategy *doctree.Node, member string, copies, round int) (n int, ok
 	return n, true
 }
 
-// leadsNowhere ends the loss of an Ingress that leads to none of the workloads.
-const leadsNowhere = ": no path of it leads to a Pod by a Service of the files"
+// leadsNowhere and selectsNobody end the losses of an Ingress and of a Service that lead to none of the workloads.
+const (
+	leadsNowhere  = ": no path of it leads to a Pod by a Service of the files"
+	selectsNobody = ": it selects no Pod of the files that runs for long, so its name leads nowhere"
+)
 
 // annotationAfter lists the members of a stack that a workload waits for.
 const annotationAfter = "podtask/after"

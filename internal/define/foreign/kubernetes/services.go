@@ -16,10 +16,11 @@ func member(r *toolfile.Reader, res *toolfile.Result, docs []*doctree.Node, d *d
 	kind := toolfile.TextOf(d.Member("kind"))
 	template := podOf(d)
 	spec := template.Member("spec")
-	restart := toolfile.TextOf(spec.Member("restartPolicy"))
-	res.Stack.Job = kind == "Job" || kind == "Pod" && (restart == "Never" || restart == "OnFailure")
+	res.Stack.Job = isJob(d) && kind != "CronJob"
 	res.Stack.Hook = pod.Hook(d)
-	words := toolfile.TextOf(d.Member("metadata").Member("annotations").Member(annotationAfter))
+	annotations := d.Member("metadata").Member("annotations")
+	res.Stack.HookWeight, _ = toolfile.IntOf(annotations.Member("helm.sh/hook-weight"))
+	words := toolfile.TextOf(annotations.Member(annotationAfter))
 	res.Stack.After = append(res.Stack.After, strings.FieldsFunc(words, func(c rune) bool { return c == ',' || c == ' ' })...)
 	for _, v := range toolfile.Items(spec.Member("volumes")) {
 		if claim := toolfile.TextOf(v.Member("persistentVolumeClaim").Member("claimName")); claim != "" {
@@ -31,18 +32,31 @@ func member(r *toolfile.Reader, res *toolfile.Result, docs []*doctree.Node, d *d
 			res.Stack.Claims = append(append(res.Stack.Claims, claim), copiesOf(claim, d)...)
 		}
 	}
-	if res.Stack.Job || kind == "CronJob" {
+	if isJob(d) {
 		return
 	}
 	res.Answered = append(res.Answered, "/spec/type")
 	if res.Service == nil {
 		res.Service = &toolfile.Service{Flags: []string{"--count", "1"}}
 	}
+	taken := map[int]bool{}
 	for _, s := range docs {
 		if toolfile.TextOf(s.Member("kind")) == "Service" && selects(s, d, template) {
-			reach(r, res, s, spec)
+			reach(r, res, s, spec, taken)
 		}
 	}
+}
+
+// isJob reports whether a workload runs to its end.
+func isJob(d *doctree.Node) bool {
+	switch toolfile.TextOf(d.Member("kind")) {
+	case "Job", "CronJob":
+		return true
+	case "Pod":
+		restart := toolfile.TextOf(d.Member("spec").Member("restartPolicy"))
+		return restart == "Never" || restart == "OnFailure"
+	}
+	return false
 }
 
 // copiesOf names the storage of the Pods of a StatefulSet behind the first one, whose storage has the name of the claim.
@@ -79,8 +93,9 @@ func selects(svc, workload, template *doctree.Node) bool {
 	})
 }
 
-// reach gives a service the names and addresses of a Service. All containers of a Pod share a network, so the first one publishes.
-func reach(r *toolfile.Reader, res *toolfile.Result, svc, spec *doctree.Node) {
+// reach gives a service the names and addresses of a Service. All containers of a Pod share a network, so the first one publishes. Taken are
+// the ports of addresses that it has.
+func reach(r *toolfile.Reader, res *toolfile.Result, svc, spec *doctree.Node, taken map[int]bool) {
 	name := toolfile.TextOf(svc.Member("metadata").Member("name"))
 	containers := toolfile.Items(spec.Member("containers"))
 	if len(containers) == 0 {
@@ -123,6 +138,10 @@ func reach(r *toolfile.Reader, res *toolfile.Result, svc, spec *doctree.Node) {
 		if at < 1024 { // which users may not open
 			at += 8000
 		}
+		for taken[at] {
+			at++
+		}
+		taken[at] = true
 		flag("--listen", fmt.Sprintf("%d=%s:%d", at, owner, to))
 	}
 }

@@ -438,5 +438,6 @@ type Stack struct {
 	// Claims are the volumes that it wants from a cluster.
 	Claims []string
 
-	Hook string // of Helm
+	Hook       string // of Helm
+	HookWeight int    // hooks with lower ones come first
 }
