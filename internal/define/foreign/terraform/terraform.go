@@ -331,6 +331,7 @@ func (p *plan) buildService(res *toolfile.Result, s, def *resource) *doctree.Nod
 	service := p.serviceOf(s)
 	toolfile.Teller{Reader: p.Reader, Table: toolfile.MembersOfService, What: s.address}.Tell(service)
 	p.AddService(res, toolfile.OfNode(service), out)
+	p.loseUnknown(s, "the service has its default here", "desired_count", "scheduling_strategy", "health_check_grace_period_seconds", "load_balancer", "deployment_minimum_healthy_percent", "deployment_maximum_percent")
 	p.scaling(res, s)
 	p.others()
 	return out
@@ -523,13 +524,18 @@ func (p *plan) definition(d *resource) *doctree.Node {
 		}
 		p.Wrong(d.values, what, fix)
 	}
-	// A plan has null for what is not known yet.
-	for _, member := range []string{"task_role_arn", "execution_role_arn"} {
-		if toolfile.IsTrue(d.unknown.Member(member)) {
-			p.Lose(d.values, d.address+"."+member+" is known after apply only: the task has none here", "")
+	p.loseUnknown(d, "the task has none here", "task_role_arn", "execution_role_arn", "cpu", "memory", "ipc_mode", "pid_mode", "requires_compatibilities", "volume",
+		"runtime_platform", "ephemeral_storage", "proxy_configuration", "placement_constraints", "tags")
+	return out
+}
+
+// loseUnknown notes members that are known after apply only, for which a plan has null.
+func (p *plan) loseUnknown(res *resource, instead string, names ...string) {
+	for _, name := range names {
+		if toolfile.IsTrue(res.unknown.Member(name)) {
+			p.Lose(res.values, res.address+"."+name+" is known after apply only: "+instead, "")
 		}
 	}
-	return out
 }
 
 // pairs turns a map into a list of objects, each with key (or name) and value.
@@ -674,6 +680,7 @@ func (p *plan) buildSchedule(res *toolfile.Result, s trigger) *doctree.Node {
 		d.State = p.TextAt(enabled, "DISABLED")
 	}
 	p.AddDue(res, d)
+	p.loseUnknown(s.rule, "the schedule has none here", "schedule_expression_timezone", "start_date", "end_date")
 	tell := toolfile.Teller{Reader: p.Reader, Table: toolfile.ScheduleMembers, What: s.rule.address, Key: Camel}
 	if s.target != nil {
 		tell.Table = toolfile.RuleMembers
