@@ -112,7 +112,7 @@ func (r *Reader) deployment(n *doctree.Node) (flags []string) {
 	}
 	flags = append(flags, r.breaker(n.Member("deploymentCircuitBreaker"))...)
 	if e := n.Member("earlySuccessCriteria"); IsTrue(e.Member("enable")) {
-		flags = append(flags, "--early-success", TextOf(e.Member("healthyPercent")))
+		flags = append(flags, "--early-success", r.wholeNumber(e, "earlySuccessCriteria", "healthyPercent"))
 		if TextOf(e.Member("sourceServiceRevisionCleanup")) == "DEFERRED" {
 			flags = append(flags, "--early-deferred")
 		}
@@ -138,6 +138,15 @@ func (r *Reader) deployment(n *doctree.Node) (flags []string) {
 	return flags
 }
 
+// wholeNumber returns the number of a member that an object needs.
+func (r *Reader) wholeNumber(n *doctree.Node, title, member string) string {
+	v := n.Member(member)
+	if _, ok := IntOf(v); !ok {
+		r.Wrong(OrAt(v, n), title+"."+member+" is a whole number, not "+doctree.Quote(TextOf(v)), "")
+	}
+	return TextOf(v)
+}
+
 // breaker turns a deploymentCircuitBreaker into flags.
 func (r *Reader) breaker(b *doctree.Node) (flags []string) {
 	if !IsTrue(b.Member("enable")) {
@@ -157,7 +166,7 @@ func (r *Reader) breaker(b *doctree.Node) (flags []string) {
 		if !known {
 			r.Wrong(t, "thresholdConfiguration.type is COUNT, BOUNDED_PERCENT or UNBOUNDED_PERCENT, not "+doctree.Quote(TextOf(t.Member("type"))), "")
 		}
-		flags = append(flags, "--breaker-threshold", TextOf(t.Member("value"))+suffix)
+		flags = append(flags, "--breaker-threshold", r.wholeNumber(t, "thresholdConfiguration", "value")+suffix)
 	}
 	return flags
 }
@@ -166,12 +175,13 @@ func (r *Reader) breaker(b *doctree.Node) (flags []string) {
 // mode become addresses too, because only one copy could have each.
 func (r *Reader) listeners(m ServiceMembers, def *doctree.Node, count int) (flags []string) {
 	taken := map[int]bool{}
-	listen := func(port int, container string, to int) {
+	listen := func(port int, container string, to int) int {
 		for taken[port] {
 			port++
 		}
 		taken[port] = true
 		flags = append(flags, "--listen", fmt.Sprintf("%d=%s:%d", port, container, to))
+		return port
 	}
 	fixed := map[string]bool{} // ports of containers that need no other address
 	if mode := TextOf(def.Member("networkMode")); def != nil && (mode == "" || mode == "bridge") {
@@ -210,7 +220,7 @@ func (r *Reader) listeners(m ServiceMembers, def *doctree.Node, count int) (flag
 		if port < 1024 { // which users may not open
 			port += 8000
 		}
-		listen(port, name, to)
+		port = listen(port, name, to)
 		r.Lose(lb, fmt.Sprintf("loadBalancers: host names, paths and certificates of the load balancer; the service listens on port %d instead", port), "")
 	}
 	return flags
