@@ -13,12 +13,13 @@ import (
 func TestMembersAreToldByATable(t *testing.T) {
 	t.Parallel()
 	table := NewTable(
-		Honors("kept", "block", "block.known", "named", "named.*", "named.*.known"), Drops("dropped", "reason", "", "OFF"), DropsSometimes("told", "reason", ""),
+		Honors("kept", "block", "block.known", "named", "named.*", "named.*.known"), Drops("dropped", "reason", "", "OFF"), Drops("gone", "reason", ""), MeansNothing("reason", "gone.part"), DropsSometimes("told", "reason", ""),
 		MeansNothing("reason", "nothing"), []Member{{Path: "refused", Decision: Refused, Why: "reason", Fix: "remove it"}},
 	)
 	for _, tc := range []struct{ rule, members, lost, problem string }{
 		{"what is kept is not told", "kept: x", "", ""},
 		{"what is dropped is", "dropped: x", "dropped: reason", ""},
+		{"what is dropped is told as a whole", "gone: {part: x, other: y}", "gone: reason", ""},
 		{"a neutral value loses nothing", "dropped: 'off'", "", ""},
 		{"a member that says nothing loses nothing", "{dropped: [], unknown: {}, refused: false, other: 0}", "", ""},
 		{"what the reader tells is not told twice", "told: x", "", ""},
@@ -54,6 +55,9 @@ func TestFilesStayBelowTheFirstOne(t *testing.T) {
 		if got, err := Below("dir/a.yaml", name); got != want || (err == nil) != (want != "") {
 			t.Errorf("%q: %q, %v", name, got, err)
 		}
+	}
+	if got, err := Below("a.yaml", ".."); err == nil {
+		t.Errorf("the directory above the first file is %q", got)
 	}
 }
 
@@ -217,9 +221,9 @@ func TestWrappersAreTakenOff(t *testing.T) {
 // A problem of what was made stands where its value is in the file, or what is closest above it.
 func TestProblemsAreLocated(t *testing.T) {
 	t.Parallel()
-	n, _ := parsed(t, "a:\n  - x\n  - b/c: y\n")
+	n, _ := parsed(t, "a:\n  - x\n  - b: x\n    b/c: y\n")
 	res := Result{File: "f.yaml", Definition: n}
-	for pointer, line := range map[string]int{"/a/0": 2, "/a/1/b~1c": 3, "/a/1/none": 3, "/a/7": 2, "/none": 1} {
+	for pointer, line := range map[string]int{"/a/0": 2, "/a/1/b~1c": 4, "/a/1/none": 3, "/a/7": 2, "/none": 1} {
 		if p := res.Locate(taskdef.Problem{Pointer: pointer}, nil); p.Line != line || p.File != "f.yaml" {
 			t.Errorf("%s is at line %d", pointer, p.Line)
 		}

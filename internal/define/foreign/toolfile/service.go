@@ -183,18 +183,21 @@ func (r *Reader) listeners(m ServiceMembers, def *doctree.Node, count int) (flag
 		flags = append(flags, "--listen", fmt.Sprintf("%d=%s:%d", port, container, to))
 		return port
 	}
-	fixed := map[string]bool{} // ports of containers that need no other address
-	if mode := TextOf(def.Member("networkMode")); def != nil && (mode == "" || mode == "bridge") {
+	fixed := map[string]int{} // ports of containers that need no other address, and those of the host
+	if mode := TextOf(def.Member("networkMode")); def != nil && (mode == "" || mode == "bridge" || mode == "host") {
 		for _, c := range Items(def.Member("containerDefinitions")) {
 			for _, p := range Items(c.Member("portMappings")) {
 				host, _ := IntOf(p.Member("hostPort"))
 				to, _ := IntOf(p.Member("containerPort"))
+				if mode == "host" {
+					host = to
+				}
 				if host == 0 || to == 0 {
 					continue
 				}
 				name := TextOf(c.Member("name"))
-				fixed[fmt.Sprint(name, ":", to)] = true
-				if count < 2 {
+				fixed[fmt.Sprint(name, ":", to)] = host
+				if count < 2 || mode == "host" {
 					continue
 				}
 				if strings.EqualFold(TextOf(p.Member("protocol")), "udp") {
@@ -213,14 +216,14 @@ func (r *Reader) listeners(m ServiceMembers, def *doctree.Node, count int) (flag
 			r.Lose(lb, "loadBalancers: a load balancer without containerName and containerPort", "")
 			continue
 		}
-		if fixed[fmt.Sprint(name, ":", to)] {
-			continue
+		port := fixed[fmt.Sprint(name, ":", to)]
+		if port == 0 {
+			port = to
+			if port < 1024 { // which users may not open
+				port += 8000
+			}
+			port = listen(port, name, to)
 		}
-		port := to
-		if port < 1024 { // which users may not open
-			port += 8000
-		}
-		port = listen(port, name, to)
 		r.Lose(lb, fmt.Sprintf("loadBalancers: host names, paths and certificates of the load balancer; the service listens on port %d instead", port), "")
 	}
 	return flags

@@ -93,8 +93,9 @@ func TestAddressesOfAService(t *testing.T) {
 		{"a port that users may not open is moved by 8000", "loadBalancers: [{containerName: a, containerPort: 443}]", "{networkMode: awsvpc}", "--count 1 --listen 8443=a:443", told("8443")},
 		{"a second load balancer has the next port, and says so", "loadBalancers: [{containerName: a, containerPort: 80}, {containerName: b, containerPort: 80}]", "{networkMode: awsvpc}", "--count 1 --listen 8080=a:80 --listen 8081=b:80", told("8080") + "\n" + told("8081")},
 		{"a load balancer without a port is lost", "loadBalancers: [{containerName: a}]", "{networkMode: awsvpc}", "--count 1", "loadBalancers: a load balancer without containerName and containerPort"},
-		{"one copy keeps the port of the host", "loadBalancers: [{containerName: a, containerPort: 80}]", bridge, "--count 1", ""},
-		{"several copies share it as an address", "{desiredCount: 2, loadBalancers: [{containerName: a, containerPort: 80}]}", bridge, "--count 2 --listen 9000=a:80", ""},
+		{"one copy keeps the port of the host", "loadBalancers: [{containerName: a, containerPort: 80}]", bridge, "--count 1", told("9000")},
+		{"several copies share it as an address", "{desiredCount: 2, loadBalancers: [{containerName: a, containerPort: 80}]}", bridge, "--count 2 --listen 9000=a:80", told("9000")},
+		{"in the network of the host the port of the container is taken", "loadBalancers: [{containerName: a, containerPort: 8443}]", "{networkMode: host, containerDefinitions: [{name: a, portMappings: [{containerPort: 8443}]}]}", "--count 1", told("8443")},
 		{"several copies cannot share a port of UDP", "desiredCount: 2", strings.Replace(bridge, "80}", "80, protocol: udp}", 1), "--count 2", "port 9000/udp: each copy gets a free port, because a service forwards TCP only"},
 	} {
 		n, r := parsed(t, tc.service)
@@ -125,13 +126,14 @@ func TestAServiceIsScaled(t *testing.T) {
 		{"a target of the CPU", "[" + target("p", "ECSServiceAverageCPUUtilization", "") + "]", "", "--cpu 60", ""},
 		{"a metric of one's own is lost", "[" + target("p", "Other", "") + "]", "", "", `scaling policy "p": its metric of CloudWatch is not known here`},
 		{"a second target of a metric is lost", "[" + target("p", "ALBRequestCountPerTarget", "") + ", " + target("q", "ALBRequestCountPerTarget", "") + "]", "", "--requests 60", "a second target of requests"},
-		{"the longest cool-down counts for all", "[" + target("p", "ECSServiceAverageCPUUtilization", "ScaleInCooldown: 60,") + ", " + target("q", "ECSServiceAverageMemoryUtilization", "ScaleInCooldown: 90,") + "]", "", "--cpu 60 --memory 60 --cooldown-in 90s", "targets have different cool-downs: the longest one counts for all"},
+		{"the longest cool-down counts for all", "[" + target("p", "ECSServiceAverageCPUUtilization", "ScaleInCooldown: 90,") + ", " + target("q", "ECSServiceAverageMemoryUtilization", "ScaleInCooldown: 60,") + "]", "", "--cpu 60 --memory 60 --cooldown-in 90s", "targets have different cool-downs: the longest one counts for all"},
 		{"targets that only add copies", "[" + target("p", "ECSServiceAverageCPUUtilization", "DisableScaleIn: true,") + "]", "", "--cpu 60 --only-out", ""},
 		{"one target that removes some is enough to remove them", "[" + target("p", "ECSServiceAverageCPUUtilization", "DisableScaleIn: true,") + ", " + target("q", "ECSServiceAverageMemoryUtilization", "") + "]", "", "--cpu 60 --memory 60", ""},
 		{"bounds of a step count from the threshold of its alarm", "[" + step("StepAdjustments: [{MetricIntervalLowerBound: 10, ScalingAdjustment: 2}]") + "]", alarm, "--step cpu 80..=+2", periods},
 		{"a step without a lower bound begins at the threshold", "[" + step("StepAdjustments: [{MetricIntervalUpperBound: 10, ScalingAdjustment: 2}]") + "]", alarm, "--step cpu 70..80=+2", periods},
 		{"below a threshold a step has no lower bound", "[" + step("StepAdjustments: [{MetricIntervalUpperBound: 0, ScalingAdjustment: -1}]") + "]", strings.Replace(alarm, "Greater", "Less", 1), "--step cpu ..70=-1", periods},
 		{"a step that changes nothing loses all of them", "[" + step("StepAdjustments: [{ScalingAdjustment: 1}, {ScalingAdjustment: 0}]") + "]", alarm, "", `scaling policy "p": a step that cannot be read, or that changes nothing`},
+		{"steps of another metric are lost", "[" + step("StepAdjustments: [{ScalingAdjustment: 1}]") + "]", strings.Replace(alarm, "CPUUtilization", "Other", 1), "", `scaling policy "p": steps follow an alarm of CloudWatch, and none of the CPU or memory of the service is known for it`},
 		{"steps without an alarm are lost", "[" + step("StepAdjustments: [{ScalingAdjustment: 1}]") + "]", "", "", `scaling policy "p": steps follow an alarm of CloudWatch, and none of the CPU or memory of the service is known for it`},
 	} {
 		n, r := parsed(t, tc.policies)
