@@ -196,15 +196,18 @@ func TestMembersOfAStack(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ rule, manifest, want string }{
 		{"a Job runs to its end", workload("Job", ""), "job=true"},
-		{"a Pod that is restarted is a service", fmt.Sprintf(bare, "restartPolicy: Always,"), "job=false"},
+		{"a Pod that is restarted is a service of one copy", fmt.Sprintf(bare, "restartPolicy: Always,"), "job=false --count 1"},
 		{"a Pod that is restarted on failure only is a job", fmt.Sprintf(bare, "restartPolicy: OnFailure,"), "job=true"},
 		{"a CronJob is no job of the stack", "kind: CronJob\nmetadata: {name: web}\nspec: {}\n", "job=false"},
-		{"an annotation says what a member waits for", "kind: Pod\nmetadata: {name: web, annotations: {podtask/after: 'db=healthy, cache'}}\n", "job=false db=healthy cache"},
-		{"claims are volumes", "kind: Pod\nmetadata: {name: web}\nspec: {volumes: [{persistentVolumeClaim: {claimName: files}}]}\n", "job=false files"},
-		{"each copy of a StatefulSet has storage of its own", workload("StatefulSet", "replicas: 2, volumeClaimTemplates: [{metadata: {name: data}}],"), "job=false data data-web-1"},
+		{"an annotation says what a member waits for", "kind: Pod\nmetadata: {name: web, annotations: {podtask/after: 'db=healthy, cache'}}\n", "job=false --count 1 db=healthy cache"},
+		{"claims are volumes", "kind: Pod\nmetadata: {name: web}\nspec: {volumes: [{persistentVolumeClaim: {claimName: files}}]}\n", "job=false --count 1 files"},
+		{"each copy of a StatefulSet has storage of its own", workload("StatefulSet", "replicas: 2, volumeClaimTemplates: [{metadata: {name: data}}],"), "job=false --count 2 data data-web-1"},
 	} {
 		res, _ := built(t, tc.manifest, true)
 		got := fmt.Sprint("job=", res.Stack.Job)
+		if res.Service != nil {
+			got += " " + strings.Join(res.Service.Flags, " ")
+		}
 		for _, word := range slices.Concat(res.Stack.After, res.Stack.Claims) {
 			got += " " + word
 		}
