@@ -147,7 +147,6 @@ func TestMembersOfADefinitionAndAService(t *testing.T) {
 	for _, tc := range []struct{ rule, text, want, lost, problem string }{
 		{"a load balancer needs no ARN", service(", LoadBalancers: [{ContainerName: a, ContainerPort: 80, TargetGroupArn: !Ref Arn}]"), "--listen 8080=a:80", balancer, ""},
 		{"a load balancer may depend on a condition", service(", LoadBalancers: !If [Yes, [!If [Yes, {ContainerName: a, ContainerPort: 80}, !Ref AWS::NoValue]], !Ref AWS::NoValue]"), "--listen 8080=a:80", balancer, ""},
-		{"a member without a value is not there", service(", DesiredCount: !If [Yes, !Ref AWS::NoValue, 3]"), "--count 1", "", ""},
 		{"a variable of a secret is one", environment("{{resolve:ssm:/a}}"), `"environment":[],"secrets":[{"name":"A","valueFrom":"/a"}]`, "", ""},
 		{"the version of a parameter is lost", environment("{{resolve:ssm:/a:2}}"), `"valueFrom":"/a"`, "version 2 of the parameter /a: a secret is read by its name alone", ""},
 		{"a reference within a text is asked for", environment("x-{{resolve:ssm:/a}}"), "", "", "CloudFormation reads a value from ssm:/a here; give --param resolve:ssm:/a=VALUE"},

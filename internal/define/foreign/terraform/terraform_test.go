@@ -172,8 +172,6 @@ func TestReferencesLeadThroughModulesAndInstances(t *testing.T) {
 		{"a variable leads out of a module", "module.service", "var.task", "", "module.tasks[0]"},
 		{"a circle ends", "", "module.tasks.loop", "", ""},
 		{"a name that is longer is another one", "", "aws_ecs_task_definition.tt.arn", "", ""},
-		{"a variable outside of modules leads nowhere", "", "var.task", "", ""},
-		{"an output that there is not leads nowhere", "", "module.tasks.name", "", ""},
 	} {
 		var got []string
 		for _, d := range p.referenced(tc.module, []string{tc.ref}, &resource{index: tc.index}, 0) {

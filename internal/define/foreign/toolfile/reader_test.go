@@ -14,7 +14,7 @@ func TestMembersAreToldByATable(t *testing.T) {
 	t.Parallel()
 	table := NewTable(
 		Honors("kept", "block", "block.known", "named", "named.*", "named.*.known"), Drops("dropped", "reason", "", "OFF"), Drops("gone", "reason", ""), MeansNothing("reason", "gone.part"), DropsSometimes("told", "reason", ""),
-		MeansNothing("reason", "nothing"), []Member{{Path: "refused", Decision: Refused, Why: "reason", Fix: "remove it"}},
+		MeansNothing("reason", "nothing", "nothing.part"), []Member{{Path: "refused", Decision: Refused, Why: "reason", Fix: "remove it"}},
 	)
 	for _, tc := range []struct{ rule, members, lost, problem string }{
 		{"what is kept is not told", "kept: x", "", ""},
@@ -85,7 +85,7 @@ func TestFilesThatAreNamed(t *testing.T) {
 		"a file that is not there": {r.Open, `read "none": there is no such file`}, "files beside standard input": {nil, "give the file by its name, and not on standard input"},
 	} {
 		r := NewReader(Request{File: "a.yaml", Open: tc.open})
-		if _, _, ok := r.OpenFile(at, "a.yaml", "none"); ok || !strings.Contains(r.Err().Error(), tc.want) {
+		if _, _, ok := r.OpenFile(at, "a.yaml", "none"); ok || !strings.Contains(fmt.Sprint(r.Err()), tc.want) {
 			t.Errorf("%s: %v", rule, r.Err())
 		}
 	}

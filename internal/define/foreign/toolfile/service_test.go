@@ -95,6 +95,7 @@ func TestAddressesOfAService(t *testing.T) {
 		{"a load balancer without a port is lost", "loadBalancers: [{containerName: a}]", "{networkMode: awsvpc}", "--count 1", "loadBalancers: a load balancer without containerName and containerPort"},
 		{"one copy keeps the port of the host", "loadBalancers: [{containerName: a, containerPort: 80}]", bridge, "--count 1", told("9000")},
 		{"several copies share it as an address", "{desiredCount: 2, loadBalancers: [{containerName: a, containerPort: 80}]}", bridge, "--count 2 --listen 9000=a:80", told("9000")},
+		{"several copies cannot share the network of the host by an address", "{desiredCount: 2, loadBalancers: [{containerName: a, containerPort: 8443}]}", "{networkMode: host, containerDefinitions: [{name: a, portMappings: [{containerPort: 8443}]}]}", "--count 2", told("8443")},
 		{"in the network of the host the port of the container is taken", "loadBalancers: [{containerName: a, containerPort: 8443}]", "{networkMode: host, containerDefinitions: [{name: a, portMappings: [{containerPort: 8443}]}]}", "--count 1", told("8443")},
 		{"several copies cannot share a port of UDP", "desiredCount: 2", strings.Replace(bridge, "80}", "80, protocol: udp}", 1), "--count 2", "port 9000/udp: each copy gets a free port, because a service forwards TCP only"},
 	} {
@@ -129,9 +130,9 @@ func TestAServiceIsScaled(t *testing.T) {
 		{"the longest cool-down counts for all", "[" + target("p", "ECSServiceAverageCPUUtilization", "ScaleInCooldown: 90,") + ", " + target("q", "ECSServiceAverageMemoryUtilization", "ScaleInCooldown: 60,") + "]", "", "--cpu 60 --memory 60 --cooldown-in 90s", "targets have different cool-downs: the longest one counts for all"},
 		{"targets that only add copies", "[" + target("p", "ECSServiceAverageCPUUtilization", "DisableScaleIn: true,") + "]", "", "--cpu 60 --only-out", ""},
 		{"one target that removes some is enough to remove them", "[" + target("p", "ECSServiceAverageCPUUtilization", "DisableScaleIn: true,") + ", " + target("q", "ECSServiceAverageMemoryUtilization", "") + "]", "", "--cpu 60 --memory 60", ""},
-		{"bounds of a step count from the threshold of its alarm", "[" + step("StepAdjustments: [{MetricIntervalLowerBound: 10, ScalingAdjustment: 2}]") + "]", alarm, "--step cpu 80..=+2", periods},
+		{"bounds of a step count from the threshold of its alarm", "[" + step("Cooldown: 60, StepAdjustments: [{MetricIntervalLowerBound: 10, ScalingAdjustment: 2}]") + "]", alarm, "--step cpu 80..=+2 --cooldown-out 60s", periods},
 		{"a step without a lower bound begins at the threshold", "[" + step("StepAdjustments: [{MetricIntervalUpperBound: 10, ScalingAdjustment: 2}]") + "]", alarm, "--step cpu 70..80=+2", periods},
-		{"below a threshold a step has no lower bound", "[" + step("StepAdjustments: [{MetricIntervalUpperBound: 0, ScalingAdjustment: -1}]") + "]", strings.Replace(alarm, "Greater", "Less", 1), "--step cpu ..70=-1", periods},
+		{"below a threshold a step has no lower bound", "[" + step("Cooldown: 90, StepAdjustments: [{MetricIntervalUpperBound: 0, ScalingAdjustment: -1}]") + "]", strings.Replace(alarm, "Greater", "Less", 1), "--step cpu ..70=-1 --cooldown-in 90s", periods},
 		{"a step that changes nothing loses all of them", "[" + step("StepAdjustments: [{ScalingAdjustment: 1}, {ScalingAdjustment: 0}]") + "]", alarm, "", `scaling policy "p": a step that cannot be read, or that changes nothing`},
 		{"steps of another metric are lost", "[" + step("StepAdjustments: [{ScalingAdjustment: 1}]") + "]", strings.Replace(alarm, "CPUUtilization", "Other", 1), "", `scaling policy "p": steps follow an alarm of CloudWatch, and none of the CPU or memory of the service is known for it`},
 		{"steps without an alarm are lost", "[" + step("StepAdjustments: [{ScalingAdjustment: 1}]") + "]", "", "", `scaling policy "p": steps follow an alarm of CloudWatch, and none of the CPU or memory of the service is known for it`},
@@ -186,6 +187,25 @@ func TestBoundsAndTimesOfScaling(t *testing.T) {
 			got += strings.Join(words, " ")
 		}
 		if got != tc.want || lost(r) != tc.lost {
+			t.Errorf("%s: %s; lost %q", tc.rule, got, lost(r))
+		}
+	}
+}
+
+func TestAHorizontalPodAutoscaler(t *testing.T) {
+	t.Parallel()
+	const percents = "h: a percentage is that of the limit of a copy here, if it has one, and not of its request"
+	for _, tc := range []struct{ rule, spec, want, lost string }{
+		{"a percent of the CPU may be a member of its own", "{minReplicas: 1, maxReplicas: 4, targetCPUUtilizationPercentage: 70}", "--min 1 --max 4 --cpu 70", percents},
+		{"metrics of resources are targets", "{maxReplicas: 4, metrics: [{type: Resource, resource: {name: memory, target: {averageUtilization: 80}}}]}", "--max 4 --memory 80", percents},
+		{"an absolute value is lost", "{maxReplicas: 4, metrics: [{type: Resource, resource: {name: memory, target: {averageValue: 1Gi}}}]}", "--max 4", "h: a metric of type Resource is not known here"},
+		{"speeds are lost", "{maxReplicas: 4, behavior: {scaleUp: {}}}", "--max 4", "h.behavior: copies are added after a minute above a target, and removed after 15 minutes below"},
+		{"nothing follows a load without a maximum", "{targetCPUUtilizationPercentage: 70}", "", "the maximum of copies is not known: " + FixedCopies},
+	} {
+		n, r := parsed(t, tc.spec)
+		s := Scaler{Reader: r}
+		s.Horizontal("h", n)
+		if got := strings.Join(s.set, " "); got != tc.want || lost(r) != tc.lost {
 			t.Errorf("%s: %s; lost %q", tc.rule, got, lost(r))
 		}
 	}
