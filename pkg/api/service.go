@@ -517,7 +517,7 @@ func fromServiceTask(s service.State, t service.Task) ServiceTask {
 	case service.Wanted:
 		w.Reason = t.Refused
 	case service.Live:
-		w.Reason = t.Seen.Queue
+		w.Reason = cmp.Or(t.Seen.Queue, t.Seen.Failing)
 	case service.Stopping:
 		w.Reason = t.Cause
 	case service.Stopped, service.Removing:

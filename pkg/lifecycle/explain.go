@@ -102,6 +102,23 @@ func (s State) Explain() []Reason {
 	return append(all, explainFaults(s)...)
 }
 
+// Failing is the error of the operations that failed and are tried again while the task comes up; empty if there is
+// none. It stays the same while an attempt is under way.
+func (s State) Failing() string {
+	if s.Goal != Up {
+		return ""
+	}
+	if s.Sandbox.Retry.Last != "" {
+		return s.Sandbox.Retry.Last
+	}
+	for _, c := range s.Containers {
+		if c.Retry.Last != "" {
+			return c.Retry.Last
+		}
+	}
+	return ""
+}
+
 // explainEnd describes the end of the task.
 func explainEnd(s State) Reason {
 	r := Reason{Code: WhyEnded, Text: s.Stop.Reason, Since: s.Stop.At}

@@ -2,6 +2,7 @@ package service
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 )
@@ -25,6 +26,7 @@ const (
 	WhyBreaker   = "circuit-breaker"
 	WhyPlacement = "placement"
 	WhyQueued    = "queued"
+	WhyRetry     = "retry"
 	WhyPending   = "pending"
 	WhyRemoving  = "removing"
 	WhyListener  = "listener"
@@ -62,6 +64,10 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 			add(Reason{Code: WhyPlacement, Text: fmt.Sprintf("%s cannot be created: %s", s.TaskName(t), t.Refused), Until: t.notUntil, Then: "podtask tries again"})
 		case t.Phase == Live && t.Seen.Queue != "":
 			add(Reason{Code: WhyQueued, Text: fmt.Sprintf("%s waits for %s", s.TaskName(t), t.Seen.Queue)})
+		case t.Phase == Live && t.Seen.Failing != "":
+			if !slices.ContainsFunc(reasons, func(r Reason) bool { return r.Code == WhyRetry }) { // the others mostly fail like it
+				add(Reason{Code: WhyRetry, Text: fmt.Sprintf("%s does not start and podtask keeps trying: %s", s.TaskName(t), t.Seen.Failing)})
+			}
 		case t.Phase == Live && t.spared(at) && (t.Deployment != p.ID || c.Present > s.target()):
 			add(Reason{Code: WhyProtected, Text: fmt.Sprintf("%s is protected and keeps running", s.TaskName(t)), Until: t.Seen.Protected, Then: "the protection ends"})
 		}

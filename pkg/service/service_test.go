@@ -693,6 +693,26 @@ func TestWhyAndEventsTellOfACertificate(t *testing.T) {
 	}
 }
 
+// Why names the error of a copy that is tried again and again, once for all copies.
+func TestWhyNamesWhatKeepsCopiesFromStarting(t *testing.T) {
+	t.Parallel()
+	w := newWorld(2, careful, spec(1))
+	for i := range 2 {
+		w.do(0)
+		w.tell(Seen{ID: w.state.Tasks[i].ID, Observation: Observation{Failing: "no such host"}})
+	}
+	want := Reason{Code: WhyRetry, Text: "web-1 does not start and podtask keeps trying: no such host"}
+	if why := w.state.Explain(w.now); len(why) != 1 || why[0] != want {
+		t.Errorf("%+v", why)
+	}
+	for _, c := range w.state.Tasks {
+		w.tell(Seen{ID: c.ID, Observation: Observation{Running: true}})
+	}
+	if why := w.state.Explain(w.now); why[0].Code == WhyRetry {
+		t.Errorf("%+v", why)
+	}
+}
+
 func TestWhyNamesAListenerThatIsNotOpen(t *testing.T) {
 	t.Parallel()
 	w := newWorld(1, listening, spec(1))

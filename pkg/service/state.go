@@ -261,7 +261,9 @@ type Observation struct {
 	// Placed: the host has given the task its share.
 	Placed bool `json:"placed,omitempty"`
 	// Queue is what a task waits for that is not let in.
-	Queue   string `json:"queue,omitempty"`
+	Queue string `json:"queue,omitempty"`
+	// Failing is the error of what is tried again before the task runs, such as a pull.
+	Failing string `json:"-"`
 	Stopped bool   `json:"stopped,omitempty"`
 	// ByUser: a user requested the stop.
 	ByUser bool `json:"byUser,omitempty"`

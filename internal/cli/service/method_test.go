@@ -139,6 +139,34 @@ func TestTheTutorialShowsTheLineOfAnUpdate(t *testing.T) {
 	}
 }
 
+// A wait that does not end by itself is not silent: what the service waits for is told, once.
+func TestWaitingTellsWhatItWaitsFor(t *testing.T) {
+	t.Parallel()
+	s := api.Service{
+		ServiceName: "web", Deployments: []api.Deployment{{Status: "PRIMARY", TaskDefinition: "web:2", DesiredCount: 1, RolloutState: "IN_PROGRESS"}},
+		Why: []api.Reason{{Code: "rolling", Text: "deployment web/2 is in progress"}, {Code: "queued", Text: "web-1 waits for 1 vCPU"}},
+	}
+	var out strings.Builder
+	f := newFollower(&out, false, s, time.Time{})
+	for range 3 {
+		f.show(s, time.Time{})
+	}
+	s.Why = []api.Reason{{Code: "retry", Text: "web-1 does not start and podtask keeps trying: no such host"}}
+	f.show(s, time.Time{})
+	s.Why = []api.Reason{{Code: "pending", Text: "0 of 1 copy of web:2 healthy"}}
+	f.show(s, time.Time{})
+	want := "    0.0s  web · web:2 0/1 healthy · in progress\n    0.0s  web-1 waits for 1 vCPU\n    0.0s  web-1 does not start and podtask keeps trying: no such host\n"
+	if out.String() != want {
+		t.Errorf("%q\nwant %q", out.String(), want)
+	}
+	out.Reset()
+	s.Why = []api.Reason{{Code: "queued", Text: "web-1 waits for 1 vCPU"}}
+	newFollower(&out, true, s, time.Time{}).show(s, time.Time{})
+	if want := "in progress · web-1 waits for 1 vCPU"; !strings.Contains(out.String(), want) {
+		t.Errorf("%q has no %q", out.String(), want)
+	}
+}
+
 func TestTheLineMovesOnATerminal(t *testing.T) {
 	t.Parallel()
 	var out strings.Builder

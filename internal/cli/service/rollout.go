@@ -10,6 +10,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/service"
 )
 
 // follower shows what a service does while a command waits for it: on a terminal one line that moves,
@@ -21,6 +22,7 @@ type follower struct {
 	last   string          // the latest step
 	ended  map[string]bool // the copies, by ID, whose end was told or seen before
 	reason string          // why the latest copy ended
+	waits  string          // what it said last that the service waits for
 	width  int             // of the line that is there
 }
 
@@ -78,7 +80,11 @@ func (f *follower) follow(ctx context.Context, client *api.Client, name string, 
 // show shows the state of a service at a time.
 func (f *follower) show(s api.Service, at time.Time) {
 	if f.moving {
-		f.draw(rolloutLine(s, at))
+		line := rolloutLine(s, at)
+		if text := waitsFor(s); text != "" {
+			line += " · " + text
+		}
+		f.draw(line)
 		return
 	}
 	for _, t := range s.Tasks {
@@ -97,6 +103,21 @@ func (f *follower) show(s api.Service, at time.Time) {
 		f.last = step
 		f.tell(at, step)
 	}
+	if text := waitsFor(s); text != "" && text != f.waits {
+		f.waits = text
+		f.tell(at, text)
+	}
+}
+
+// waitsFor says what keeps copies of a service from starting, which may last; empty if nothing does.
+func waitsFor(s api.Service) string {
+	for _, r := range s.Why {
+		switch r.Code {
+		case service.WhyPlacement, service.WhyQueued, service.WhyRetry:
+			return term.Line(r.Text)
+		}
+	}
+	return ""
 }
 
 // tell prints a line with the time since the beginning.

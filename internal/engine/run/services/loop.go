@@ -349,6 +349,9 @@ func observation(s lifecycle.State) service.Observation {
 	if s.Queued() {
 		o.Queue = s.Sandbox.Queue
 	}
+	if !o.Running {
+		o.Failing = s.Failing()
+	}
 	o.Placed = s.Sandbox.Reservation == lifecycle.ReservationGranted
 	for _, t := range s.History {
 		if t.Container == "" && t.Status == lifecycle.StatusRunning.String() {
