@@ -200,7 +200,7 @@ func (s *Connector) RequireAgent(ctx context.Context) (*api.Client, error) {
 	case err == nil:
 		return c, nil
 	case errors.Is(err, api.ErrNoServer):
-		return nil, fmt.Errorf("the agent runs services, and none answers on %s: start it with `systemctl --user enable --now podtask.socket` or `podtask agent`", s.AgentSocket)
+		return nil, fmt.Errorf("the agent runs services, and none answers on %s: start it with `systemctl --user enable --now podtask.socket podtask.service` or `podtask agent`", s.AgentSocket)
 	}
 	return nil, fmt.Errorf("the agent runs services, and it does not answer on %s (%w): see `systemctl --user status podtask`", s.AgentSocket, err)
 }

@@ -105,7 +105,7 @@ func (d *Directory) serves() bool {
 }
 
 // ErrNoAgent says why a task reaches no services by name.
-var ErrNoAgent = errors.New("no agent runs the task: start one with `systemctl --user enable --now podtask.socket` or `podtask agent`, and run the task again")
+var ErrNoAgent = errors.New("no agent runs the task: start one with `systemctl --user enable --now podtask.socket podtask.service` or `podtask agent`, and run the task again")
 
 // Publish replaces the names of a service. Connections to them go to the forwarders.
 func (d *Directory) Publish(service string, names map[Name]*forward.Forwarder) {
