@@ -1,6 +1,7 @@
 package task
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -17,6 +18,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/act/logdelivery"
 	"github.com/podtask/podtask/internal/engine/act/observe"
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/unitfile/unitdir"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 	"golang.org/x/sync/errgroup"
@@ -230,6 +232,9 @@ func (o logsOptions) sources(ctx context.Context, c *cli.Context, opts observe.L
 		}
 		if last && i == 1 && connect.IsGone(err) {
 			return from, fmt.Errorf("there is no task %q, and task %s has no such container", ref, from.states[0].DisplayName())
+		}
+		if connect.IsGone(err) {
+			return from, cmp.Or(unitdir.Named(o.getenv, ref), err)
 		}
 		if err != nil {
 			return from, err

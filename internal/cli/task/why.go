@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/part"
 	"github.com/podtask/podtask/internal/cli/reason"
 	"github.com/podtask/podtask/internal/connect"
+	"github.com/podtask/podtask/internal/unitfile/unitdir"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/urfave/cli/v2"
 )
@@ -41,13 +42,14 @@ type whyOptions struct {
 	out    io.Writer
 	reader command.TaskReader
 	owners *connect.Connector
+	getenv func(string) string
 	// parts explain what is no task and no service.
 	parts []part.Explainer
 }
 
 func newWhy(build part.Build) func(*command.Machine) whyOptions {
 	return func(m *command.Machine) whyOptions {
-		o := whyOptions{out: m.Program.Stdout, reader: m.TaskReader(), owners: m.Connector}
+		o := whyOptions{out: m.Program.Stdout, reader: m.TaskReader(), owners: m.Connector, getenv: m.Program.Getenv}
 		for _, p := range build.Parts {
 			if p.Explain != nil {
 				o.parts = append(o.parts, p.Explain(m))
@@ -90,6 +92,10 @@ func (o whyOptions) Run(ctx context.Context, c *cli.Context) error {
 			}
 			explanations = append(explanations, reason.Task(t, time.Now()))
 		case connect.IsGone(err) && !c.Bool("ignore"):
+			if unit := unitdir.Named(o.getenv, ref); unit != nil {
+				errs = append(errs, unit)
+				continue
+			}
 			errs = append(errs, fmt.Errorf("no task, service or schedule %q: list them with `podtask ps -a`, `podtask service ls` and `podtask schedule ls`", ref))
 		case !connect.IsGone(err):
 			errs = append(errs, err)

@@ -12,6 +12,16 @@ import (
 	"github.com/google/go-cmp/cmp"
 )
 
+// The service of a unit that failed has removed its task: only the journal says why.
+func TestAUnitThatFailedLeadsToTheJournal(t *testing.T) {
+	t.Parallel()
+	var errOut bytes.Buffer
+	units{errOut: &errOut}.explain([]unitRow{{Unit: "web.task", Service: "web-task.service", State: "failed"}})
+	if want := "web.task failed: `journalctl --user -u web-task.service` says why\n"; errOut.String() != want {
+		t.Errorf("%q, want %q", errOut.String(), want)
+	}
+}
+
 // What only removed units name goes with --purge, and is named without.
 func TestRemovalOfWhatIsBesideUnits(t *testing.T) {
 	t.Parallel()

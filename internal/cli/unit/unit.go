@@ -250,8 +250,7 @@ func (u units) explain(rows []unitRow) {
 			fmt.Fprintln(u.errOut, text)
 		}
 		if r.State == "failed" {
-			fmt.Fprintf(u.errOut, "%s failed: `podtask why %s` says why its task stopped, `journalctl --user -u %s` shows its log\n",
-				r.Unit, strings.TrimSuffix(r.Unit, taskunit.Extension), r.Service)
+			fmt.Fprintf(u.errOut, "%s failed: `journalctl --user -u %s` says why\n", r.Unit, r.Service)
 		}
 	}
 }
