@@ -44,7 +44,9 @@ type Status struct {
 	Plain  []string `json:"plain"`
 	Secure []string `json:"secure"`
 	// Problem is why the file of routes is not read; the routes before it are served then.
-	Problem      string        `json:"problem,omitempty"`
+	Problem string `json:"problem,omitempty"`
+	// Denied: a port for requests could not be opened because this user may not open it.
+	Denied       bool          `json:"denied,omitempty"`
 	Routes       []Route       `json:"routes"`
 	Certificates []Certificate `json:"certificates"`
 	// Connections are open ones, of at most MaxConnections.

@@ -36,19 +36,22 @@ func ingressFinding(ctx context.Context, stateDir, runtimeDir string) doctor.Fin
 	case err != nil:
 		f.Text = err.Error()
 	case s == nil:
-		f.Text = fmt.Sprintf("%s served: the ingress proxy is not running", areNot(len(t.Routes)))
+		f.Text = fmt.Sprintf("%s not served: the ingress proxy is not running", are(len(t.Routes)))
 		f.Fix = "start it with `systemctl --user enable --now podtask-ingress.service` or `podtask ingress serve`"
 		if lowest := netns.UnprivilegedStart(); lowest > 80 {
 			f.Text += fmt.Sprintf(", and this user may not open the ports 80 and 443, only those from %d on", lowest)
-			f.Fix = lowPortsFix()
+			f.Fix = lowPortsFix("systemctl --user enable --now podtask-ingress.service")
 		}
 	default:
 		problems := s.Problems()
 		if len(problems) == 0 {
-			f.Level, f.Text = doctor.OK, fmt.Sprintf("%d public addresses are served%s%s", len(s.Routes), portsText(*s), certificatesText(s.Certificates))
+			f.Level, f.Text = doctor.OK, fmt.Sprintf("%s served%s%s", are(len(s.Routes)), portsText(*s), certificatesText(s.Certificates))
 			return f
 		}
 		f.Text, f.Fix = strings.Join(problems, "; "), "`podtask ingress status` and `podtask why` say more"
+		if s.Denied {
+			f.Fix = deniedFix(netns.UnprivilegedStart())
+		}
 	}
 	return f
 }
@@ -75,19 +78,33 @@ func certificatesText(all []ingress.Certificate) string {
 		return ""
 	}
 	first := slices.MinFunc(all, func(a, b ingress.Certificate) int { return a.NotAfter.Compare(b.NotAfter) })
+	if len(all) == 1 {
+		return fmt.Sprintf("; its certificate ends on %s", first.NotAfter.Local().Format(time.DateOnly))
+	}
 	return fmt.Sprintf("; of %d certificates, that of %s is the first to end, on %s", len(all), first.Name, first.NotAfter.Local().Format(time.DateOnly))
 }
 
-// lowPortsFix is the way to the ports 80 and 443 that fits this host.
-func lowPortsFix() string {
-	const sysctl = "as root: echo net.ipv4.ip_unprivileged_port_start=80 > /etc/sysctl.d/80-podtask.conf && sysctl --system"
+// deniedFix is what opens the ports 80 and 443 for a proxy that runs and may not open them. Users may open the ports from
+// lowest on now.
+func deniedFix(lowest uint16) string {
+	const again = "systemctl --user restart podtask-ingress.service"
+	if lowest <= 80 {
+		return again + ", because this user may open the ports now"
+	}
+	return lowPortsFix(again)
+}
+
+// lowPortsFix is the way to the ports 80 and 443 that fits this host; then is what this user types after it, if all users
+// may open the ports.
+func lowPortsFix(then string) string {
+	const sysctl = "as root: echo net.ipv4.ip_unprivileged_port_start=80 > /etc/sysctl.d/80-podtask.conf && sysctl --system; then as this user: "
 	switch {
 	case !writableSysctl():
 		return "the kernel's settings are not this system's to change: redirect the ports (`podtask ingress serve --http :8080` and docs/online.md)"
 	case otherUsers():
 		return "as root: systemctl enable --now podtask-ingress-http@USER.socket podtask-ingress-https@USER.socket, because other users of this host may not open them then"
 	}
-	return sysctl
+	return sysctl + then
 }
 
 // writableSysctl reports whether root could change the setting: in a container, /proc/sys is read-only.
@@ -111,10 +128,10 @@ func otherUsers() bool {
 	return err == nil && len(entries) > 1
 }
 
-// areNot says how many public addresses are not.
-func areNot(addresses int) string {
+// are says of how many public addresses the rest is.
+func are(addresses int) string {
 	if addresses == 1 {
-		return "1 public address is not"
+		return "1 public address is"
 	}
-	return fmt.Sprintf("%d public addresses are not", addresses)
+	return fmt.Sprintf("%d public addresses are", addresses)
 }

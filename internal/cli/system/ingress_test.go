@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/routefile"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/pkg/netns"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
@@ -52,11 +53,20 @@ func TestIngressFinding(t *testing.T) {
 	s := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _ = json.NewEncoder(w).Encode(status) })}
 	go func() { _ = s.Serve(l) }()
 	t.Cleanup(func() { s.Close() })
-	want(doctor.OK, "1 public addresses are served; of 1 certificates, that of a.test is the first to end, on 2026-12-24")
+	want(doctor.OK, "1 public address is served; its certificate ends on 2026-12-24")
 	status.Plain, status.Secure = []string{"[::]:80"}, []string{"[::]:443"}
-	want(doctor.OK, "are served at [::]:80 and [::]:443;")
+	want(doctor.OK, "is served at [::]:80 and [::]:443;")
 	status.Plain, status.Secure = nil, []string{"[::]:8443"}
 	want(doctor.OK, "at [::]:8443, to which something has to lead from the ports 80 and 443")
+	status.Problem, status.Denied = "listen on :80: permission denied", true
+	want(doctor.Warn, "listen on :80: permission denied")
+	if fix := deniedFix(80); fix != "systemctl --user restart podtask-ingress.service, because this user may open the ports now" {
+		t.Errorf("once the port is free: %s", fix)
+	}
+	if f := ingressFinding(t.Context(), stateDir, runtimeDir); f.Fix != deniedFix(netns.UnprivilegedStart()) {
+		t.Errorf("the remedy is %s", f.Fix)
+	}
+	status.Problem, status.Denied = "", false
 	status.Certificates[0].Problem = "it expires soon"
 	status.Routes[0].Deployments = nil
 	want(doctor.Warn, "the certificate of a.test: it expires soon; https://a.test: service web has no healthy copy")

@@ -445,7 +445,7 @@ func (s *server) status() (ingress.Status, <-chan struct{}) {
 	}
 	open := s.proxy.Open()
 	st := ingress.Status{
-		PID: os.Getpid(), Version: s.o.version, Since: s.since.UTC(), Plain: addresses(s.sockets.plain), Secure: addresses(s.sockets.secure), Problem: problem,
+		PID: os.Getpid(), Version: s.o.version, Since: s.since.UTC(), Plain: addresses(s.sockets.plain), Secure: addresses(s.sockets.secure), Problem: problem, Denied: s.sockets.denied,
 		Routes: []ingress.Route{}, Certificates: s.certs.Statuses(), Connections: s.limit.Open(), MaxConnections: s.o.maxConnections, Requests: s.proxy.Counts(), Listeners: s.streams.status(), Uses: s.uses.status(), Ending: s.ending.Load(),
 	}
 	for _, r := range s.proxy.Table().Routes {

@@ -38,6 +38,8 @@ type sockets struct {
 	streams map[string][]net.Listener
 	// problems are the reasons for missing listeners for requests.
 	problems []string
+	// denied: one of them is that this user may not open the port.
+	denied bool
 	// ready is closed when this process serves; nil without a predecessor.
 	ready *os.File
 }
@@ -88,18 +90,41 @@ func (s *sockets) listen(o *options) error {
 	plain, plainErr := listen(o.plain)
 	secure, secureErr := listen(o.secure)
 	s.plain, s.secure = plain, secure
-	if os.Getenv("NOTIFY_SOCKET") == "" {
-		return errors.Join(plainErr, secureErr)
+	supervised := os.Getenv("NOTIFY_SOCKET") != ""
+	problems, err := failures(supervised, plainErr, secureErr, netns.UnprivilegedStart())
+	if !supervised {
+		return err
 	}
-	for _, err := range []error{plainErr, secureErr} {
-		if err != nil {
-			s.problems = append(s.problems, err.Error())
-		}
-	}
+	s.problems, s.denied = append(s.problems, problems...), errors.Is(err, syscall.EACCES)
 	return nil
 }
 
-// listen opens a listener. The error says what to do about a low port.
+// failures says why listeners could not be opened: in an error with all ways to a low port, and under a service manager in
+// short problems for the status and the journal. Users may open the ports from lowest on.
+func failures(supervised bool, plain, secure error, lowest uint16) (problems []string, all error) {
+	all = errors.Join(plain, secure)
+	if all == nil {
+		return nil, nil
+	}
+	denied := errors.Is(all, syscall.EACCES)
+	if !supervised {
+		if denied {
+			all = fmt.Errorf("%w\n%s", all, ingress.LowPorts(lowest))
+		}
+		return nil, all
+	}
+	for _, err := range []error{plain, secure} {
+		if err != nil {
+			problems = append(problems, err.Error())
+		}
+	}
+	if denied {
+		problems[len(problems)-1] += fmt.Sprintf(" (users may open ports from %d on): `podtask doctor` says how to change that", lowest)
+	}
+	return problems, all
+}
+
+// listen opens a listener.
 func listen(address string) ([]net.Listener, error) {
 	if address == "none" {
 		return nil, nil
@@ -113,7 +138,7 @@ func listen(address string) ([]net.Listener, error) {
 	port := uint16(number)
 	switch {
 	case errors.Is(err, syscall.EACCES):
-		return nil, fmt.Errorf("listen on %s: %w\n%s", address, syscall.EACCES, ingress.LowPorts(port, netns.UnprivilegedStart()))
+		return nil, fmt.Errorf("listen on %s: %w", address, syscall.EACCES)
 	case errors.Is(err, syscall.EADDRINUSE):
 		if holder, found := netns.FindHolder("tcp", port); found {
 			return nil, fmt.Errorf("listen on %s: %w: %s has the port", address, syscall.EADDRINUSE, holder)
