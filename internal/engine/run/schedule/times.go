@@ -54,6 +54,7 @@ func (t Times) Set(ctx context.Context, c SystemdCalendar, s *State, cron *pod.C
 		}
 	}
 	s.Source = strings.Join(t.At, "; ")
+	zone := t.Zone
 	for _, at := range t.At {
 		switch {
 		case calendar.IsEventBridge(at):
@@ -69,8 +70,10 @@ func (t Times) Set(ctx context.Context, c SystemdCalendar, s *State, cron *pod.C
 	if len(t.At) == 0 && cron != nil {
 		s.Source = cron.Schedule
 		events, err := calendar.Cron(cron.Schedule)
-		add(events, err, cmp.Or(t.Zone, cron.TimeZone, "UTC"))
+		zone = cmp.Or(t.Zone, cron.TimeZone)
+		add(events, err, cmp.Or(zone, "UTC"))
 	}
+	s.Source = strings.TrimSuffix(s.Source+" "+zone, " ")
 	return errors.Join(errs...)
 }
 
