@@ -190,10 +190,22 @@ func (a *arranger) addCommand(word string) error {
 func (a *arranger) parseLong(word string) error {
 	name, value, has := strings.Cut(word, "=")
 	f, global := a.find(name, false)
+	if f == nil && word == "all" && a.helped() { // as in `help --all`; the help of a command has everything
+		if len(a.path) == 0 {
+			a.global = append([]string{helpOfAll}, a.global...)
+		}
+		return nil
+	}
 	if f == nil {
 		return a.unknownFlag("--"+name, name)
 	}
 	return a.addFlag(f, global, "--"+name, value, has)
+}
+
+// helped reports whether --help is on the line.
+func (a *arranger) helped() bool {
+	given := slices.Concat(a.global, a.local)
+	return slices.Contains(given, "--help=true") || slices.Contains(a.rest, "--help") || slices.Contains(a.rest, "-h")
 }
 
 // parseShort parses -a, -abc, -a=value or -avalue.
