@@ -2,6 +2,9 @@ package ingress
 
 import "fmt"
 
+// AskDoctor ends a problem whose remedy `podtask doctor` prints.
+const AskDoctor = ": `podtask doctor` says how to change that"
+
 // LowPorts says how a user without privileges gets the ports 80 and 443, who may open those from lowest on.
 func LowPorts(lowest uint16) string {
 	return fmt.Sprintf(`Users without privileges may open ports from %d on. Any one of these, done once by root, gives them 80 and 443:

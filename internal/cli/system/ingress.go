@@ -50,6 +50,7 @@ func ingressFinding(ctx context.Context, stateDir, runtimeDir string) doctor.Fin
 		}
 		f.Text, f.Fix = strings.Join(problems, "; "), "`podtask ingress status` and `podtask why` say more"
 		if s.Denied {
+			f.Text = strings.ReplaceAll(f.Text, ingress.AskDoctor, "")
 			f.Fix = deniedFix(netns.UnprivilegedStart())
 		}
 	}

@@ -58,8 +58,8 @@ func TestIngressFinding(t *testing.T) {
 	want(doctor.OK, "is served at [::]:80 and [::]:443;")
 	status.Plain, status.Secure = nil, []string{"[::]:8443"}
 	want(doctor.OK, "at [::]:8443, to which something has to lead from the ports 80 and 443")
-	status.Problem, status.Denied = "listen on :80: permission denied", true
-	want(doctor.Warn, "listen on :80: permission denied")
+	status.Problem, status.Denied = "listen on :80: permission denied"+ingress.AskDoctor, true
+	want(doctor.Warn, "listen on :80: permission denied; ")
 	if fix := deniedFix(80); fix != "systemctl --user restart podtask-ingress.service, because this user may open the ports now" {
 		t.Errorf("once the port is free: %s", fix)
 	}

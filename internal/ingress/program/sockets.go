@@ -119,7 +119,7 @@ func failures(supervised bool, plain, secure error, lowest uint16) (problems []s
 		}
 	}
 	if denied {
-		problems[len(problems)-1] += fmt.Sprintf(" (users may open ports from %d on): `podtask doctor` says how to change that", lowest)
+		problems[len(problems)-1] += fmt.Sprintf(" (users may open ports from %d on)", lowest) + ingress.AskDoctor
 	}
 	return problems, all
 }
