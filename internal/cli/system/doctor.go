@@ -61,7 +61,7 @@ func (o doctorOptions) Run(ctx context.Context, c *cli.Context) error {
 		return err
 	}
 	all, _ := o.preflight.Examine(ctx)
-	all = append(all, recordsFinding(o.stateDir, o.damage), ingressFinding(ctx, o.stateDir, o.runtimeDir))
+	all = append(all, recordsFinding(o.stateDir, o.damage), agentFinding(o.stateDir, enabledDirs(o.getenv)), ingressFinding(ctx, o.stateDir, o.runtimeDir))
 	shown := []doctor.Finding{}
 	for _, f := range all {
 		if f.Level != doctor.OK || !c.Bool("quiet") {
