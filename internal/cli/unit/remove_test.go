@@ -2,6 +2,7 @@ package unit
 
 import (
 	"bytes"
+	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +12,29 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 )
+
+// Who installs a unit and does not linger is told that it ends with the login.
+func TestUnitsWithoutLinger(t *testing.T) {
+	t.Parallel()
+	var warned []string
+	o := installOptions{units: units{
+		warn:   func(format string, args ...any) { warned = append(warned, fmt.Sprintf(format, args...)) },
+		getenv: func(name string) string { return map[string]string{"USER": "ann"}[name] },
+	}}
+	file := filepath.Join(t.TempDir(), "ann")
+	lingers := func(string) string { return file }
+	o.warnOfLogout(lingers)
+	if want := []string{"units run only while ann is logged in: `loginctl enable-linger ann`, as root, changes that"}; !slices.Equal(warned, want) {
+		t.Errorf("%q, want %q", warned, want)
+	}
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	o.warnOfLogout(lingers)
+	if len(warned) != 1 {
+		t.Errorf("with linger: %q", warned)
+	}
+}
 
 // The service of a unit that failed has removed its task: only the journal says why.
 func TestAUnitThatFailedLeadsToTheJournal(t *testing.T) {

@@ -13,6 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/atomicfile"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/host/doctor"
 	"github.com/podtask/podtask/internal/unitfile/taskunit"
 	"github.com/podtask/podtask/internal/unitfile/unitdir"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -79,6 +80,7 @@ func (o installOptions) run(c *cli.Context, files []string) error {
 	for _, s := range sources {
 		fmt.Fprintln(o.out, s.ServiceName())
 	}
+	o.warnOfLogout(doctor.LingerFile)
 	if start := set.startable(sources); len(start) > 0 {
 		verb := "start"
 		if replace {
@@ -155,6 +157,18 @@ func dropInsOf(unit string) (paths []string, err error) {
 		}
 	}
 	return paths, err
+}
+
+// warnOfLogout warns if the services of units end with the last session. lingers returns the file that exists where they do
+// not.
+func (o installOptions) warnOfLogout(lingers func(user string) string) {
+	user := o.getenv("USER")
+	if user == "" {
+		return
+	}
+	if _, err := os.Stat(lingers(user)); err != nil {
+		o.warn("units run only while %s is logged in: `loginctl enable-linger %s`, as root, changes that", user, doctor.LingerUser(user, os.Getuid()))
+	}
 }
 
 // copyUnit copies a unit, its drop-ins and the files that they name. The unit comes last, so that it
