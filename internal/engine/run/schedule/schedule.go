@@ -242,7 +242,7 @@ func Fold(s State, find func(id string) (lifecycle.State, bool)) (next State, ch
 		}
 		t, found := find(r.Task)
 		switch {
-		case found && !t.Settled():
+		case found && !t.Settled() && (t.Goal == lifecycle.Up || t.StoppedAt().IsZero()): // one that has stopped may still give back its share
 			active = true
 		case found:
 			code := t.ExitCode()

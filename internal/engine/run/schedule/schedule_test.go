@@ -209,6 +209,13 @@ func TestFold(t *testing.T) {
 	if s.Runs[0].Status != Running {
 		t.Error("the record before has changed")
 	}
+	// A command that waited for the end of a task finds it in the history, also if the task has not given back its share yet.
+	stopped := lifecycle.State{Goal: lifecycle.Down, History: []lifecycle.Transition{{At: due, Status: lifecycle.StatusStopped.String()}}}
+	s.Runs = []Run{{Due: due, Status: Running, Task: "stopped"}}
+	next, changed, active = Fold(s, func(string) (lifecycle.State, bool) { return stopped, true })
+	if r := next.Runs[0]; !changed || active || r.Status != Ended || r.ExitCode == nil || !r.Ended.Equal(due) {
+		t.Errorf("a task that has stopped: %t %t %+v", changed, active, r)
+	}
 }
 
 // Berlin's clock skips 02:30 on 29 March 2026 and has it twice on 25 October; 29 February is rare.
