@@ -44,7 +44,7 @@ func (b *box) ingressUnits() ingressProxy {
 		systemctl("daemon-reload")
 	})
 	settings := map[string]string{
-		"podtask-ingress.service":      fmt.Sprintf("[Service]\nExecStart=\nExecStart=%s ingress serve\nEnvironment=XDG_STATE_HOME=%s\n", bed.podtask, b.stateHome()),
+		"podtask-ingress.service":      fmt.Sprintf("[Service]\nExecStart=\nExecStart=%s ingress serve\nEnvironment=XDG_STATE_HOME=%s\nBindPaths=%s\n", bed.podtask, b.stateHome(), b.dir), // it has a /tmp of its own
 		"podtask-ingress-http.socket":  fmt.Sprintf("[Socket]\nListenStream=\nListenStream=127.0.0.1:%d\n", u.plain),
 		"podtask-ingress-https.socket": fmt.Sprintf("[Socket]\nListenStream=\nListenStream=127.0.0.1:%d\n", u.secure),
 	}
