@@ -13,6 +13,24 @@ import (
 // proxyProgram forwards the connections of a socket and exits when it has had none for a time (systemd-socket-proxyd(8)).
 const proxyProgram = "/usr/lib/systemd/systemd-socket-proxyd"
 
+// confined are settings for the forwarder, to which strangers may be connected: it needs nothing but its sockets. They are those that
+// systemd applies with seccomp alone. Others want a namespace of users, which some hosts give to Podman and not to the user's manager.
+var confined = [][2]string{
+	{"NoNewPrivileges", "yes"},
+	{"KeyringMode", "private"},
+	{"UMask", "0077"},
+	{"RestrictNamespaces", "yes"},
+	{"RestrictRealtime", "yes"},
+	{"RestrictSUIDSGID", "yes"},
+	{"RestrictAddressFamilies", "AF_UNIX AF_INET AF_INET6"},
+	{"SystemCallFilter", "@system-service"},
+	{"SystemCallFilter", "~@privileged"},
+	{"SystemCallErrorNumber", "EPERM"},
+	{"SystemCallArchitectures", "native"},
+	{"LockPersonality", "yes"},
+	{"MemoryDenyWriteExecute", "yes"},
+}
+
 // proxyOf is the name of the forwarder of the socket of a service with ListenStream=.
 func proxyOf(service string) string {
 	return strings.TrimSuffix(service, ".service") + "-proxy.service"
@@ -72,6 +90,9 @@ func (c *conversion) socket() []Service {
 	}
 	forward.out.Add(serviceSection, "Type", "notify")
 	forward.out.AddCmdline(serviceSection, "ExecStart", append(command, c.behind(listeners[0], task)))
+	for _, setting := range confined {
+		forward.out.Add(serviceSection, setting[0], setting[1])
+	}
 	proxied, _ := forward.out.ToString()
 	return []Service{
 		{Name: name, Text: socket, Links: []Link{{Path: "sockets.target.wants/" + name, Target: "../" + name}}, Source: c.source.File.Path},
