@@ -39,6 +39,7 @@ func TestSchedule(t *testing.T) {
 	t.Cleanup(func() {
 		b.podtask("schedule", "rm", "--force", name)
 	})
+	b.ownUnits("podtask-schedule-"+name, scheduleExposure, ".timer")
 	ended := func(n int) func() bool {
 		return func() bool {
 			runs := b.history(name)

@@ -391,6 +391,7 @@ func TestStackIsStartedAtBoot(t *testing.T) {
 	}
 	b.want(0, "stack", "install", b.family)
 	unit := "podtask-stack-" + b.family + ".service"
+	b.ownUnits("podtask-stack-"+b.family, stackExposure)
 	if out, err := exec.Command("systemctl", "--user", "is-active", unit).CombinedOutput(); err != nil {
 		t.Errorf("%s: %v", out, err)
 	}
