@@ -230,11 +230,9 @@ func FuzzQuadlet(f *testing.F) {
 // Whatever the source says, conversion ends, and what comes of it is JSON that
 // the parser of definitions can at least read.
 func FuzzCompose(f *testing.F) {
-	src, err := os.ReadFile("testdata/shop.compose.yaml")
-	if err != nil {
-		f.Fatal(err)
+	if src, err := os.ReadFile("testdata/shop.compose.yaml"); err == nil { // it is not there where OSS-Fuzz runs this
+		f.Add(src)
 	}
-	f.Add(src)
 	f.Add([]byte("services: &a {x: {<<: *a, image: y}}"))
 	f.Fuzz(func(t *testing.T, src []byte) {
 		r, err := compose.Convert("c.yaml", "x", src, compose.Options{Load: composefile.Load})
