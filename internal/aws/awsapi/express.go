@@ -29,7 +29,7 @@ type expressOps struct {
 const (
 	expressMain   = "Main" // the container, as ECS calls it
 	expressPolicy = "express"
-	// expressFile is what the catalog has as the file of task definitions that these operations made.
+	// expressFile marks, in the catalog, the task definitions that these operations registered: an update may replace them.
 	expressFile = "CreateExpressGatewayService"
 	// expressGrace is the grace period of health checks.
 	expressGrace = 60
@@ -94,7 +94,7 @@ func (in expressIn) check() error {
 	if s := in.Scaling; s != nil {
 		errs = append(errs, protocol.OneOf("scalingTarget.autoScalingMetric", s.Metric, "AVERAGE_CPU", "AVERAGE_MEMORY", "REQUEST_COUNT_PER_TARGET"))
 	}
-	errs = append(errs, protocol.OneOf("cpuArchitecture", in.Architecture, "X86_64", "ARM64"))
+	errs = append(errs, protocol.OneOf("cpuArchitecture", in.Architecture, "X86_64", "ARM64"), resource.CheckTags("tags", in.Tags))
 	return joined(errs)
 }
 
@@ -139,6 +139,9 @@ const noDomain = "the public addresses of Express services are https://NAME.DOMA
 func (o *expressOps) create(ctx context.Context, in expressIn, kept protocol.Fields) (any, error) {
 	if o.domain == "" {
 		return nil, protocol.Failf(protocol.CodeUnsupported, "podtask does not do CreateExpressGatewayService: %s", noDomain)
+	}
+	if _, err := o.clusters.active(in.Cluster); err != nil {
+		return nil, err
 	}
 	if err := in.check(); err != nil {
 		return nil, err
@@ -308,7 +311,7 @@ func (o *expressOps) target(ctx context.Context, s service.State, in expressIn) 
 		}
 	}
 	before, present, made, err := o.revision(s.Primary().TaskDefinition)
-	if err != nil {
+	if err != nil && in.Definition == "" {
 		return "", nil, err
 	}
 	after := in.over(before)

@@ -98,6 +98,31 @@ func TestExpressServiceChangesWhatIsNamed(t *testing.T) {
 	}
 }
 
+// Another command may give an Express service a definition of any form. It is described and removed all the same, and gets a
+// definition with a container Main again.
+func TestExpressServiceWithAnotherDefinition(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	self := w.express("shop").ServiceArn
+	other := w.register("web")
+	must[*ecs.UpdateServiceOutput](t)(w.client.UpdateService(t.Context(), &ecs.UpdateServiceInput{Service: aws.String("shop"), TaskDefinition: &other}))
+	d := must[*ecs.DescribeExpressGatewayServiceOutput](t)(w.client.DescribeExpressGatewayService(t.Context(), &ecs.DescribeExpressGatewayServiceInput{ServiceArn: self}))
+	if a := d.Service.ActiveConfigurations[0]; !strings.HasSuffix(*a.TaskDefinitionArn, "/web:1") || a.PrimaryContainer != nil || len(a.IngressPaths) != 1 {
+		t.Errorf("described as %+v", a)
+	}
+	if status, answer := w.post("UpdateExpressGatewayService", `{"serviceArn": "`+*self+`", "cpu": "512"}`); status != 400 || !strings.Contains(answer, "container Main") {
+		t.Errorf("a change of its processor: %d %s", status, answer)
+	}
+	u := w.updateExpress(ecs.UpdateExpressGatewayServiceInput{ServiceArn: self, TaskDefinitionArn: aws.String("shop:1")})
+	if c := u.TargetConfiguration; *c.PrimaryContainer.Image != "registry.example.org/shop:1" {
+		t.Errorf("back at its definition: %+v", c)
+	}
+	w.ok("RegisterTaskDefinition", `{"family": "odd", "cpu": 256, "memory": 512, "containerDefinitions": [{"name": "Main", "image": "i", "portMappings": [{"containerPort": 80}]}]}`)
+	if status, answer := w.post("UpdateExpressGatewayService", `{"serviceArn": "`+*self+`", "taskDefinitionArn": "odd:1"}`); status != 400 || !strings.Contains(answer, "form of ECS") {
+		t.Errorf("a definition with a number for a text: %d %s", status, answer)
+	}
+}
+
 func TestExpressRequestsThatAreRefused(t *testing.T) {
 	t.Parallel()
 	w := newWorld(t)
@@ -117,6 +142,8 @@ func TestExpressRequestsThatAreRefused(t *testing.T) {
 		{"Create", `{` + role + `, "primaryContainer": {"image": "i", "containerPort": 70000}, "healthCheckPath": "up", "cpuArchitecture": "VAX"}`, "begins with a slash"},
 		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "taskDefinitionArn": "web:1"}`, "a request with it cannot have primaryContainer"},
 		{"Create", `{` + role + `, "taskDefinitionArn": "web:1"}`, "must have a container Main with one port"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "cluster": "none"}`, "ClusterNotFoundException"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "tags": [{"key": "aws:x", "value": "y"}]}`, "tags"},
 		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "scalingTarget": {"minTaskCount": 5, "maxTaskCount": 2}}`, "scalingTarget: "},
 		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "scalingTarget": {"autoScalingMetric": "LUCK"}}`, "LUCK"},
 		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "serviceName": "there"}`, "there is a service there"},
@@ -133,6 +160,10 @@ func TestExpressRequestsThatAreRefused(t *testing.T) {
 	}
 	if all := w.keeper.States(); len(all) != 2 {
 		t.Errorf("%d services are there", len(all))
+	}
+	families := must[*ecs.ListTaskDefinitionFamiliesOutput](t)(w.client.ListTaskDefinitionFamilies(t.Context(), &ecs.ListTaskDefinitionFamiliesInput{}))
+	if len(families.Families) != 2 {
+		t.Errorf("refused requests registered definitions: %v", families.Families)
 	}
 	without := &world{t: t, host: &host{}, dir: t.TempDir(), now: w.now, configure: func(c *awsapi.Config) { c.ExpressDomain = "" }}
 	without.start()

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// expressRevision is what the task definition of an Express service says.
+// expressRevision has the settings of one revision of an Express service. They are stored in its task definition.
 type expressRevision struct {
 	CPU           string            `json:"cpu,omitempty"`
 	Memory        string            `json:"memory,omitempty"`
@@ -36,8 +36,13 @@ type expressContainer struct {
 	} `json:"awsLogsConfiguration,omitempty"`
 }
 
-// port returns the port, which is ECS's default if it is not given.
-func (c *expressContainer) port() int { return cmp.Or(c.Port, 80) }
+// port returns the port, which is ECS's default if it is not given; 0 without a container.
+func (c *expressContainer) port() int {
+	if c == nil {
+		return 0
+	}
+	return cmp.Or(c.Port, 80)
+}
 
 // over returns the revision with what is missing taken from an earlier one.
 func (r expressRevision) over(before expressRevision) expressRevision {
@@ -115,7 +120,7 @@ func (r expressRevision) source(family string) ([]byte, error) {
 func expressRevisionOf(source []byte) (r expressRevision, err error) {
 	var doc expressDocument
 	if err := json.Unmarshal(source, &doc); err != nil {
-		return r, err
+		return r, protocol.Invalidf("taskDefinitionArn: the task definition does not have the form of ECS: %v", err)
 	}
 	r = expressRevision{CPU: doc.CPU, Memory: doc.Memory, ExecutionRole: doc.ExecutionRole, TaskRole: doc.TaskRole}
 	if doc.Platform != nil {
@@ -128,7 +133,7 @@ func expressRevisionOf(source []byte) (r expressRevision, err error) {
 	d := doc.Containers[i]
 	r.Container = &expressContainer{Image: d.Image, Command: d.Command, Port: d.Ports[0].Port, Environment: d.Environment, Secrets: d.Secrets, Credentials: d.Credentials}
 	if d.Extensions != nil {
-		_, path, _ := strings.Cut(strings.TrimPrefix(d.Extensions.Health, "http://"), "/")
+		_, path, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(d.Extensions.Health, "https://"), "http://"), "/")
 		r.HealthPath = "/" + path
 	}
 	if d.Logs != nil && d.Logs.Driver == "awslogs" {
@@ -203,10 +208,8 @@ func (o *expressOps) document(s service.State, tags bool) (doc expressDoc, err e
 // configuration describes a revision of a service.
 func (o *expressOps) configuration(s service.State, d service.Deployment) (*expressRevisionDoc, error) {
 	doc := &expressRevisionDoc{ARN: revisionARN(s, d.ID), Definition: arn.Make("task-definition", d.TaskDefinition), Created: protocol.Moment(d.CreatedAt), Paths: []map[string]string{}}
-	var err error
-	if doc.expressRevision, _, _, err = o.revision(d.TaskDefinition); err != nil {
-		return nil, err
-	}
+	// Another command may have given the service a definition without the container Main: the answer names it, and no more.
+	doc.expressRevision, _, _, _ = o.revision(d.TaskDefinition)
 	var network struct {
 		Config json.RawMessage `json:"awsvpcConfiguration"`
 	}

@@ -85,8 +85,8 @@ func certificatesText(all []ingress.Certificate) string {
 	return fmt.Sprintf("; of %d certificates, that of %s is the first to end, on %s", len(all), first.Name, first.NotAfter.Local().Format(time.DateOnly))
 }
 
-// deniedFix is what opens the ports 80 and 443 for a proxy that runs and may not open them. Users may open the ports from
-// lowest on now.
+// deniedFix returns the remedy for a proxy that runs and may not open the ports 80 and 443. Lowest is the first port that
+// users may open now.
 func deniedFix(lowest uint16) string {
 	const again = "systemctl --user restart podtask-ingress.service"
 	if lowest <= 80 {
@@ -95,8 +95,8 @@ func deniedFix(lowest uint16) string {
 	return lowPortsFix(again)
 }
 
-// lowPortsFix is the way to the ports 80 and 443 that fits this host; then is what this user types after it, if all users
-// may open the ports.
+// lowPortsFix returns the remedy that fits this host for ports 80 and 443 that its user may not open. Then is the command
+// that the user types afterwards, if all users may open the ports.
 func lowPortsFix(then string) string {
 	const sysctl = "as root: echo net.ipv4.ip_unprivileged_port_start=80 > /etc/sysctl.d/80-podtask.conf && sysctl --system; then as this user: "
 	switch {
@@ -129,7 +129,7 @@ func otherUsers() bool {
 	return err == nil && len(entries) > 1
 }
 
-// are says of how many public addresses the rest is.
+// are begins a sentence about a number of public addresses.
 func are(addresses int) string {
 	if addresses == 1 {
 		return "1 public address is"
