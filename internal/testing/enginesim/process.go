@@ -166,6 +166,8 @@ func (w *world) step(o *process, n int) {
 
 // carryOut does what the driver has decided.
 func carryOut(w *world, o *process, d driver.TaskDecision, saved bool) {
+	o.state = d.State
+	act(w, o, d)
 	if !w.calm && w.r.IntN(2000) == 0 {
 		w.tell("%s dies between the record and the event log", o.t.def.Family)
 		die(w, o)
@@ -174,8 +176,6 @@ func carryOut(w *world, o *process, d driver.TaskDecision, saved bool) {
 	if saved {
 		publish(w, o, d)
 	}
-	o.state = d.State
-	act(w, o, d)
 	if again := w.clock.now.Add(2 * time.Second); !saved && (o.wake.IsZero() || again.Before(o.wake)) {
 		o.wake = again
 	}

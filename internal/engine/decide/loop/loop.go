@@ -26,14 +26,15 @@ type Driver[S, E any, D Decision[S]] interface {
 }
 
 // Actor carries decisions out. Its methods are called one at a time, for each decision in
-// this order; Save and Publish must be done when they return.
+// this order; Save and Publish must be done when they return. Publish waits for the disk while
+// the operations that Act has started run.
 type Actor[E, D any] interface {
 	// Save makes a record durable. It is tried again later if the error is transient.
 	Save(record []byte) error
-	// Publish appends to the event log. It is not called for a decision that is not saved.
-	Publish(ctx context.Context, d D)
 	// Act starts and cancels operations and watches. Their results come by Send.
 	Act(ctx context.Context, d D)
+	// Publish appends to the event log. It is not called for a decision that is not saved.
+	Publish(ctx context.Context, d D)
 	// Rest decides what follows when nothing is left to do but the events that have arrived.
 	Rest(d D, arrived []E) (batch []E, end driver.End)
 	// Finish is called once, at the end.
@@ -169,11 +170,11 @@ func (l *Loop[S, E, D]) Run(ctx context.Context, m Driver[S, E, D], a Actor[E, D
 			m.Unsaved()
 		}
 		l.snapshot.Store(&o.State) // first: who sees an event may ask for the state
+		a.Act(ctx, d)
 		if saved {
 			a.Publish(ctx, d)
 		}
 		l.change(func() {})
-		a.Act(ctx, d)
 		if o.Settled && (saved || o.Erases) {
 			var end driver.End
 			if batch, end = a.Rest(d, l.drain(nil)); end == driver.Continue || !l.close() {

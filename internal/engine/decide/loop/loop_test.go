@@ -111,7 +111,7 @@ func wantDid(t *testing.T, a *actor, want ...string) {
 	}
 }
 
-func TestItSavesThenShowsThenPublishesThenActs(t *testing.T) {
+func TestItSavesThenShowsThenActsThenPublishes(t *testing.T) {
 	t.Parallel()
 	l, a := newLoop()
 	for n := range 3 {
@@ -123,8 +123,8 @@ func TestItSavesThenShowsThenPublishesThenActs(t *testing.T) {
 	if err := l.Run(t.Context(), &counter{}, a, 100); err != nil {
 		t.Fatal(err)
 	}
-	wantDid(t, a, "save 100, shown 0", "publish 100, shown 100", "act on 100, shown 100",
-		"save 106, shown 100", "publish 106, shown 106", "act on 106, shown 106", "finish with 106")
+	wantDid(t, a, "save 100, shown 0", "act on 100, shown 100", "publish 100, shown 100",
+		"save 106, shown 100", "act on 106, shown 106", "publish 106, shown 106", "finish with 106")
 	if l.Send(t.Context(), 1) {
 		t.Error("a loop that has ended takes an event")
 	}
@@ -171,7 +171,7 @@ func TestNothingIsDoneWhileItCannotBeSaved(t *testing.T) {
 		if want := []bool{false, true, false}; !slices.Equal(unsaved, want) {
 			t.Errorf("watchers see unsaved states %v, want %v", unsaved, want)
 		}
-		wantDid(t, a, "save 7, shown 0", "save 1007, shown 0", "save 1007, shown 0", "publish 1007, shown 1007", "act on 1007, shown 1007", "finish with 1007")
+		wantDid(t, a, "save 7, shown 0", "save 1007, shown 0", "save 1007, shown 0", "act on 1007, shown 1007", "publish 1007, shown 1007", "finish with 1007")
 		if took := time.Since(began); took < time.Second {
 			t.Errorf("three attempts took %s: there is no pause", took)
 		}
@@ -188,7 +188,7 @@ func TestATimerThatWasUndoneFiresAgain(t *testing.T) {
 		go func() { done <- l.Run(t.Context(), &counter{}, a, tick) }()
 		<-time.After(time.Minute) // of the bubble: every pause is over
 		synctest.Wait()
-		wantDid(t, a, "save 1000, shown 0", "save 1000, shown 0", "publish 1000, shown 1000", "act on 1000, shown 1000")
+		wantDid(t, a, "save 1000, shown 0", "save 1000, shown 0", "act on 1000, shown 1000", "publish 1000, shown 1000")
 		l.Send(t.Context(), 0)
 		if err := <-done; err != nil {
 			t.Error(err)
@@ -220,7 +220,7 @@ func TestWhatLowersIsDoneWithoutASave(t *testing.T) {
 		wantDid(t, a, "save 7, shown 0",
 			"save -3, shown 0", "act on -3, shown -3",
 			"save -3, shown -3", "act on -3, shown -3",
-			"save 997, shown -3", "publish 997, shown 997", "act on 997, shown 997", "finish with 997")
+			"save 997, shown -3", "act on 997, shown 997", "publish 997, shown 997", "finish with 997")
 	})
 }
 
