@@ -69,7 +69,10 @@ func New[S, E any, D Decision[S]](s S) *Loop[S, E, D] {
 
 // State is the state of the latest decision that was saved, or that is carried out without. It
 // must not be changed.
-func (l *Loop[S, E, D]) State() S { return *l.snapshot.Load() }
+func (l *Loop[S, E, D]) State() S { return *l.Latest() }
+
+// Latest is State without a copy.
+func (l *Loop[S, E, D]) Latest() *S { return l.snapshot.Load() }
 
 // Busy returns how long the loop has worked on one batch of events; 0 while it waits for
 // events or for space on a full disk. A loop that is busy for many seconds is stuck.
@@ -150,42 +153,61 @@ func (l *Loop[S, E, D]) Run(ctx context.Context, m Driver[S, E, D], a Actor[E, D
 	defer l.change(func() { l.closed, l.ended = true, true })
 	for {
 		l.work()
-		d, err := m.Step(time.Now().UTC(), batch)
-		if err != nil {
+		t, err := l.turn(ctx, m, a, batch)
+		if err != nil || t.ended {
 			return err
 		}
-		o := d.Outcome()
-		saved, err := l.save(a, o.Record)
-		switch {
-		case err != nil:
-			return err
-		case !saved && !o.Lowers:
-			// The disk may have space later, or an event may arrive that needs none. Perhaps
-			// only a timer was undone: so the next attempt is a tick.
-			if batch, err = l.next(ctx, timer, m.Undo(batch), time.Now().Add(retryPause), m.Tick); err != nil {
-				return err
-			}
+		batch = t.batch
+		if !t.wait {
 			continue
-		case !saved:
-			m.Unsaved()
 		}
-		l.snapshot.Store(&o.State) // first: who sees an event may ask for the state
-		a.Act(ctx, d)
-		if saved {
-			a.Publish(ctx, d)
-		}
-		l.change(func() {})
-		if o.Settled && (saved || o.Erases) {
-			var end driver.End
-			if batch, end = a.Rest(d, l.drain(nil)); end == driver.Continue || !l.close() {
-				continue
-			}
-			return a.Finish(ctx, d, end)
-		}
-		if batch, err = l.next(ctx, timer, nil, due(o.Timer, saved), m.Tick); err != nil {
+		if batch, err = l.next(ctx, timer, batch, t.due, m.Tick); err != nil {
 			return err
 		}
 	}
+}
+
+// turn says what follows a step: another one with the batch, at once or, if wait is set, as soon as more
+// events arrive or the time is due.
+type turn[E any] struct {
+	batch       []E
+	wait, ended bool
+	due         time.Time
+}
+
+// turn takes one step and carries the decision out. It is a function of its own because a decision is large and Run waits
+// most of the time: the stack of a loop at rest is small.
+func (l *Loop[S, E, D]) turn(ctx context.Context, m Driver[S, E, D], a Actor[E, D], batch []E) (turn[E], error) {
+	d, err := m.Step(time.Now().UTC(), batch)
+	if err != nil {
+		return turn[E]{}, err
+	}
+	o := d.Outcome()
+	saved, err := l.save(a, o.Record)
+	switch {
+	case err != nil:
+		return turn[E]{}, err
+	case !saved && !o.Lowers:
+		// The disk may have space later, or an event may arrive that needs none. Perhaps
+		// only a timer was undone: so the next attempt is a tick.
+		return turn[E]{batch: m.Undo(batch), wait: true, due: time.Now().Add(retryPause)}, nil
+	case !saved:
+		m.Unsaved()
+	}
+	l.snapshot.Store(&o.State) // first: who sees an event may ask for the state
+	a.Act(ctx, d)
+	if saved {
+		a.Publish(ctx, d)
+	}
+	l.change(func() {})
+	if o.Settled && (saved || o.Erases) {
+		arrived, end := a.Rest(d, l.drain(nil))
+		if end == driver.Continue || !l.close() {
+			return turn[E]{batch: arrived}, nil
+		}
+		return turn[E]{ended: true}, a.Finish(ctx, d, end)
+	}
+	return turn[E]{wait: true, due: due(o.Timer, saved)}, nil
 }
 
 // due is when the machine is to be stepped at the latest, zero for never: a decision that

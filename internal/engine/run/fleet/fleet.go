@@ -87,18 +87,18 @@ func (f *Fleet) seen(id string) {
 	switch {
 	case err != nil:
 	case s.Settled() && !s.Options.Temporary:
-		f.deliver(s)
+		f.deliver(&s)
 	default:
 		f.claim(id)
 	}
 }
 
 // deliver sends what is left of the output of a task that has settled.
-func (f *Fleet) deliver(s lifecycle.State) {
+func (f *Fleet) deliver(s *lifecycle.State) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if !f.ended && f.ctx.Err() == nil {
-		f.owners.Logs.Later(f.ctx, s, &f.wg)
+		f.owners.Logs.Later(f.ctx, *s, &f.wg)
 	}
 }
 
@@ -206,25 +206,16 @@ func (f *Fleet) own(id string, c *claim) (*owner.Owner, error) {
 // run owns the task of a claim whenever no other process does, until it has settled.
 func (f *Fleet) run(id string, c *claim, events []lifecycle.Event) error {
 	for pause := time.Second; ; pause = min(2*pause, time.Minute) {
-		o, err := f.own(id, c)
-		if err != nil {
+		o, err := f.begin(id, c, events)
+		if o == nil {
 			return err
 		}
-		if s := o.State(); s.Settled() && !s.Options.Temporary && len(events) == 0 {
-			return o.Close()
-		}
-		for _, ev := range events {
-			o.Send(ev)
-		}
 		events = nil
-		if f.Taken != nil {
-			f.Taken(id)
-		}
 		c.set(o, nil, false)
 		err = o.Run(f.ctx)
 		c.set(nil, err, false)
 		if closeErr := o.Close(); err == nil || f.ctx.Err() != nil {
-			f.deliver(o.State())
+			f.deliver(o.Latest())
 			return closeErr
 		}
 		f.log.Error("the task stays as it is until the next attempt", "task", id, "error", err, "pause", pause)
@@ -234,6 +225,24 @@ func (f *Fleet) run(id string, c *claim, events []lifecycle.Event) error {
 			return ErrEnding
 		}
 	}
+}
+
+// begin returns the owner of the task of a claim, with the events sent to it; none if nothing is to be done.
+func (f *Fleet) begin(id string, c *claim, events []lifecycle.Event) (*owner.Owner, error) {
+	o, err := f.own(id, c)
+	if err != nil {
+		return nil, err
+	}
+	if s := o.State(); s.Settled() && !s.Options.Temporary && len(events) == 0 {
+		return nil, o.Close()
+	}
+	for _, ev := range events {
+		o.Send(ev)
+	}
+	if f.Taken != nil {
+		f.Taken(id)
+	}
+	return o, nil
 }
 
 func (c *claim) set(o *owner.Owner, err error, over bool) {

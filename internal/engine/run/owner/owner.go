@@ -118,6 +118,9 @@ func (o *Owner) ID() string { return o.id }
 // State is the latest saved state. It must not be changed.
 func (o *Owner) State() lifecycle.State { return o.loop.State() }
 
+// Latest is State without a copy.
+func (o *Owner) Latest() *lifecycle.State { return o.loop.Latest() }
+
 // Busy returns how long the owner has worked on one batch of events; 0 while it waits for
 // events or for space on a full disk. An owner that is busy for many seconds is stuck.
 func (o *Owner) Busy(now time.Time) time.Duration { return o.loop.Busy(now) }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/act/effects"
@@ -35,7 +36,7 @@ type run struct {
 	watches  loop.Jobs[driver.Watch]
 	endpoint *endpoint.Endpoint
 	logs     *logdelivery.Delivery
-	limits   chan struct{} // asks applyLimits for a round; nil: it does not run yet
+	limits   atomic.Int64 // how often limits were asked for since applyLimits began; 0: it does not run
 	tidy     tidy
 	full     bool // the latest record did not fit on the disk
 }
@@ -91,7 +92,8 @@ func (r *run) Act(_ context.Context, d driver.TaskDecision) {
 		r.watches.Cancel(w)
 	}
 	for _, w := range d.Watch {
-		r.watches.Start(r.ctx, w, func(ctx context.Context) { r.watch(ctx, d.State, w) })
+		name := watched(d.State, w)
+		r.watches.Start(r.ctx, w, func(ctx context.Context) { r.watch(ctx, w, name) })
 	}
 	switch d.Endpoint {
 	case driver.CloseEndpoint:
@@ -165,20 +167,26 @@ func (r *run) do(ctx context.Context, s lifecycle.State, e lifecycle.Effect) lif
 	return r.all.Runtime.ApplyWith(ctx, r.endpoint, s, e)
 }
 
-// watch waits for a change and reports it.
-func (r *run) watch(ctx context.Context, s lifecycle.State, w driver.Watch) {
-	var name string
+// watched is the name of the container whose end is watched for; empty for the queue.
+func watched(s lifecycle.State, w driver.Watch) string {
 	switch w {
 	case driver.Queue:
+		return ""
+	case driver.Infra:
+		return libpod.InfraName(taskspec.PodName(s))
+	default:
+		return taskspec.ContainerName(s, int(w))
+	}
+}
+
+// watch waits for a change and reports it. It lasts as long as a container runs: so it holds no state of the task.
+func (r *run) watch(ctx context.Context, w driver.Watch, name string) {
+	if w == driver.Queue {
 		err := r.all.Ledger.Follow(ctx, func() { r.send(lifecycle.QueueMoved{}) })
 		if ctx.Err() == nil {
-			r.all.Log.Info("the queue cannot be watched; the task asks for its turn from time to time", "task", s.ID, "error", err)
+			r.all.Log.Info("the queue cannot be watched; the task asks for its turn from time to time", "task", r.owner.id, "error", err)
 		}
 		return
-	case driver.Infra:
-		name = libpod.InfraName(taskspec.PodName(s))
-	default:
-		name = taskspec.ContainerName(s, int(w))
 	}
 	r.all.Runtime.WaitEnd(ctx, name)
 	if ctx.Err() == nil {
@@ -191,29 +199,22 @@ const limitsDeadline = 20 * time.Second
 
 // requestLimits has the limits of the newest state applied.
 func (r *run) requestLimits() {
-	if r.limits == nil {
-		r.limits = make(chan struct{}, 1)
+	if r.limits.Add(1) == 1 { // otherwise a round runs, and another follows it
 		r.wg.Go(r.applyLimits)
-	}
-	select {
-	case r.limits <- struct{}{}:
-	default: // a round that is about to begin takes the newest state
 	}
 }
 
-// applyLimits puts the limits of the newest state on the slice whenever it is asked to.
+// applyLimits puts the limits of the newest state on the slice until they are those that were asked for last.
 func (r *run) applyLimits() {
-	for {
-		select {
-		case <-r.limits:
-		case <-r.ctx.Done():
-			return
-		}
+	for asked := r.limits.Load(); ; asked = r.limits.Load() {
 		ctx, cancel := context.WithTimeout(r.ctx, limitsDeadline)
 		err := r.all.Slices.Change(ctx, r.owner.State())
 		cancel()
 		if err != nil && r.ctx.Err() == nil {
 			r.all.Log.Warn("the task's limits could not be applied", "task", r.owner.id, "error", err)
+		}
+		if r.limits.CompareAndSwap(asked, 0) {
+			return
 		}
 	}
 }
@@ -225,21 +226,9 @@ func (r *run) send(ev lifecycle.Event) { r.owner.loop.Send(r.ctx, ev) }
 // next owner continues.
 func (o *Owner) Run(ctx context.Context) error {
 	runCtx, cancel := context.WithCancel(ctx)
-	r := &run{owner: o, all: o.all, ctx: runCtx, tidy: tidy{doubted: make(map[int]int), began: make(map[int]bool)}}
-	r.noteBefore(o.State(), time.Now())
-	r.driver = driver.NewTask(o.State(), o.all.Events.LastPublished(ctx, o.State()), driver.EncodeTask)
-	r.endpoint = endpoint.New(o.all.Metadata, o, o.faults)
+	r := o.begin(ctx, runCtx)
 	defer o.faults.Close()
-	r.wg.Go(func() { o.faults.Keep(runCtx) })
 	defer r.endpoint.Close()
-	sweep := o.all.Ledger.SweepIsDue(ctx)
-	r.wg.Go(func() {
-		if sweep {
-			o.all.Sweep(ctx)
-		}
-		o.all.Prune(ctx, runCtx)
-	})
-	r.logs = r.all.Logs.Start(runCtx, o, &r.wg)
 	defer func() {
 		cancel()
 		r.ops.Wait()
@@ -249,8 +238,27 @@ func (o *Owner) Run(ctx context.Context) error {
 	if err := o.loop.Run(ctx, r.driver, r, lifecycle.Restarted{}); err != nil {
 		return err
 	}
-	if o.State().Goal != lifecycle.Gone {
+	if o.Latest().Goal != lifecycle.Gone {
 		r.logs.Drain(ctx, false)
 	}
 	return nil
+}
+
+// begin prepares a run and starts what runs beside its loop. Copies of the state are on its stack, and none on that of Run.
+func (o *Owner) begin(ctx, runCtx context.Context) *run {
+	s := o.State()
+	r := &run{owner: o, all: o.all, ctx: runCtx, tidy: tidy{doubted: make(map[int]int), began: make(map[int]bool)}}
+	r.noteBefore(s, time.Now())
+	r.driver = driver.NewTask(s, o.all.Events.LastPublished(ctx, s), driver.EncodeTask)
+	r.endpoint = endpoint.New(o.all.Metadata, o, o.faults)
+	r.wg.Go(func() { o.faults.Keep(runCtx) })
+	sweep := o.all.Ledger.SweepIsDue(ctx)
+	r.wg.Go(func() {
+		if sweep {
+			o.all.Sweep(ctx)
+		}
+		o.all.Prune(ctx, runCtx)
+	})
+	r.logs = r.all.Logs.Start(runCtx, o, &r.wg)
+	return r
 }
