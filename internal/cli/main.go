@@ -37,11 +37,15 @@ func Main(ctx context.Context, args []string, version string, build part.Build) 
 const shortLife = 5 * time.Second
 
 // collectLater lets the heap grow to 16 MB before it is collected first, which most commands never need, and which is a tenth of the
-// processor time of a start. A process that goes on after shortLife saves memory as usual. GOGC is respected.
+// processor time of a start. A process that goes on after shortLife saves memory as usual, and gives back what it used until then.
+// GOGC is respected.
 func collectLater() {
 	if os.Getenv("GOGC") == "" {
 		debug.SetGCPercent(400)
-		time.AfterFunc(shortLife, func() { debug.SetGCPercent(100) })
+		time.AfterFunc(shortLife, func() {
+			debug.SetGCPercent(100)
+			debug.FreeOSMemory()
+		})
 	}
 }
 
