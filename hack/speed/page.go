@@ -207,11 +207,16 @@ func (l *lab) resting(agent, tasks int, stopService func()) {
 	l.pause(30 * time.Second)
 	used := float64(l.ticks(processes)-before) / 30 // of 100 a second
 	l.figure(fmt.Sprintf("at rest, %d tasks: podtask and Podman's service, %% of a core", tasks), 0.2, used)
-	memory := strings.Fields(l.run("grep", "VmRSS", fmt.Sprintf("/proc/%d/status", agent)).out)
-	if l.err == nil {
-		kB, err := strconv.Atoi(memory[1])
-		l.try(err)
-		l.figure(fmt.Sprintf("at rest, %d tasks: memory of the agent, MB", tasks), 70, float64(kB/1024))
+	for _, m := range []struct {
+		field, name string
+		limit       float64
+	}{{"RssAnon", "memory of the agent itself", 24}, {"VmRSS", "memory of the agent with pages of its file", 65}} {
+		kB := strings.Fields(l.run("sed", "-n", "s/^"+m.field+":\\s*\\([0-9]*\\) kB/\\1/p", fmt.Sprintf("/proc/%d/status", agent)).out)
+		if l.err == nil {
+			n, err := strconv.Atoi(strings.Join(kB, ""))
+			l.try(err)
+			l.figure(fmt.Sprintf("at rest, %d tasks: %s, MB", tasks, m.name), m.limit, float64(n/1024))
+		}
 	}
 	for range 3 {
 		l.figure(fmt.Sprintf("stats of %d tasks, ms", tasks), 300, ms(l.podtask("stats", "--no-stream", "--interval", "100ms").time))

@@ -83,7 +83,7 @@ func TestManyTasksOnOneHost(t *testing.T) {
 	after := memory(t)
 	resident := func() int { return statusKB(t, agent.cmd.Process.Pid, "VmRSS:") }
 	t.Logf("memory for a task: %d KiB of all processes; the agent, which has just worked, has %d KiB", (after-before)/max(running, 1), resident())
-	most := 60*1024 + n*307 // docs/scaling.md
+	most := 56*1024 + n*256 // docs/scaling.md
 	if !testbed.Until(func() bool { return resident() <= most }) {
 		t.Errorf("the agent has nothing to start and has %d KiB, more than %d", resident(), most)
 	}
