@@ -169,7 +169,7 @@ type PruneOptions struct {
 	// DryRun only returns what would be removed.
 	DryRun bool
 
-	enough func() bool // reports whether to stop before the next image; nil: never
+	enough func(removed int) bool // reports whether to stop before the next image; nil: never
 }
 
 // Prune removes unused images that podtask pulled and that were not in local storage before,
@@ -187,7 +187,7 @@ func (p *Pruner) Prune(ctx context.Context, o PruneOptions) ([]LocalImage, error
 	var removed []LocalImage
 	var errs []error
 	for _, l := range list {
-		if o.Limit > 0 && len(removed) == o.Limit || o.enough != nil && o.enough() {
+		if o.Limit > 0 && len(removed) == o.Limit || o.enough != nil && o.enough(len(removed)) {
 			break
 		}
 		if !removable(l, o, time.Now()) {
@@ -254,13 +254,14 @@ func (p *Pruner) removeImage(ctx context.Context, podman Podman, l LocalImage, o
 }
 
 // Rounds prunes automatically while a task runs: at once if it is due, and then after each
-// interval. If running ends during a round, the round is completed first.
+// interval. If running ends during a round, the image that is being removed is the last, so that whoever stops a task does not wait
+// for all; a task of a second still removes one.
 func (p *Pruner) Rounds(ctx, running context.Context) {
 	if !p.Policy.Cleanup {
 		return
 	}
 	for {
-		p.PruneIfDue(ctx)
+		p.PruneIfDue(ctx, running)
 		select {
 		case <-running.Done():
 			return
@@ -270,11 +271,11 @@ func (p *Pruner) Rounds(ctx, running context.Context) {
 }
 
 // PruneIfDue prunes automatically if the interval since the last round of any process has
-// passed.
-func (p *Pruner) PruneIfDue(ctx context.Context) {
+// passed. It removes no second image once running has ended.
+func (p *Pruner) PruneIfDue(ctx, running context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, pruneLimit)
 	defer cancel()
-	removed, err := p.round(ctx, time.Now().UTC())
+	removed, err := p.round(ctx, running, time.Now().UTC())
 	for _, l := range removed {
 		p.Log.Info("removed an image that was not used for a long time", "image", l.Target, "bytes", l.Size)
 	}
@@ -284,7 +285,7 @@ func (p *Pruner) PruneIfDue(ctx context.Context) {
 }
 
 // round prunes if it is due at this time.
-func (p *Pruner) round(ctx context.Context, now time.Time) ([]LocalImage, error) {
+func (p *Pruner) round(ctx, running context.Context, now time.Time) ([]LocalImage, error) {
 	key := lockKey("image-round", "")
 	lock, err := p.Records.locks.Lock(key)
 	if errors.Is(err, state.ErrLocked) {
@@ -311,7 +312,9 @@ func (p *Pruner) round(ctx context.Context, now time.Time) ([]LocalImage, error)
 	if _, err := p.RefreshGraphRoot(ctx); err != nil {
 		return nil, err
 	}
-	return p.Prune(ctx, PruneOptions{MinAge: p.Policy.MinAge, Limit: p.Policy.PerRound})
+	return p.Prune(ctx, PruneOptions{MinAge: p.Policy.MinAge, Limit: p.Policy.PerRound, enough: func(removed int) bool {
+		return removed > 0 && running.Err() != nil
+	}})
 }
 
 // GraphRoot returns the directory where Podman stores images. Asking Podman takes as long as
@@ -365,7 +368,7 @@ func (p *Pruner) MakeRoom(ctx context.Context, full bool) bool {
 	case full: // perhaps another disk than that of the images
 		o.Limit = p.Policy.PerRound
 	case below(p.Policy.MinFree):
-		o.enough = func() bool { return !below(p.Policy.MinFree * 3 / 2) }
+		o.enough = func(int) bool { return !below(p.Policy.MinFree * 3 / 2) }
 	default:
 		return false
 	}

@@ -270,16 +270,16 @@ func TestCleanupKnowsMovedTagsAndSeveralNames(t *testing.T) {
 func TestCleanupComesWhenItIsDue(t *testing.T) {
 	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
 		pullAs(t, h, p, "a", "a:1")
-		h.pruner.PruneIfDue(t.Context())
+		h.pruner.PruneIfDue(t.Context(), t.Context())
 		<-time.After(h.policy.MinAge)
-		h.pruner.PruneIfDue(t.Context())
+		h.pruner.PruneIfDue(t.Context(), t.Context())
 		if p.names() != "" {
 			t.Errorf("there is %s", p.names())
 		}
 		pullAs(t, h, p, "b", "b:1")
 		h.policy.MinAge = 0
 		<-time.After(h.policy.Interval / 2)
-		h.pruner.PruneIfDue(t.Context())
+		h.pruner.PruneIfDue(t.Context(), t.Context())
 		if p.names() != "b:1" {
 			t.Error("a round came too soon")
 		}
@@ -315,6 +315,22 @@ func TestCleanupComesAgainWhileATaskRuns(t *testing.T) {
 	})
 }
 
+// Who stops a task does not wait until all unused images are removed.
+func TestCleanupOfATaskThatHasEndedRemovesOneImage(t *testing.T) {
+	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
+		for _, name := range []string{"a", "b", "c"} {
+			pullAs(t, h, p, name, name+":1")
+		}
+		<-time.After(h.policy.MinAge)
+		ended, end := context.WithCancel(t.Context())
+		end()
+		h.pruner.PruneIfDue(t.Context(), ended)
+		if p.names() != "b:1 c:1" {
+			t.Errorf("there is %s", p.names())
+		}
+	})
+}
+
 func TestCleanupMakesRoomBeforeAPull(t *testing.T) {
 	cleanBed(t, func(t *testing.T, h *process, p *shelf) {
 		h.policy.MinFree = 200
@@ -346,7 +362,7 @@ func TestWherePodmanKeepsImagesIsRemembered(t *testing.T) {
 			t.Errorf("Podman was asked %d times", p.asked)
 		}
 		<-time.After(h.policy.Interval)
-		other.pruner.PruneIfDue(t.Context())
+		other.pruner.PruneIfDue(t.Context(), t.Context())
 		if p.asked != 2 {
 			t.Errorf("after a round Podman was asked %d times", p.asked)
 		}
