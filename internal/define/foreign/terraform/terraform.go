@@ -333,8 +333,17 @@ func (p *plan) buildService(res *toolfile.Result, s, def *resource) *doctree.Nod
 	p.AddService(res, toolfile.OfNode(service), out)
 	p.loseUnknown(s, "the service has its default here", "desired_count", "scheduling_strategy", "health_check_grace_period_seconds", "load_balancer", "deployment_minimum_healthy_percent", "deployment_maximum_percent")
 	p.scaling(res, s)
+	p.noCount(s)
 	p.others()
 	return out
+}
+
+// noCount tells that a service without a count has no copies at ECS: the provider has no default, and 0 is sent.
+func (p *plan) noCount(s *resource) {
+	if p.scaled != nil || s.values.Member("desired_count") != nil || toolfile.IsTrue(s.unknown.Member("desired_count")) || toolfile.TextOf(s.values.Member("scheduling_strategy")) == "DAEMON" {
+		return
+	}
+	p.Lose(s.values, s.address+".desired_count is not set, so ECS starts no copy until somebody asks for one: one runs here", "podtask service scale NAME=0 stops it")
 }
 
 // scaling takes over what scales a service.

@@ -102,7 +102,9 @@ func TestWhatIsKnownAfterApplyOnlyIsTold(t *testing.T) {
 		{"the number of copies", []string{web, "aws_ecs_service.web {}"}, changed("aws_ecs_service.web", `{"desired_count": true, "id": true}`), "aws_ecs_service.web.desired_count is known after apply only: the service has its default here"},
 		{"the end of a schedule", []string{web, rule}, changed("aws_scheduler_schedule.s", `{"end_date": true, "arn": true}`), "aws_scheduler_schedule.s.end_date is known after apply only: the schedule has none here"},
 		{"an ID of a file system", []string{"aws_ecs_task_definition.web {" + containers + `, "volume": [{"name": "v", "efs_volume_configuration": [{}]}]}`}, "", "the ID of the EFS file system is known after apply only; unknown stands for it"},
-		{"what is known", []string{web, "aws_ecs_service.web {}"}, changed("aws_ecs_service.web", `{"desired_count": false, "load_balancer": [{"target_group_arn": true}]}`), ""},
+		{"no number of copies", []string{web, `aws_ecs_service.web {"desired_count": null}`}, "", "aws_ecs_service.web.desired_count is not set, so ECS starts no copy until somebody asks for one: one runs here"},
+		{"no number of copies of a daemon", []string{web, `aws_ecs_service.web {"desired_count": null, "scheduling_strategy": "DAEMON"}`}, "", "schedulingStrategy DAEMON: one copy runs on this host, and on no other"},
+		{"what is known", []string{web, `aws_ecs_service.web {"desired_count": 1}`}, changed("aws_ecs_service.web", `{"desired_count": false, "load_balancer": [{"target_group_arn": true}]}`), ""},
 	} {
 		if _, _, r := built(t, planOf(tc.resources, tc.unknown)); lost(r) != tc.want || r.Err() != nil {
 			t.Errorf("%s: lost %q; %v", tc.rule, lost(r), r.Err())
@@ -204,10 +206,10 @@ func TestMembersOfAService(t *testing.T) {
 	t.Parallel()
 	for _, tc := range []struct{ rule, values, want string }{
 		{"its percents are members of their own", `{"desired_count": 2, "deployment_minimum_healthy_percent": 50, "deployment_maximum_percent": 150}`, "--count 2 --min-healthy 50 --max 150"},
-		{"a block of the deployment is an item of a list", `{"deployment_circuit_breaker": [{"enable": true, "rollback": false}]}`, "--count 1 --no-rollback"},
-		{"names in a block are those of ECS", `{"deployment_circuit_breaker": [{"enable": true, "rollback": true, "reset_on_healthy_task": false}]}`, "--count 1 --breaker-cumulative"},
-		{"a strategy has blocks of its own", `{"deployment_configuration": [{"strategy": "LINEAR", "bake_time_in_minutes": 5, "linear_configuration": [{"step_percent": 20}]}]}`, "--count 1 --strategy linear --bake 5m --step-percent 20"},
-		{"null is no value", `{"desired_count": null, "deployment_maximum_percent": null}`, "--count 1"},
+		{"a block of the deployment is an item of a list", `{"desired_count": 1, "deployment_circuit_breaker": [{"enable": true, "rollback": false}]}`, "--count 1 --no-rollback"},
+		{"names in a block are those of ECS", `{"desired_count": 1, "deployment_circuit_breaker": [{"enable": true, "rollback": true, "reset_on_healthy_task": false}]}`, "--count 1 --breaker-cumulative"},
+		{"a strategy has blocks of its own", `{"desired_count": 1, "deployment_configuration": [{"strategy": "LINEAR", "bake_time_in_minutes": 5, "linear_configuration": [{"step_percent": 20}]}]}`, "--count 1 --strategy linear --bake 5m --step-percent 20"},
+		{"null is no value", `{"desired_count": 1, "deployment_maximum_percent": null}`, "--count 1"},
 	} {
 		_, res, r := built(t, planOf([]string{web, "aws_ecs_service.s " + tc.values}, ""))
 		if got := strings.Join(res.Service.Flags, " "); got != tc.want || r.Err() != nil || len(r.Losses) > 0 {
