@@ -110,7 +110,7 @@ func ofRuntime(args []string) bool {
 
 // UnrecordedStart is the cause of the error of a start that the OCI runtime refuses because
 // the container runs already: Podman's service ended after it had started the container and
-// before it recorded that.
+// before it recorded that (docs/upstream#a-kill-during-a-start-leaves-a-container-that-does-not-start).
 const UnrecordedStart = "Podman's service ended while it started this container, and does not know that it runs; " +
 	"its program may have begun, so it is stopped and not started a second time: run the task again"
 
@@ -373,7 +373,7 @@ func (c *Client) adoptContainer(ctx context.Context, s ContainerSpec, spec strin
 
 // heldByStorage reports whether the name is taken in Podman's storage rather than by one
 // of its containers. A service that is killed during a create leaves such an entry
-// (libpod's message in 4.3.1 to 5.x).
+// (libpod's message in 4.3.1 to 5.x; docs/upstream#a-kill-during-run-keeps-the-name-in-use).
 func heldByStorage(conflict error) bool {
 	var e *Error
 	return errors.As(conflict, &e) && strings.Contains(e.Cause, "creating container storage")

@@ -19,7 +19,7 @@ import (
 )
 
 // Podman answers a wait by polling the container several times a second, which takes a tenth of
-// a core with a hundred containers. So WaitContainer watches conmon, the process that monitors
+// a core with a hundred containers, in all versions (docs/upstream#waits-poll). So WaitContainer watches conmon, the process that monitors
 // the container: it writes the exit code to a file in the exit directory that its arguments
 // name, and then ends. Neither needs polling here. If conmon is not a process of this host,
 // WaitContainer asks Podman to wait.

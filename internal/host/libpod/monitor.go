@@ -23,7 +23,7 @@ const reapLimit = 3 * time.Second
 // killMembers kills the running containers of a pod that is about to be removed. Podman would kill them all the same,
 // but each conmon would start `podman container cleanup` then: half of a removal's processor time, for work that
 // the removal does itself. So each conmon is kept from starting a process before its program is killed. It still
-// writes the rest of the log and the exit file.
+// writes the rest of the log and the exit file. All versions start them (docs/upstream#a-forced-removal-starts-clean-ups-that-find-nothing).
 //
 // A conmon that no systemd reaps is left to Podman, which takes a process that was not reaped for alive. So is
 // whatever fails. If podtask ends before the removal, Podman finds the exit file, and the next removal cleans up.

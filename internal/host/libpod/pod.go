@@ -87,7 +87,7 @@ func crashed(err error) bool {
 // explainInfraStart gives a failed start of an infra container the class Interrupted if the
 // runtime refused it or Podman crashed: an earlier start was interrupted before Podman
 // recorded that the container runs. Only infra containers can be started again after that,
-// because they run no program of the user.
+// because they run no program of the user. No version is without the fault (docs/upstream#a-kill-during-a-start-leaves-a-container-that-does-not-start).
 func explainInfraStart(err error) error {
 	if !refusedByRuntime(err) && !crashed(err) {
 		return err

@@ -25,7 +25,7 @@ import (
 // with a bridge network fails until the user has logged out everywhere. Podman 4 has then
 // created only the file of the namespace; without the file, it creates the namespace again.
 // Podman 5 has started pasta but not written the files that follow; if pasta is not running, it
-// starts pasta again and writes them.
+// starts pasta again and writes them. No version is without the fault (docs/upstream#a-kill-during-the-first-start-on-a-bridge-leaves-no-bridge-that-works).
 
 // incompleteText matches the errors of Podman 4 and 5, in lower case, for an incomplete namespace.
 var incompleteText = lazy.MustCompile(`(failed to mount runtime directory for rootless netns|rootless netns: mount resolv.conf to .*): no such file or directory|rootless netns: deserialize info`)

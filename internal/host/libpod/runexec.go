@@ -68,8 +68,8 @@ func (c *Client) runSession(ctx context.Context, id string) (ExecResult, error) 
 	return ExecResult{ExitCode: state.ExitCode, Output: out.String()}, err
 }
 
-// awaitExec polls the state of a session until wanted returns true, because Podman 4.3.1
-// cannot wait for it.
+// awaitExec polls the state of a session until wanted returns true, because no version of Podman can wait for it
+// (docs/upstream#the-stream-of-an-exec-session-ends-before-its-exit-code-is-recorded).
 func (c *Client) awaitExec(ctx context.Context, id string, wanted func(ExecState) bool) (ExecState, error) {
 	tick := time.NewTicker(execInterval)
 	defer tick.Stop()

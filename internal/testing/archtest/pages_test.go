@@ -37,6 +37,15 @@ func pageText(t *testing.T, page string) string {
 	return string(text)
 }
 
+// anchorsOf returns the anchors of the headings of a page, each with its number sign.
+func anchorsOf(t *testing.T, page string) (anchors []string) {
+	t.Helper()
+	for _, h := range pageHeading.FindAllStringSubmatch(pageText(t, page), -1) {
+		anchors = append(anchors, "#"+strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
+	}
+	return anchors
+}
+
 // A page says for whom it is and which one comes next, and is two links from the front page.
 func TestPagesLeadOn(t *testing.T) {
 	t.Parallel()
@@ -87,15 +96,38 @@ func TestQuestionsHaveAnswers(t *testing.T) {
 		if !slices.Contains(near, page) {
 			t.Errorf("%s is more than two links from README.md", page)
 		}
-		var anchors []string
-		for _, h := range pageHeading.FindAllStringSubmatch(pageText(t, page), -1) {
-			anchors = append(anchors, "#"+strings.ReplaceAll(notInAnchor.ReplaceAllString(strings.ToLower(h[1]), ""), " ", "-"))
-		}
+		anchors := anchorsOf(t, page)
 		if m[2] != "" && !slices.Contains(anchors, m[2]) {
 			t.Errorf("%s has no heading %s: %q", page, m[2], anchors)
 		}
 	}
 	if n != 10 {
 		t.Errorf("%d questions", n)
+	}
+}
+
+// The reports for Podman that comments name, and that the page itself links to, exist.
+func TestReportsForPodmanExist(t *testing.T) {
+	t.Parallel()
+	anchors := anchorsOf(t, "docs/upstream/README.md")
+	report := regexp.MustCompile(`(?:docs/upstream|\]\()(#[a-z0-9-]+)`)
+	n := 0
+	look := func(file, text string) {
+		for _, m := range report.FindAllStringSubmatch(text, -1) {
+			n++
+			if !slices.Contains(anchors, m[1]) {
+				t.Errorf("%s names the report %s, which docs/upstream/README.md does not have", file, m[1])
+			}
+		}
+	}
+	look("docs/upstream/README.md", pageText(t, "docs/upstream/README.md"))
+	fromPage := n
+	for _, file := range trackedFiles(t) {
+		if strings.HasSuffix(file, ".go") {
+			look(file, pageText(t, file))
+		}
+	}
+	if fromPage == 0 || n == fromPage {
+		t.Errorf("found %d reports in the page and %d in comments", fromPage, n-fromPage)
 	}
 }

@@ -13,7 +13,7 @@ import (
 )
 
 // If Podman's service is killed in the middle of a start, it has not recorded all that it
-// did, and the next start fails. Podman then ends the process of the first start. If conmon
+// did, and the next start fails (docs/upstream#a-kill-during-a-start-leaves-a-container-that-does-not-start). Podman then ends the process of the first start. If conmon
 // reports that end late, Podman takes it for the end of the process of a third start. So a
 // container or pod that never ran is removed and created again under the same name. If Podman
 // keeps the address of a removed container, the next one requests another address, and

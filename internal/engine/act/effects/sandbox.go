@@ -157,7 +157,8 @@ func (r *Interpreter) reservePodName(ctx context.Context, podman Podman, s lifec
 }
 
 // RetryRemoval marks the error of a removal that Podman refused for an unknown reason, such
-// as a busy mount, as transient. Other errors, such as a Conflict, are returned unchanged.
+// as a busy mount, as transient; before 5.6 also one whose conmon was killed
+// (docs/upstream#the-first-forced-removal-fails-after-conmon-was-killed). Other errors, such as a Conflict, are returned unchanged.
 func RetryRemoval(err error) error {
 	var e *libpod.Error
 	if !errors.As(err, &e) || e.Class != libpod.Other {

@@ -7,4 +7,9 @@
 // are removed if Podman does not know them and if they were made while a call of podtask was
 // cut off. The owner of a task notes such calls. Nothing else is ever removed, because the
 // user's own containers have the same leftovers.
+//
+// No version of Podman is without these faults: docs/upstream#a-kill-during-run-keeps-the-name-in-use,
+// docs/upstream#a-kill-during-run-leaves-conmon-and-the-runtime and
+// docs/upstream#a-kill-during-a-start-on-a-bridge-leaves-a-network-namespace. Podman before 4.4 also leaves
+// processes: docs/upstream#a-kill-during-a-forced-removal-leaves-processes-that-podman-does-not-know.
 package leftover
