@@ -31,6 +31,37 @@ kill_service() {
 	rm -f "$sock"
 }
 
+# time_start OPTION... sets WITHIN, unless it is set, to the milliseconds that a start takes of a container with these options.
+time_start() {
+	local began
+	podman create --name "$name-0" "$@" "$IMAGE" sleep 3600 >"$work/id" || cannot "no container"
+	serve
+	began=$(date +%s%3N)
+	call POST "/containers/$name-0/start" >"$work/start" 2>&1
+	WITHIN=${WITHIN:-$(($(date +%s%3N) - began))}
+	kill_service
+	podman rm -f -t 0 "$name-0" >"$work/rm" 2>&1
+}
+
+# kill_in_start CONTAINER N ALL starts a container by a service of its own, which it kills N of ALL parts of WITHIN later. That is $ms.
+kill_in_start() {
+	serve
+	ms=$(($2 * WITHIN / $3))
+	call POST "/containers/$1/start" >"$work/start" 2>&1 &
+	sleep "$(awk -v m="$ms" 'BEGIN { print m / 1000 }')"
+	kill_service
+	wait
+}
+
+# no_namespace says that it cannot tell if the network namespace of all rootless bridges exists: kills leave it, until the user has
+# logged out everywhere.
+no_namespace() {
+	local file
+	for file in "$(podman info --format '{{.Store.RunRoot}}')"/networks/rootless-netns/*.pid "${XDG_RUNTIME_DIR:-/nowhere}"/netns/rootless-netns-*; do
+		[ ! -e "$file" ] || cannot "the namespace must not exist before: $file"
+	done
+}
+
 cannot() { echo "cannot tell: $*"; exit 2; }
 seen() { echo "seen: $*"; exit 1; }
 not_seen() { echo "not seen: $*"; exit 0; }

@@ -2,18 +2,14 @@
 # The service is killed while it makes the network namespace of all rootless bridges. Afterwards containers start.
 . "$(dirname "$0")/common.sh"
 rounds=${ROUNDS:-20}
-[ "$(podman ps -q | wc -l)" -eq 0 ] || cannot "other containers run: the namespace must not exist before"
+no_namespace
 podman network create "$name" >"$work/net" || cannot "no network"
+time_start --network "$name"
 bad=0
 for round in $(seq "$rounds"); do
 	c=$name-$round
 	podman create --name "$c" --network "$name" "$IMAGE" sleep 3600 >"$work/id" || cannot "no container"
-	serve
-	ms=$((round * ${WITHIN:-400} / rounds))
-	call POST "/containers/$c/start" >"$work/start" 2>&1 &
-	sleep "$(awk -v m="$ms" 'BEGIN { print m / 1000 }')"
-	kill_service
-	wait
+	kill_in_start "$c" "$round" "$rounds"
 	podman rm -f -t 0 "$c" >"$work/rm" 2>&1
 	if ! timeout 60 podman run --rm --network "$name" "$IMAGE" true >"$work/run" 2>&1; then
 		bad=$((bad + 1))

@@ -4,19 +4,16 @@
 . "$(dirname "$0")/common.sh"
 rounds=${ROUNDS:-60}
 podman network create "$name" >"$work/net" || cannot "no network"
+net=${NETWORK:-$name} # pasta is another that fails
 # This one keeps the network namespace of the rootless bridges, which a kill may leave incomplete (kill-during-network.sh).
 podman run -d --name "$name-keeper" --network "$name" "$IMAGE" sleep 3600 >"$work/id" || cannot "no container"
+time_start --network "$net"
 declare -A faults
 fault() { faults[$1]=$((${faults[$1]:-0} + 1)); echo "round $round, killed after $ms ms: $1: $2"; }
 for round in $(seq "$rounds"); do
 	c=$name-$round
-	podman create --name "$c" --network "$name" "$IMAGE" sh -c 'trap "exit 7" TERM; while :; do sleep 0.1; done' >"$work/id" || cannot "no container"
-	serve
-	ms=$((round * ${WITHIN:-400} / rounds))
-	call POST "/containers/$c/start" >"$work/start" 2>&1 &
-	sleep "$(awk -v m="$ms" 'BEGIN { print m / 1000 }')"
-	kill_service
-	wait
+	podman create --name "$c" --network "$net" "$IMAGE" sh -c 'trap "exit 7" TERM; while :; do sleep 0.1; done' >"$work/id" || cannot "no container"
+	kill_in_start "$c" "$round" "$rounds"
 	if ! timeout 60 podman start "$c" >"$work/start" 2>&1; then
 		fault start "$(tail -n 1 "$work/start")"
 	else
