@@ -31,6 +31,8 @@ import (
 
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/kube/kubenode"
+	"github.com/podtask/podtask/internal/kube/kubepods"
+	"github.com/podtask/podtask/internal/kube/podadmission"
 	"github.com/podtask/podtask/internal/kube/pressure"
 	"github.com/podtask/podtask/internal/state"
 )
@@ -53,7 +55,7 @@ func (o *options) run(ctx context.Context, args []string, stdout, stderr io.Writ
 		return 125
 	}
 	if o.printVersion {
-		fmt.Fprintln(stdout, "podtask-kubelet version "+o.version+", Kubernetes "+kubenode.KubernetesVersion)
+		fmt.Fprintln(stdout, "podtask-kubelet version "+o.version+", Kubernetes "+kubepods.KubernetesVersion)
 		return 0
 	}
 	if err := o.applyConfig(); err != nil {
@@ -126,7 +128,7 @@ func (w work) check() (out limits, err error) {
 	if out.thresholds, err = pressure.ParseThresholds(w.evict); err != nil {
 		errs = append(errs, fmt.Errorf("--eviction-hard: %w", err))
 	}
-	if out.sysctls, err = kubenode.ParseSysctls(w.sysctls); err != nil {
+	if out.sysctls, err = podadmission.ParseSysctls(w.sysctls); err != nil {
 		errs = append(errs, fmt.Errorf("--allowed-unsafe-sysctls: %w", err))
 	}
 	if w.sync < time.Second {
@@ -170,7 +172,7 @@ func newOptions(stderr io.Writer, getenv func(string) string) *options {
 	f.StringVar(&o.socket, "socket", getenv("PODTASK_SOCKET"), "the `SOCKET` of the podtask agent (default: $XDG_RUNTIME_DIR/podtask/podtask.sock)")
 	f.StringVar(&o.server, "server-for-pods", "", "the `URL` at which containers reach the API server (default: that of the kubeconfig)")
 	f.Int64Var(&o.work.pods, "max-pods", 110, "how many Pods the node takes")
-	f.DurationVar(&o.work.sync, "sync-frequency", kubenode.DefaultPace.Refresh, "how often ConfigMaps and Secrets are read whose content is in files of containers")
+	f.DurationVar(&o.work.sync, "sync-frequency", kubepods.DefaultPace().Refresh, "how often ConfigMaps and Secrets are read whose content is in files of containers")
 	f.DurationVar(&o.work.shutdown, "shutdown-grace-period", time.Minute, "how long Pods have to end when the host shuts down; a quarter of it is for critical ones alone")
 	f.StringVar(&o.work.evict, "eviction-hard", pressure.DefaultThresholds, "`SIGNAL<AMOUNT,...`, what the host must have left; below that Pods are evicted")
 	f.StringVar(&o.work.sysctls, "allowed-unsafe-sysctls", "", "`NAME,PREFIX*,...`, sysctls that Pods may set beside the safe ones of Kubernetes")
@@ -259,7 +261,7 @@ func (o *options) config(log *slog.Logger) (c kubenode.Config, err error) {
 	if c.Ephemerals, err = o.ephemerals(pods); err != nil {
 		return c, err
 	}
-	agent, often := kubenode.NewSocket(socket), kubenode.DefaultPace
+	agent, often := kubepods.NewSocket(socket), kubepods.DefaultPace()
 	often.Refresh = o.work.sync
 	return kubenode.Config{Identity: id, Client: client, Agent: agent, Host: agent, Log: log, Pace: often, Server: server, Dir: dir, Serve: serve, Thresholds: checked.thresholds, Sysctls: checked.sysctls, Use: pods.use,
 		Ephemerals: c.Ephemerals, Access: access, NoLimits: func() string { return kubenode.NoLimits(o.getenv) },

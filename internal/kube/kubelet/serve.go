@@ -23,6 +23,7 @@ import (
 	"github.com/podtask/podtask/internal/kube/ephemeral"
 	"github.com/podtask/podtask/internal/kube/kubeaccess"
 	"github.com/podtask/podtask/internal/kube/kubenode"
+	"github.com/podtask/podtask/internal/kube/kubepods"
 	"github.com/podtask/podtask/internal/kube/kubeserve"
 	"github.com/podtask/podtask/internal/netnshelper"
 	"github.com/podtask/podtask/internal/state"
@@ -35,7 +36,7 @@ type endpoint struct {
 }
 
 // serve listens, sets the port of id, and returns a function that serves until a context ends.
-func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *kubenode.Identity, pods *podAccess) (func(context.Context, *kubenode.Pods) error, error) {
+func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *kubenode.Identity, pods *podAccess) (func(context.Context, *kubepods.Pods) error, error) {
 	e := o.endpoint
 	if (e.certFile == "") != (e.keyFile == "") {
 		return nil, errors.New("--tls-cert-file and --tls-private-key-file belong together: give both or none")
@@ -49,7 +50,7 @@ func (o *options) serve(access *rest.Config, client kubernetes.Interface, id *ku
 		return nil, fmt.Errorf("--port %d: %w", e.port, err)
 	}
 	id.Port = int32(l.Addr().(*net.TCPAddr).Port)
-	return func(ctx context.Context, bound *kubenode.Pods) error {
+	return func(ctx context.Context, bound *kubepods.Pods) error {
 		defer l.Close()
 		access, err := pods.get()
 		if err != nil {
@@ -136,15 +137,15 @@ func (o *options) ephemerals(p *podAccess) (*ephemeral.Containers, error) {
 }
 
 // use returns the memory that Pods use.
-func (p *podAccess) use(ctx context.Context) (map[types.UID]kubenode.MemoryUse, error) {
+func (p *podAccess) use(ctx context.Context) (map[types.UID]kubepods.MemoryUse, error) {
 	access, err := p.get()
 	if err != nil {
 		return nil, err
 	}
 	all, err := access.Usage(ctx)
-	out := make(map[types.UID]kubenode.MemoryUse)
+	out := make(map[types.UID]kubepods.MemoryUse)
 	for _, pod := range all.Pods {
-		use := make(kubenode.MemoryUse)
+		use := make(kubepods.MemoryUse)
 		for _, c := range pod.Containers {
 			use[c.Name] = int64(c.Memory)
 		}

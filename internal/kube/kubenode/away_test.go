@@ -20,6 +20,8 @@ import (
 	"k8s.io/client-go/kubernetes/fake"
 	clienttesting "k8s.io/client-go/testing"
 
+	"github.com/podtask/podtask/internal/kube/kubepods"
+	"github.com/podtask/podtask/internal/testing/kubetest"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -84,18 +86,18 @@ func (r *remote) come() {
 func TestAnHourWithoutTheAPIServer(t *testing.T) {
 	dir := t.TempDir()
 	synctest.Test(t, func(t *testing.T) {
-		steady, brief, unwanted := aPod("steady", "u1"), aPod("brief", "u2"), aPod("unwanted", "u3")
-		server, agent := newRemote(steady, brief, unwanted), newAgentStub()
+		steady, brief, unwanted := kubetest.Pod("steady", "u1"), kubetest.Pod("brief", "u2"), kubetest.Pod("unwanted", "u3")
+		server, agent := newRemote(steady, brief, unwanted), kubetest.NewAgent()
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error)
 		go func() {
 			ended <- Run(ctx, Config{
 				Identity: Identity{Name: "edge", Pods: 110}, Client: server, Agent: agent, Host: &hostStub{budget: api.Budget{CPU: 4, Memory: 1 << 32}},
-				Log: slog.New(slog.DiscardHandler), Pace: DefaultPace, Dir: dir, Use: func(context.Context) (map[types.UID]MemoryUse, error) { return nil, nil },
+				Log: slog.New(slog.DiscardHandler), Pace: kubepods.DefaultPace(), Dir: dir, Use: func(context.Context) (map[types.UID]kubepods.MemoryUse, error) { return nil, nil },
 			})
 		}()
-		set := func(uid string, change func(*taskStub)) {
-			agent.change(func() { change(agent.tasks["task-of-"+uid]) })
+		set := func(uid string, change func(*kubetest.Task)) {
+			agent.Change(func() { change(agent.ByID["task-of-"+uid]) })
 		}
 		status := func(name string) corev1.PodStatus {
 			p, err := server.Tracker().Get(corev1.SchemeGroupVersion.WithResource("pods"), "default", name)
@@ -106,7 +108,7 @@ func TestAnHourWithoutTheAPIServer(t *testing.T) {
 		}
 		sleep(t.Context(), time.Minute)
 		for _, uid := range []string{"u1", "u2", "u3"} {
-			set(uid, func(s *taskStub) { s.pod.Status.Phase = corev1.PodRunning })
+			set(uid, func(s *kubetest.Task) { s.Object.Status.Phase = corev1.PodRunning })
 		}
 		sleep(t.Context(), time.Minute)
 		if status("steady").Phase != corev1.PodRunning {
@@ -115,22 +117,19 @@ func TestAnHourWithoutTheAPIServer(t *testing.T) {
 
 		server.leave()
 		sleep(t.Context(), 30*time.Minute)
-		set("u1", func(s *taskStub) {
-			s.pod.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 1}}
+		set("u1", func(s *kubetest.Task) {
+			s.Object.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 1}}
 		})
-		set("u2", func(s *taskStub) { s.end(corev1.PodFailed) })
+		set("u2", func(s *kubetest.Task) { s.End(corev1.PodFailed) })
 		now := metav1.Now() // a delete just before the API server went
 		gone := unwanted.DeepCopy()
-		gone.DeletionTimestamp, gone.DeletionGracePeriodSeconds = &now, ptr[int64](30)
+		gone.DeletionTimestamp, gone.DeletionGracePeriodSeconds = &now, new(int64(30))
 		if err := server.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), gone, "default"); err != nil {
 			t.Fatal(err)
 		}
 		sleep(t.Context(), 30*time.Minute)
-		agent.mu.Lock()
-		asked := len(agent.asked)
-		agent.mu.Unlock()
-		if asked != 0 || status("brief").Phase != corev1.PodRunning {
-			t.Errorf("while the API server was away the agent was asked %d times", asked)
+		if asked := agent.Asked(); len(asked) != 0 || status("brief").Phase != corev1.PodRunning {
+			t.Errorf("while the API server was away the agent was asked %v", asked)
 		}
 
 		server.come()
@@ -141,11 +140,9 @@ func TestAnHourWithoutTheAPIServer(t *testing.T) {
 		if got := status("brief").Phase; got != corev1.PodFailed {
 			t.Errorf("the Pod that has ended is %s", got)
 		}
-		agent.mu.Lock()
-		if got := strings.Join(agent.asked, ", "); got != "stop task-of-u3, kill task-of-u3, remove task-of-u3" || status("unwanted").Phase != "gone" {
+		if got := strings.Join(agent.Asked(), ", "); got != "stop task-of-u3, kill task-of-u3, remove task-of-u3" || status("unwanted").Phase != "gone" {
 			t.Errorf("the agent was asked to %s", got)
 		}
-		agent.mu.Unlock()
 		stop()
 		if err := <-ended; err != nil {
 			t.Error(err)

@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"github.com/podtask/podtask/internal/kube/kubepods"
 	"github.com/podtask/podtask/internal/kube/pressure"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
@@ -39,9 +40,6 @@ type Identity struct {
 	UserNamespace bool
 }
 
-// KubernetesVersion is the version of Kubernetes whose API the node speaks.
-const KubernetesVersion = "v1.37.2"
-
 // LabelUserNamespace is the label of a node whose containers run in a user namespace. The member
 // runningInUserNamespace of Kubernetes 1.37 says the same, but selectors only know labels.
 const LabelUserNamespace = "podtask/running-in-user-namespace"
@@ -49,13 +47,19 @@ const LabelUserNamespace = "podtask/running-in-user-namespace"
 // TaintNoNetwork is the taint of a node that registers with no others.
 const TaintNoNetwork = "podtask/no-pod-network"
 
+// Host reports the capacity of an agent; a kubepods.Socket is one.
+type Host interface {
+	Version(ctx context.Context) (api.Version, error)
+	Budget(ctx context.Context) (api.Budget, error)
+}
+
 // node is the node object: the node.NodeProvider of Virtual Kubelet.
 type node struct {
 	identity Identity
 	host     Host
 	figures  func(stateDir string) pressure.Figures
 	log      *slog.Logger
-	every    time.Duration // between two looks at the host
+	every    time.Duration // between two measurements of the host
 	pressure *pressures
 	// noLimits returns why limits cannot be applied, with the fix; nil if nobody knows.
 	noLimits func() string
@@ -64,14 +68,10 @@ type node struct {
 	object *corev1.Node // as last made
 	disk   string       // a directory of the disk that containers use; empty until an agent says
 	ending bool         // the host shuts down
-	telling
-}
 
-// telling is the state of the reports about a node to the API server.
-type telling struct {
-	notify func(*corev1.Node)
-	told   *corev1.Node // as last told; nil for not at all
-	busy   bool         // notify is being called
+	notify   func(*corev1.Node) // reports to the API server; nil if nobody listens
+	reported *corev1.Node       // as last reported; nil for not at all
+	busy     bool               // notify is being called
 }
 
 // Ping implements node.NodeProvider. The node lives while this process does; what is
@@ -95,7 +95,7 @@ func (n *node) room() corev1.ResourceList {
 	return n.object.Status.Allocatable
 }
 
-// pressures are the conditions that keep Pods away.
+// pressures returns the conditions for which the node rejects Pods.
 func (n *node) pressures() (out []corev1.NodeConditionType) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -110,17 +110,19 @@ func (n *node) pressures() (out []corev1.NodeConditionType) {
 	return out
 }
 
-// run looks at the host until ctx ends, tells what has changed and has Pods evicted.
-func (n *node) run(ctx context.Context, e *evictor) {
+// run measures the host until ctx ends, reports changes and has Pods evicted.
+func (n *node) run(ctx context.Context, evict func(context.Context, pressure.Shortage)) {
 	for sleep(ctx, n.every) {
-		n.look(ctx)
-		e.step(ctx)
+		n.update(ctx)
+		if short := n.pressure.shortages(); len(short) > 0 {
+			evict(ctx, short[0])
+		}
 	}
 }
 
-// look makes the object of what there is now, and returns it. What has changed is told in
-// the background: Virtual Kubelet takes it when the API server has taken what was before.
-func (n *node) look(ctx context.Context) *corev1.Node {
+// update makes the object from the present state of the host and the agent, and returns it. A change is reported in the
+// background: Virtual Kubelet takes one when the API server has taken the one before.
+func (n *node) update(ctx context.Context) *corev1.Node {
 	budget, version, err := n.ask(ctx)
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -129,28 +131,28 @@ func (n *node) look(ctx context.Context) *corev1.Node {
 	}
 	n.object = n.make(budget, version, err, n.object)
 	out := n.object.DeepCopy()
-	if n.told == nil {
-		n.told = out // the controller is made with it
+	if n.reported == nil {
+		n.reported = out // the controller is made with it
 	}
-	if n.notify != nil && !n.busy && !equality.Semantic.DeepEqual(n.told.Status, out.Status) {
-		n.busy, n.told = true, out
-		go n.tell(n.notify, out.DeepCopy())
+	if n.notify != nil && !n.busy && !equality.Semantic.DeepEqual(n.reported.Status, out.Status) {
+		n.busy, n.reported = true, out
+		go n.report(n.notify, out.DeepCopy())
 	}
 	return out.DeepCopy()
 }
 
-func (n *node) tell(notify func(*corev1.Node), now *corev1.Node) {
+func (n *node) report(notify func(*corev1.Node), now *corev1.Node) {
 	notify(now)
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	n.busy = false
 }
 
-// answer bounds a call of the agent.
-const answer = 5 * time.Second
+// answerWithin bounds a call of the agent.
+const answerWithin = 5 * time.Second
 
 func (n *node) ask(ctx context.Context) (b api.Budget, v api.Version, err error) {
-	ctx, cancel := context.WithTimeout(ctx, answer)
+	ctx, cancel := context.WithTimeout(ctx, answerWithin)
 	defer cancel()
 	if v, err = n.host.Version(ctx); err != nil {
 		return b, v, err
@@ -159,12 +161,12 @@ func (n *node) ask(ctx context.Context) (b api.Budget, v api.Version, err error)
 	return b, v, err
 }
 
-// make makes the object. Failed is why the agent does not answer; then resources are as
-// before.
+// make returns the node object. Failed is the error of the agent, nil if it answered; after an error the resources of before
+// are kept.
 func (n *node) make(b api.Budget, v api.Version, failed error, before *corev1.Node) *corev1.Node {
 	id := n.identity
 	f := n.figures(n.disk)
-	pressed := n.pressure.look(f)
+	pressed := n.pressure.update(f)
 	out := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: id.Name, Labels: map[string]string{
 			corev1.LabelHostname: id.Name, corev1.LabelOSStable: "linux", corev1.LabelArchStable: runtime.GOARCH,
@@ -177,7 +179,7 @@ func (n *node) make(b api.Budget, v api.Version, failed error, before *corev1.No
 				corev1.ResourceEphemeralStorage: *resource.NewQuantity(f.Disk, resource.BinarySI), corev1.ResourcePods: *resource.NewQuantity(id.Pods, resource.DecimalSI),
 			},
 			NodeInfo: corev1.NodeSystemInfo{
-				KubeletVersion: KubernetesVersion + "-podtask." + versionWord(id.Version), OperatingSystem: "linux", Architecture: runtime.GOARCH,
+				KubeletVersion: kubepods.KubernetesVersion + "-podtask." + versionWord(id.Version), OperatingSystem: "linux", Architecture: runtime.GOARCH,
 				KernelVersion: f.Kernel, OSImage: f.OS, MachineID: f.Machine, BootID: f.Boot, ContainerRuntimeVersion: "podtask://" + v.Version,
 			},
 			DaemonEndpoints: corev1.NodeDaemonEndpoints{KubeletEndpoint: corev1.DaemonEndpoint{Port: id.Port}},
@@ -210,7 +212,7 @@ func (n *node) make(b api.Budget, v api.Version, failed error, before *corev1.No
 	return out
 }
 
-// allocatable is the budget, where it is less than the host has.
+// allocatable returns the resources for Pods: those of the host, or the budget of the agent where it is smaller.
 func allocatable(capacity corev1.ResourceList, b api.Budget) corev1.ResourceList {
 	out := capacity.DeepCopy()
 	if cpu := *resource.NewMilliQuantity(int64(b.CPU*1000), resource.DecimalSI); b.CPU > 0 && cpu.Cmp(out[corev1.ResourceCPU]) < 0 {
@@ -222,7 +224,7 @@ func allocatable(capacity corev1.ResourceList, b api.Budget) corev1.ResourceList
 	return out
 }
 
-// versionWord is a version as a part of another one.
+// versionWord returns a version as a part of another one: other characters than letters, digits, dots and hyphens are replaced.
 func versionWord(v string) string {
 	out := []byte(v)
 	for i, c := range out {
@@ -255,7 +257,7 @@ func conditions(pressed map[corev1.NodeConditionType]bool, b api.Budget, failed 
 	}
 }
 
-// ConditionNoLimits is the condition of a node that is true if limits of Pods cannot be applied on its
+// ConditionNoLimits is the type of a condition of nodes: it is true if limits of Pods cannot be applied on its
 // host. Without it, each Pod with a limit would have to say so.
 const ConditionNoLimits corev1.NodeConditionType = "podtask/LimitsUnavailable"
 
@@ -326,8 +328,8 @@ func newPressures(thresholds []pressure.Threshold) *pressures {
 	return &pressures{thresholds: thresholds, now: time.Now, last: make(map[corev1.NodeConditionType]time.Time)}
 }
 
-// look returns the conditions that are true.
-func (p *pressures) look(f pressure.Figures) map[corev1.NodeConditionType]bool {
+// update notes a measurement, and returns the conditions that are true.
+func (p *pressures) update(f pressure.Figures) map[corev1.NodeConditionType]bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.short = pressure.Shortages(f.Levels, p.thresholds)

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -36,7 +35,7 @@ func TestNodeTellsWhatTheHostHas(t *testing.T) {
 	low := newPressures([]pressure.Threshold{{Signal: pressure.DiskAvailable, Percent: 5}})
 	low.now = func() time.Time { return now }
 	n := &node{identity: Identity{Name: "edge", Pods: 110, Version: "v0.1+dirty"}, host: host, figures: func(string) pressure.Figures { return figures }, log: slog.New(slog.DiscardHandler), pressure: low}
-	seen := n.look(t.Context())
+	seen := n.update(t.Context())
 	if got := seen.Status.Allocatable[corev1.ResourceCPU]; got.String() != "1500m" || seen.Status.Capacity.Cpu().Value() != 4 {
 		t.Errorf("allocatable %s of %s", got.String(), seen.Status.Capacity.Cpu())
 	}
@@ -59,18 +58,18 @@ func TestNodeTellsWhatTheHostHas(t *testing.T) {
 		want  corev1.ConditionStatus
 	}{{time.Minute, "True"}, {4 * time.Minute, "False"}} { // it stays for five minutes
 		figures.Levels, now = nil, now.Add(c.after)
-		if seen = n.look(t.Context()); is(corev1.NodeDiskPressure) != c.want {
+		if seen = n.update(t.Context()); is(corev1.NodeDiskPressure) != c.want {
 			t.Errorf("disk pressure is %s, want %s", is(corev1.NodeDiskPressure), c.want)
 		}
 	}
 	host.err = errors.New("no agent")
 	told := make(chan *corev1.Node, 9)
 	n.NotifyNodeStatus(t.Context(), func(now *corev1.Node) { told <- now })
-	n.look(t.Context())
+	n.update(t.Context())
 	if seen = <-told; is(corev1.NodeReady) != "False" {
 		t.Errorf("ready is %s without an agent", is(corev1.NodeReady))
 	}
-	if n.look(t.Context()); len(told) != 0 {
+	if n.update(t.Context()); len(told) != 0 {
 		t.Error("nothing has changed, and the API server is told")
 	}
 	if got := n.room()[corev1.ResourceCPU]; got.String() != "1500m" {
@@ -145,7 +144,7 @@ func TestNodeSaysThatLimitsCannotBeApplied(t *testing.T) {
 		}
 		return found
 	}
-	seen := n.look(t.Context())
+	seen := n.update(t.Context())
 	if c := condition(seen); c.Status != corev1.ConditionTrue || !strings.Contains(c.Message, why) || c.LastTransitionTime.IsZero() {
 		t.Errorf("the condition is %+v", c)
 	}
@@ -156,19 +155,7 @@ func TestNodeSaysThatLimitsCannotBeApplied(t *testing.T) {
 		t.Errorf("labels %v", seen.Labels)
 	}
 	why = ""
-	if c := condition(n.look(t.Context())); c.Status != corev1.ConditionFalse {
+	if c := condition(n.update(t.Context())); c.Status != corev1.ConditionFalse {
 		t.Errorf("the condition is %+v", c)
-	}
-}
-
-// The version that nodes tell is that of the modules they are built from.
-func TestNodesTellTheVersionOfTheirModules(t *testing.T) {
-	t.Parallel()
-	text, err := os.ReadFile("../../../go.mod")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if want := "k8s.io/api v0." + strings.TrimPrefix(KubernetesVersion, "v1."); !strings.Contains(string(text), want+"\n") {
-		t.Errorf("go.mod does not require %s", want)
 	}
 }

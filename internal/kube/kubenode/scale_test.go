@@ -23,8 +23,10 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"github.com/podtask/podtask/internal/kube/kubepods"
 	"github.com/podtask/podtask/internal/kube/pressure"
 	"github.com/podtask/podtask/internal/testing/controlplane"
+	"github.com/podtask/podtask/internal/testing/kubetest"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -81,13 +83,13 @@ func (b *countedBody) Close() error {
 }
 
 // willing is an agent whose tasks run at once and stop when they are asked to.
-type willing struct{ *agentStub }
+type willing struct{ *kubetest.Agent }
 
 func (a willing) Create(ctx context.Context, n api.NewTask) (api.Task, error) {
-	made, err := a.agentStub.Create(ctx, n)
+	made, err := a.Agent.Create(ctx, n)
 	if err == nil {
-		a.change(func() {
-			s := &a.tasks[made.ID].pod.Status
+		a.Change(func() {
+			s := &a.ByID[made.ID].Object.Status
 			now := corev1.ConditionTrue
 			s.Phase = corev1.PodRunning
 			s.Conditions = []corev1.PodCondition{{Type: corev1.PodInitialized, Status: now}, {Type: corev1.ContainersReady, Status: now}, {Type: corev1.PodReady, Status: now}}
@@ -96,10 +98,10 @@ func (a willing) Create(ctx context.Context, n api.NewTask) (api.Task, error) {
 	return made, err
 }
 
-func (a willing) Ask(ctx context.Context, id string, what Request) error {
-	err := a.agentStub.Ask(ctx, id, what)
-	if err == nil && what == Stop {
-		a.change(func() { a.tasks[id].end(corev1.PodSucceeded) })
+func (a willing) Stop(ctx context.Context, id, by string, force bool) error {
+	err := a.Agent.Stop(ctx, id, by, force)
+	if err == nil && !force {
+		a.Change(func() { a.ByID[id].End(corev1.PodSucceeded) })
 	}
 	return err
 }
@@ -210,7 +212,7 @@ func scaleNode(t *testing.T, plane *controlplane.Plane, name string, sum *counts
 	}
 	return Config{
 		Identity: Identity{Name: name, Address: netip.MustParseAddr("127.0.0.1"), Version: "v0", Pods: 110}, Client: client,
-		Agent: willing{newAgentStub()}, Host: &hostStub{budget: api.Budget{CPU: 8, Memory: 32 << 30}}, Log: slog.New(slog.DiscardHandler), Pace: DefaultPace,
-		Dir: t.TempDir(), Access: access, Thresholds: thresholds, Use: func(context.Context) (map[types.UID]MemoryUse, error) { return nil, nil },
+		Agent: willing{kubetest.NewAgent()}, Host: &hostStub{budget: api.Budget{CPU: 8, Memory: 32 << 30}}, Log: slog.New(slog.DiscardHandler), Pace: kubepods.DefaultPace(),
+		Dir: t.TempDir(), Access: access, Thresholds: thresholds, Use: func(context.Context) (map[types.UID]kubepods.MemoryUse, error) { return nil, nil },
 	}
 }

@@ -5,24 +5,9 @@ import (
 	"log/slog"
 
 	vklog "github.com/virtual-kubelet/virtual-kubelet/log"
-	corev1 "k8s.io/api/core/v1"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/client-go/tools/record"
 )
 
-// quiet drops what Virtual Kubelet says about each Pod that it passes on: users see the
-// events of their Pods, not of a program.
-type quiet struct{ record.EventRecorder }
-
-// Event implements record.EventRecorder.
-func (q quiet) Event(o runtime.Object, kind, reason, message string) {
-	if kind != corev1.EventTypeNormal {
-		q.EventRecorder.Event(o, kind, reason, message)
-	}
-}
-
-// logger makes the words of Virtual Kubelet log lines of debug level, and its errors
-// warnings: it tries again by itself.
+// logger logs messages of Virtual Kubelet at the level debug, and its errors as warnings: it retries by itself.
 type logger struct{ log *slog.Logger }
 
 func (l logger) Debug(args ...any)            { l.log.Debug(fmt.Sprint(args...)) }

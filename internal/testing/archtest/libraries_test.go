@@ -41,12 +41,12 @@ var wrappers = []struct {
 	},
 	{
 		library: "github.com/virtual-kubelet/",
-		only:    []string{"internal/kube/kubenode", "internal/kube/kubeserve", "test/"},
+		only:    []string{"internal/kube/kubenode", "internal/kube/kubepods", "internal/kube/kubeserve", "test/"},
 		why:     "the rest of podtask knows no cluster",
 	},
 	{
 		library: "k8s.io/client-go/",
-		only:    []string{"internal/kube/kubenode", "internal/kube/podmanifest", "internal/kube/kubelet", "internal/kube/kubeserve", "test/"},
+		only:    []string{"internal/kube/kubenode", "internal/kube/kubepods", "internal/kube/podmanifest", "internal/kube/podstatus", "internal/kube/kubelet", "internal/kube/kubeserve", "test/"},
 		why:     "it is larger than podtask",
 	},
 	{

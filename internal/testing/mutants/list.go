@@ -53,9 +53,9 @@ func engine(pkg, tests string) check {
 	return check{pkg: "internal/engine/" + pkg, tests: "^(" + tests + ")$"}
 }
 
-// node are tests of a node of Kubernetes.
-func node(tests string) check {
-	return check{pkg: "internal/kube/kubenode", tests: "^(" + tests + ")$"}
+// kube returns tests of a package below internal/kube.
+func kube(pkg, tests string) check {
+	return check{pkg: "internal/kube/" + pkg, tests: "^(" + tests + ")$"}
 }
 
 // mutants has one for each property. The place may be in any package below the
@@ -272,12 +272,12 @@ var mutants = []mutant{
 	{"only images that podtask pulled are pruned", "internal endPull", always, "before", "", pulls},
 
 	// A node of Kubernetes.
-	{"a Pod runs with all that protects it or not at all", "internal/kube/kubenode unknownMembers", never, "protective", "", node("TestMembersThatMayProtectAPod")},
-	{"unsafe sysctls are forbidden", "internal/kube/kubenode forbiddenSysctl", never, "safeSysctls allowed", "", node("TestUnsafeSysctlsAreForbidden")},
-	{"a host without limits keeps no Pod away", "internal/kube/kubenode pressures", always, "ConditionNoLimits", "", node("TestNodeSaysThatLimitsCannotBeApplied")},
+	{"a Pod runs with all that protects it or not at all", "internal/kube/kubepods unknownMembers", never, "protective", "", kube("kubepods", "TestMembersThatMayProtectAPod")},
+	{"unsafe sysctls are forbidden", "internal/kube/podadmission forbiddenSysctl", never, "safeSysctls allowed", "", kube("podadmission", "TestUnsafeSysctlsAreForbidden")},
+	{"a host without limits keeps no Pod away", "internal/kube/kubenode pressures", always, "ConditionNoLimits", "", kube("kubenode", "TestNodeSaysThatLimitsCannotBeApplied")},
 	{"changed resources are applied after each start", "internal/engine/decide/driver Task.takeLimits", skip, "Running StartedAt", "", engine("decide/driver", "TestLimitsAreAppliedOncePerChange")},
 	{"memory in use is not taken away", "internal/engine/act/limits CheckMemory", never, "was used", "", engine("act/limits", "TestMemoryInUseIsNotTakenAway")},
-	{"a refused resize is not asked for again", "internal/kube/kubenode podWorker.awaitResize", always, "id tried", "", node("TestARefusedResizeIsNotRepeatedByItself")},
+	{"a refused resize is not asked for again", "internal/kube/kubepods podWorker.awaitResize", always, "id tried", "", kube("kubepods", "TestARefusedResizeIsNotRepeatedByItself")},
 	{"a payload is acknowledged before it is recorded", "internal/aws/instance node.add", omit, "records put", "", instances},
 	{"a refused state is dropped", "internal/aws/instance taskWorker.send", always, "code err \"InvalidParameterException\"", "", instances},
 }
