@@ -20,6 +20,7 @@ type bed struct {
 	image    string // the name of an image, or a tar file with a root file system
 	token    string
 	deadline time.Duration // of each command
+	ownDisk  bool          // the store is a file system of its own, of 64 MiB
 }
 
 const localImage = "localhost/podman-crash:1"
@@ -44,6 +45,11 @@ func (b *bed) open() error {
 	if _, err := os.Stat(b.image); err != nil {
 		get = []string{"pull -q " + b.image, "tag " + b.image + " " + localImage}
 	}
+	if b.ownDisk {
+		if err := b.mountStore(); err != nil {
+			return err
+		}
+	}
 	// The first pod builds the image of its infra container.
 	for _, command := range append(get, "pod create --name p --network none", "pod rm -f p") {
 		if out, code, err := b.do(command); err != nil || code != 0 {
@@ -53,9 +59,39 @@ func (b *bed) open() error {
 	return nil
 }
 
+// mountStore mounts a file system at the store, in the mount namespace that all commands of the bed share.
+func (b *bed) mountStore() error {
+	store := filepath.Join(b.dir, "store")
+	if err := os.MkdirAll(store, 0o700); err != nil {
+		return err
+	}
+	if out, code, err := b.do("unshare true"); err != nil || code != 0 { // starts the process that keeps the namespaces
+		return fmt.Errorf("podman unshare: %d %v: %s", code, err, out)
+	}
+	out, code, err := b.run(b.deadline, b.inNamespace("mount -t tmpfs -o size=64m,mode=700 podman-crash STORE")...)
+	if err != nil || code != 0 {
+		return fmt.Errorf("no file system at %s: %d %v: %s", store, code, err, out)
+	}
+	return nil
+}
+
+// faults are what can happen to the file system of the store, by name, and how it ends: shell commands in the bed's
+// namespaces, where STORE is the store.
+var faults = map[string]struct{ do, undo string }{
+	"":          {},
+	"full":      {"! dd if=/dev/zero of=STORE/full bs=64k 2>/dev/null", "rm -f STORE/full"},
+	"read-only": {"mount -o remount,ro STORE", "mount -o remount,rw STORE"},
+}
+
+// inNamespace returns the words of a shell command in the namespaces that the bed's commands share.
+func (b *bed) inNamespace(command string) []string {
+	return []string{"nsenter", "--target", strconv.Itoa(b.pausePID()), "--user", "--mount", "--preserve-credentials",
+		"sh", "-c", strings.ReplaceAll(command, "STORE", filepath.Join(b.dir, "store"))}
+}
+
 // wipe ends what runs from the store and removes it.
 func (b *bed) wipe() {
-	for _, pid := range b.processes(filepath.Base(b.dir), b.token) {
+	for _, pid := range processes(filepath.Base(b.dir), b.token) {
 		_ = syscall.Kill(pid, syscall.SIGKILL)
 	}
 	_, _, _ = b.run(b.deadline, b.podman, "unshare", "rm", "-rf", filepath.Join(b.dir, "store"), filepath.Join(b.dir, "home"))
@@ -77,11 +113,16 @@ func (b *bed) pausePID() int {
 func (b *bed) args(command string) []string {
 	// Podman 4 takes no more than 50 characters as runroot.
 	words := []string{b.podman, "--root", filepath.Join(b.dir, "store"), "--runroot", filepath.Join(b.runtime, "c")}
-	replace := strings.NewReplacer("IMAGE", localImage, "TOKEN", b.token, "KUBE", filepath.Join(b.dir, "kube.yaml"))
 	for _, word := range split(command) {
-		words = append(words, replace.Replace(word))
+		words = append(words, b.fill(word))
 	}
 	return words
+}
+
+// fill puts in what the words in capitals of a command stand for.
+func (b *bed) fill(command string) string {
+	return strings.NewReplacer("IMAGE", localImage, "TOKEN", b.token, "KUBE", filepath.Join(b.dir, "kube.yaml"),
+		"SOCKET", filepath.Join(b.runtime, "s")).Replace(command)
 }
 
 // do runs a command of Podman; the error is errDeadline if it does not end in time.
@@ -115,7 +156,7 @@ func (b *bed) run(deadline time.Duration, command ...string) (string, int, error
 }
 
 // processes returns the processes whose command line has one of the words in it, without this one and its tracers.
-func (b *bed) processes(words ...string) []int {
+func processes(words ...string) []int {
 	var pids []int
 	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, file := range files {
@@ -135,12 +176,12 @@ func (b *bed) processes(words ...string) []int {
 }
 
 // payloads counts the processes that containers run.
-func (b *bed) payloads() int { return len(b.processes("sleep\x00" + b.token)) }
+func (b *bed) payloads() int { return len(processes("sleep\x00" + b.token)) }
 
 // left returns mounts, network namespaces and processes of containers.
 func (b *bed) left() []string {
 	var out []string
-	for _, pid := range b.processes(filepath.Base(b.dir), b.token) {
+	for _, pid := range processes(filepath.Base(b.dir), b.token) {
 		data, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
 		words := strings.SplitN(string(data), "\x00", 2)
 		out = append(out, "process of "+filepath.Base(words[0]))

@@ -3,12 +3,17 @@ package main
 import (
 	"bytes"
 	"encoding/xml"
+	"io"
+	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -100,7 +105,8 @@ func TestScenariosAreSound(t *testing.T) {
 
 func TestOptions(t *testing.T) {
 	t.Parallel()
-	for _, o := range []options{{scenarios: "nothing", kills: 1, syscall: "any"}, {kills: 0, syscall: "any"}, {kills: 1, when: -1, syscall: "any"}, {kills: 1, syscall: "x"}} {
+	for _, o := range []options{{scenarios: "nothing", kills: 1, syscall: "any"}, {kills: 0, syscall: "any"}, {kills: 1, when: -1, syscall: "any"}, {kills: 1, syscall: "x"},
+		{kills: 1, syscall: "any", fault: "slow"}} {
 		if o.check() == nil {
 			t.Errorf("%+v: no error", o)
 		}
@@ -111,10 +117,10 @@ func TestOptions(t *testing.T) {
 }
 
 var someResults = []result{
-	{Kill: kill{"run", "podman", "any", 0}, Count: 5, Missed: true},
-	{Kill: kill{"run", "podman", "any", 2}, Took: time.Second},
-	{Kill: kill{"run", "podman", "any", 4}, At: "podman:mount", Failures: []failure{{"left", "a <mount>"}, {"left", "b"}, {"exit", "137\x00"}}},
-	{Kill: kill{"stop", "podman", "any", 0}, Missed: true},
+	{Kill: kill{"run", "podman", "any", 0, ""}, Count: 5, Missed: true},
+	{Kill: kill{"run", "podman", "any", 2, ""}, Took: time.Second},
+	{Kill: kill{"run", "podman", "any", 4, ""}, At: "podman:mount", Failures: []failure{{"left", "a <mount>"}, {"left", "b"}, {"exit", "137\x00"}}},
+	{Kill: kill{"stop", "podman", "any", 0, ""}, Missed: true},
 }
 
 func TestTable(t *testing.T) {
@@ -122,7 +128,7 @@ func TestTable(t *testing.T) {
 	var b bytes.Buffer
 	table(&b, "podman version 1", someResults)
 	for _, want := range []string{
-		"| run | podman | 5 | 2 | 1 | 0 | 0 | 0 | 1 | 0 | 1 |\n",
+		"| run | podman | 5 | 2 | 1 | 0 | 0 | 0 | 0 | 1 | 0 | 1 |\n",
 		"| stop | podman | 0 | 0 | 0 |",
 		"podman-crash -scenario run -program podman -syscall any -when 4 # podman:mount\n    left: a <mount>\n",
 	} {
@@ -151,10 +157,11 @@ func TestJUnit(t *testing.T) {
 // TestMain also runs the tracer of the tests, in a process of its own.
 func TestMain(m *testing.M) {
 	if out := os.Getenv("TEST_TRACE"); out != "" {
-		for _, shell := range []string{"sh", "dash", "bash", "busybox"} {
+		for _, shell := range []string{"sh", "busybox"} {
 			traced[shell] = true
 		}
-		o := options{trace: out, program: "", syscall: "kill", when: len(os.Getenv("TEST_WHEN"))}
+		o := options{trace: out, programs: "", syscall: "kill", when: len(os.Getenv("TEST_WHEN")),
+			instead: os.Getenv("TEST_INSTEAD"), attach: os.Getenv("TEST_ATTACH")}
 		fail(o.traceOne(os.Args[1:]))
 		return
 	}
@@ -164,24 +171,155 @@ func TestMain(m *testing.M) {
 // The shell makes three system calls kill; the tracer counts them, and kills at the second.
 func TestTracerCountsAndKills(t *testing.T) {
 	t.Parallel()
-	for _, test := range []struct{ when, want string }{{"", "3 false 0 -"}, {"xx", "2 true 137 kill"}} {
-		file := filepath.Join(t.TempDir(), "trace")
-		cmd := exec.Command(os.Args[0], "sh", "-c", "kill -0 $$; kill -0 $$; (kill -0 $$); exit 0")
-		cmd.Env = append(os.Environ(), "TEST_TRACE="+file, "TEST_WHEN="+test.when)
-		out, err := cmd.CombinedOutput()
-		if strings.Contains(string(out), "refused") {
-			t.Skip("ptrace is refused here")
+	for _, test := range []struct{ when, instead, want string }{
+		{"", "", "3 false 0 -"},
+		{"xx", "", "2 true 137 kill"},
+		{"xx", "true", "3 true 0 kill"},
+		{"xx", "false", "3 false 0 -"},
+	} {
+		got := traced3(t, "kill -0 $$; kill -0 $$; (kill -0 $$); exit 0", "TEST_WHEN="+test.when, "TEST_INSTEAD="+test.instead)
+		if got != test.want {
+			t.Errorf("when %q, instead %q: %s, want %s", test.when, test.instead, got, test.want)
 		}
-		if err != nil {
-			t.Fatalf("%v: %s", err, out)
-		}
-		data, err := os.ReadFile(file)
+	}
+}
+
+// What runs before the command and has the word in its command line is killed too; its end ends the command.
+func TestTracerAttaches(t *testing.T) {
+	t.Parallel()
+	pipe := filepath.Join(t.TempDir(), "pipe")
+	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	before := exec.Command("sh", "-c", `exec >"$0"; while :; do kill -0 $$; sleep 0.01; done`, pipe)
+	if err := before.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer before.Wait()
+	defer before.Process.Kill()
+	if got := traced3(t, "cat <"+pipe, "TEST_WHEN=xxx", "TEST_ATTACH="+pipe); got != "3 true 0 kill" {
+		t.Errorf("%s", got)
+	}
+}
+
+// traced3 traces a command of the shell, and returns the count, whether a call was hit, the exit code and the call.
+func traced3(t *testing.T, command string, env ...string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "trace")
+	cmd := exec.Command(os.Args[0], "sh", "-c", command)
+	cmd.Env = append(append(os.Environ(), "TEST_TRACE="+file), env...)
+	out, err := cmd.CombinedOutput()
+	if strings.Contains(string(out), "refused") {
+		t.Skip("ptrace is refused here")
+	}
+	if err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := strings.Fields(string(data))
+	return f[0] + map[bool]string{true: " true ", false: " false "}[f[1] != "0"] + f[2] + " " + f[3][strings.Index(f[3], ":")+1:]
+}
+
+// The requests of a line see the ID of the answer before, and the service gets SIGTERM at the end.
+func TestRequests(t *testing.T) {
+	t.Parallel()
+	for _, test := range []struct {
+		lines string
+		want  int
+		seen  string
+	}{
+		{`POST /containers/c/exec {"Cmd":[]}` + "\nPOST /exec/ID/start {}", 0, `POST /v4.0.0/libpod/containers/c/exec {"Cmd":[]}, POST /v4.0.0/libpod/exec/00ff/start {}`},
+		{"POST /bad &\nDELETE /pods/p?force=true", 1, "DELETE /v4.0.0/libpod/pods/p?force=true , POST /v4.0.0/libpod/bad "},
+		{"POST /cut", 1, "POST /v4.0.0/libpod/cut "},
+	} {
+		var mu sync.Mutex
+		var seen []string
+		socket := filepath.Join(t.TempDir(), "s")
+		listener, err := net.Listen("unix", socket)
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := strings.Fields(string(data))
-		if got := f[0] + map[bool]string{true: " true ", false: " false "}[f[1] != "0"] + f[2] + " " + f[3][strings.Index(f[3], ":")+1:]; got != test.want {
-			t.Errorf("when %q: %s, want %s", test.when, got, test.want)
+		server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			if r.Method != "GET" {
+				mu.Lock()
+				seen = append(seen, r.Method+" "+r.URL.String()+" "+string(body))
+				mu.Unlock()
+			}
+			switch {
+			case strings.HasSuffix(r.URL.Path, "/bad"):
+				http.Error(w, "no", http.StatusInternalServerError)
+			case strings.HasSuffix(r.URL.Path, "/cut"):
+				panic(http.ErrAbortHandler)
+			default:
+				io.WriteString(w, `{"Id":"00ff"}`)
+			}
+		})}
+		go server.Serve(listener)
+		defer server.Close()
+		service := exec.Command("sleep", "60")
+		if err := service.Start(); err != nil {
+			t.Fatal(err)
 		}
+		tr := tracer{rest: socket + "\n" + test.lines, root: service.Process.Pid, answered: make(chan int, 1)}
+		tr.request()
+		service.Wait()
+		if status := service.ProcessState.Sys().(syscall.WaitStatus); status.Signal() != syscall.SIGTERM {
+			t.Errorf("%s: the service ended with %v", test.lines, service.ProcessState)
+		}
+		slices.Sort(seen)
+		if got := tr.exit(0); got != test.want || strings.Join(seen, ", ") != test.seen {
+			t.Errorf("%s: %d after %q, want %d after %q", test.lines, got, strings.Join(seen, ", "), test.want, test.seen)
+		}
+	}
+}
+
+// A command whose helper was killed, or whose disk was full, either worked or says why not.
+func TestCheckError(t *testing.T) {
+	t.Parallel()
+	exists := filepath.Join(t.TempDir(), "podman")
+	if err := os.WriteFile(exists, []byte("#!/bin/sh\nexit 0\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b := &bed{dir: t.TempDir(), podman: exists, deadline: time.Minute, token: "-"}
+	if err := os.Mkdir(filepath.Join(b.dir, "tmp"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		exit int
+		out  string
+		gone string
+		bad  bool
+	}{
+		{0, "", "", false},
+		{125, "Error: no space left on device", "", false},
+		{125, "", "", true},
+		{2, "panic: nil", "", true},
+		{139, "x", "", true},
+		{1, "POST /x: " + noAnswer + "EOF", "", true},
+		{0, "", "container c", true},
+		{125, "Error: x", "container c", false},
+	} {
+		var r result
+		b.checkError(&r, scenario{kill: "rm -f c", gone: test.gone}, test.exit, test.out)
+		if got := len(r.Failures) > 0; got != test.bad {
+			t.Errorf("%+v: %v", test, r.Failures)
+		}
+	}
+}
+
+func TestRestScenarios(t *testing.T) {
+	t.Parallel()
+	for name := range restCalls {
+		s := scenarios["rest-"+name]
+		if !isRequest(s.kill) || len(s.again) == 0 {
+			t.Errorf("rest-%s: %+v", name, s)
+		}
+	}
+	if (kill{"run", "podman", "any", 3, "full"}).String() != "podman-crash -scenario run -program podman -syscall any -when 3 -fault full" {
+		t.Error("the fault is missing")
 	}
 }

@@ -15,16 +15,19 @@ import (
 )
 
 type options struct {
-	scenarios, program, syscall, image, podman, junit, trace string
-	when, kills                                              int
-	seed                                                     uint64
-	deadline, limit                                          time.Duration
+	scenarios, programs, syscall, fault, image, podman, junit string
+	when, kills                                               int
+	seed                                                      uint64
+	deadline, limit                                           time.Duration
+	trace                                                     string // of the process that traces, as the next three are
+	instead, attach, rest                                     string
 }
 
 func main() {
 	var o options
 	flag.StringVar(&o.scenarios, "scenario", "", "`names` of scenarios, with commas; all if empty")
-	flag.StringVar(&o.program, "program", "podman", "the `program` that is killed: podman, conmon, crun, netavark, pasta, ...")
+	flag.StringVar(&o.programs, "program", "podman", "the `programs` that are killed, with commas: podman, conmon, crun, netavark, pasta, ...")
+	flag.StringVar(&o.fault, "fault", "", "what happens at the call in place of a kill: `full`, or read-only, of the file system of the store")
 	flag.StringVar(&o.syscall, "syscall", "any", "the system call of the kill; any of the table if any")
 	flag.IntVar(&o.when, "when", 0, "kill at this call only, 1 and up; by -seed if 0")
 	flag.IntVar(&o.kills, "kills", 8, "kills in each scenario")
@@ -34,7 +37,12 @@ func main() {
 	flag.StringVar(&o.junit, "junit", "", "a `file` for the results as JUnit XML")
 	flag.DurationVar(&o.deadline, "deadline", 60*time.Second, "each command must end in this time")
 	flag.DurationVar(&o.limit, "limit", 0, "begin no more kills after this time; without a limit if 0")
-	flag.StringVar(&o.trace, "trace", "", "for its own use")
+	for _, own := range []struct {
+		to   *string
+		name string
+	}{{&o.trace, "trace"}, {&o.instead, "instead"}, {&o.attach, "attach"}, {&o.rest, "rest"}} {
+		flag.StringVar(own.to, own.name, "", "for its own use")
+	}
 	flag.Parse()
 	if o.trace != "" {
 		fail(o.traceOne(flag.Args()))
@@ -60,7 +68,7 @@ func (o *options) traceOne(command []string) error {
 	if err != nil {
 		return err
 	}
-	t := tracer{program: o.program, calls: calls, when: o.when}
+	t := tracer{program: o.programs, calls: calls, when: o.when, instead: o.instead, attach: o.attach, rest: o.rest}
 	res, err := t.trace(command)
 	if err != nil {
 		return err
@@ -77,6 +85,9 @@ func (o *options) check() error {
 	}
 	if o.when < 0 || o.kills < 1 {
 		return fmt.Errorf("-when %d -kills %d: want 0 or more, and 1 or more", o.when, o.kills)
+	}
+	if _, ok := faults[o.fault]; !ok {
+		return fmt.Errorf("-fault %s: want full or read-only", o.fault)
 	}
 	_, err := callsOf(o.syscall)
 	return err
@@ -95,7 +106,8 @@ func (o *options) runAll() (bool, error) {
 	if own := os.Getenv("XDG_RUNTIME_DIR"); own != "" {
 		runtime = filepath.Join(own, filepath.Base(dir))
 	}
-	b := &bed{dir: dir, runtime: runtime, podman: o.podman, image: o.image, token: strconv.Itoa(10_000_000 + os.Getpid()), deadline: o.deadline}
+	b := &bed{dir: dir, runtime: runtime, podman: o.podman, image: o.image, token: strconv.Itoa(10_000_000 + os.Getpid()), deadline: o.deadline,
+		ownDisk: o.fault != ""}
 	defer b.wipe()
 	if err := b.open(); err != nil {
 		return false, err
@@ -104,28 +116,29 @@ func (o *options) runAll() (bool, error) {
 	var results []result
 	begin := time.Now()
 	for _, name := range names(scenarios, o.scenarios) {
-		if o.limit > 0 && time.Since(begin) > o.limit {
-			break
-		}
-		rs, err := o.runScenario(b, name, begin)
-		results = append(results, rs...)
-		if err != nil {
-			fmt.Fprintf(os.Stderr, "podman-crash: %s: %v\n", name, err)
+		for _, program := range strings.Split(o.programs, ",") {
+			if o.limit > 0 && time.Since(begin) > o.limit {
+				break
+			}
+			rs, err := o.runScenario(b, kill{name, program, o.syscall, 0, o.fault}, begin)
+			results = append(results, rs...)
+			if err != nil {
+				fmt.Fprintf(os.Stderr, "podman-crash: %s of %s: %v\n", program, name, err)
+			}
 		}
 	}
 	return o.report(version, results)
 }
 
 // runScenario counts the calls once and then kills at some of them.
-func (o *options) runScenario(b *bed, name string, begin time.Time) ([]result, error) {
-	k := kill{name, o.program, o.syscall, 0}
+func (o *options) runScenario(b *bed, k kill, begin time.Time) ([]result, error) {
 	counted, err := o.tryClean(b, k)
 	if err != nil {
 		return nil, err
 	}
-	fmt.Fprintf(os.Stderr, "podman-crash: %s: %d calls\n", name, counted.Count)
+	fmt.Fprintf(os.Stderr, "podman-crash: %s: %d calls of %s\n", k.Scenario, counted.Count, k.Program)
 	if counted.Count == 0 && o.when == 0 {
-		return nil, fmt.Errorf("no system call %s of %s was seen", o.syscall, o.program)
+		return nil, nil // the program has no part in it
 	}
 	moments := choose(o.seed, counted.Count, o.kills)
 	if o.when > 0 {

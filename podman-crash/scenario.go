@@ -6,7 +6,8 @@ import (
 )
 
 // A scenario is one command that is killed, with what comes before it and what must work afterwards. In its commands,
-// IMAGE is an image with a shell, and TOKEN a number that marks its processes. Each command is one of Podman.
+// IMAGE is an image with a shell, and TOKEN a number that marks its processes. Each command is one of Podman; the one that
+// is killed may be lines with requests to its service (rest.go) in its place.
 type scenario struct {
 	about  string
 	before []string // prepares
@@ -18,6 +19,7 @@ type scenario struct {
 
 const (
 	payload  = `IMAGE sh -c 'trap "exit 3" TERM; sleep TOKEN & wait'`
+	createC  = "create --name c --network none " + payload
 	runC     = "run -d --name c --network none " + payload
 	runNet   = "run -d --name c --network n1 " + payload
 	createN1 = "network create n1"
@@ -28,7 +30,9 @@ const (
 var scenarios = map[string]scenario{
 	"run": {about: "run -d without a network", kill: runC,
 		again: []string{"rm -f -t 0 c", runC, "stop -t 5 c"}, exit: "c"},
-	"start": {about: "start of a created container", before: []string{"create --name c --network none " + payload}, kill: "start c",
+	"create": {about: "create without a network", kill: createC,
+		again: []string{"rm -f -t 0 c", createC, "start c", "stop -t 5 c"}, exit: "c"},
+	"start": {about: "start of a created container", before: []string{createC}, kill: "start c",
 		again: []string{"start c", "stop -t 5 c"}, exit: "c"},
 	"stop": {about: "stop of a running container", before: []string{runC}, kill: "stop -t 5 c",
 		again: []string{"stop -t 5 c", "wait c"}, exit: "c"},
@@ -37,6 +41,10 @@ var scenarios = map[string]scenario{
 	"exec": {about: "exec in a running container", before: []string{runC}, kill: "exec c true",
 		again: []string{"exec c true", "stop -t 5 c"}, exit: "c"},
 	"bridge": {about: "start on a bridge", before: []string{createN1, "create --name c --network n1 " + payload}, kill: "start c",
+		again: []string{"start c", "stop -t 5 c"}, exit: "c"},
+	"bridge-stop": {about: "stop on a bridge", before: []string{createN1, runNet}, kill: "stop -t 5 c",
+		again: []string{"stop -t 5 c", "wait c"}, exit: "c"},
+	"pasta": {about: "start with pasta", before: []string{"create --name c --network pasta " + payload}, kill: "start c",
 		again: []string{"start c", "stop -t 5 c"}, exit: "c"},
 	"network-connect": {about: "network connect of a running container", before: []string{createN1, "network create n2", runNet},
 		kill: "network connect n2 c", again: []string{"stop -t 5 c", "start c", "stop -t 5 c"}, exit: "c"},

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"time"
 	"unsafe"
@@ -17,6 +18,7 @@ import (
 // Numbers of linux/ptrace.h that package syscall does not have.
 const (
 	ptraceSeize       = 0x4206
+	ptraceInterrupt   = 0x4207
 	ptraceListen      = 0x4208
 	ptraceSyscallInfo = 0x420e // Linux 5.3
 	eventStop         = 128
@@ -30,6 +32,7 @@ var traced = map[string]bool{
 	"podman": true, "conmon": true, "crun": true, "runc": true, "netavark": true, "aardvark-dns": true,
 	"pasta": true, "pasta.avx2": true, "passt": true, "passt.avx2": true, "slirp4netns": true, "rootlessport": true,
 	"fuse-overlayfs": true,
+	"dash":           true, "bash": true, // a script in place of a runtime
 }
 
 // A tracer follows one command and all that it starts, counts the entries into some system calls by the processes of
@@ -38,9 +41,14 @@ var traced = map[string]bool{
 type tracer struct {
 	program string // its file name without .avx2; "" is any
 	calls   map[uint64]bool
-	when    int // 0 only counts
+	when    int    // 0 only counts
+	instead string // a command of the shell that runs at that entry, in place of the kill; it has no line breaks
+	attach  string // processes of the program that run before with this word in their command line are followed too
+	rest    string // requests to the command, which is a service: a socket, then one request a line
 
 	root     int
+	counts   atomic.Bool
+	answered chan int // 0 after requests that succeeded
 	count    int
 	killed   int            // the process that was killed, or 0
 	at       string         // the program and the call of the kill
@@ -73,11 +81,16 @@ func (t *tracer) trace(command []string) (traceResult, error) {
 		return traceResult{}, fmt.Errorf("ptrace is refused here: %w", err)
 	}
 	// A seized process runs on until it is interrupted.
-	if err := ptrace(0x4207, root, 0); err != nil { // PTRACE_INTERRUPT
+	if err := ptrace(ptraceInterrupt, root, 0); err != nil {
 		return traceResult{}, err
 	}
+	t.programs, t.at, t.answered = map[int]string{}, "-", make(chan int, 1)
+	t.attachAll()
+	t.counts.Store(t.rest == "")
+	if t.rest != "" {
+		go t.request()
+	}
 	fmt.Fprintln(w, "go")
-	t.programs, t.at = map[int]string{}, "-"
 	for {
 		var status syscall.WaitStatus
 		pid, err := syscall.Wait4(-1, &status, syscall.WALL, nil)
@@ -92,13 +105,38 @@ func (t *tracer) trace(command []string) (traceResult, error) {
 		}
 		delete(t.programs, pid)
 		if pid == root {
-			exit := status.ExitStatus()
-			if status.Signaled() {
-				exit = 128 + int(status.Signal())
-			}
-			return traceResult{t.count, t.killed, exit, t.at}, nil
+			return traceResult{t.count, t.killed, t.exit(status), t.at}, nil
 		}
 	}
+}
+
+// attachAll follows what runs already.
+func (t *tracer) attachAll() {
+	if t.attach == "" {
+		return
+	}
+	for _, pid := range processes(t.attach) {
+		tasks, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*", pid))
+		for _, task := range tasks {
+			tid, _ := strconv.Atoi(filepath.Base(task))
+			if t.of(tid) && ptrace(ptraceSeize, tid, traceOptions) == nil {
+				_ = ptrace(ptraceInterrupt, tid, 0)
+			}
+		}
+	}
+}
+
+// exit returns the exit code of the command, 128 and the number of the signal that ended it, or that of the requests.
+func (t *tracer) exit(status syscall.WaitStatus) int {
+	select {
+	case code := <-t.answered:
+		return code
+	default:
+	}
+	if status.Signaled() {
+		return 128 + int(status.Signal())
+	}
+	return status.ExitStatus()
 }
 
 // stopped lets a stopped thread go on. Errors mean that the thread was killed meanwhile.
@@ -128,14 +166,24 @@ func (t *tracer) stopped(pid int, status syscall.WaitStatus) {
 
 // hit counts an entry, and kills at the chosen one.
 func (t *tracer) hit(pid int, nr uint64) {
-	if t.program != "" && strings.TrimSuffix(t.programOf(pid), ".avx2") != t.program {
+	if !t.counts.Load() || !t.of(pid) {
 		return
 	}
 	t.count++
-	if t.count == t.when {
-		t.killed, t.at = pid, t.programOf(pid)+":"+nameOf(nr)
+	switch {
+	case t.count != t.when:
+		return
+	case t.instead == "":
 		_ = syscall.Kill(pid, syscall.SIGKILL)
+	case exec.Command("/bin/sh", "-c", t.instead).Run() != nil: // a file system with files open for writing is not made read-only
+		return
 	}
+	t.killed, t.at = pid, t.programOf(pid)+":"+nameOf(nr)
+}
+
+// of tells whether a thread is of the program.
+func (t *tracer) of(pid int) bool {
+	return t.program == "" || strings.TrimSuffix(t.programOf(pid), ".avx2") == t.program
 }
 
 // programOf returns the file name of the program of a thread, "" if it has ended.
@@ -148,6 +196,12 @@ func (t *tracer) programOf(pid int) string {
 		return ""
 	}
 	name := strings.TrimSuffix(filepath.Base(link), " (deleted)")
+	// crun and runc execute a copy of themselves, which has no path.
+	if name == "/" || strings.HasPrefix(link, "/memfd:") {
+		data, _ := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
+		word, _, _ := strings.Cut(string(data), "\x00")
+		name = filepath.Base(word)
+	}
 	t.programs[pid] = name
 	return name
 }
@@ -176,16 +230,28 @@ func ptrace(request, pid int, data uintptr) error {
 // errDeadline is the error of a command that does not end in time.
 var errDeadline = errors.New("deadline")
 
-// traceCommand runs a tracer in a process of its own, since one that ends lets go all that it traces.
-func (b *bed) traceCommand(k kill, command []string, deadline time.Duration) (traceResult, string, error) {
+// traceCommand runs a tracer in a process of its own, since one that ends lets go all that it traces. The command is one
+// of Podman's or lines with requests to its service.
+func (b *bed) traceCommand(k kill, command string, deadline time.Duration) (traceResult, string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return traceResult{}, "", err
 	}
 	file := filepath.Join(b.dir, "trace")
 	os.Remove(file)
-	args := append([]string{self, "-trace", file, "-program", k.Program, "-syscall", k.Syscall, "-when", strconv.Itoa(k.When), "--"}, command...)
-	out, code, err := b.run(deadline, args...)
+	args := []string{self, "-trace", file, "-program", k.Program, "-syscall", k.Syscall, "-when", strconv.Itoa(k.When)}
+	if k.Program != "podman" {
+		args = append(args, "-attach", filepath.Base(b.dir))
+	}
+	if do := faults[k.Fault].do; do != "" {
+		words := b.inNamespace(do)
+		args = append(args, "-instead", strings.Join(words[:len(words)-1], " ")+" '"+words[len(words)-1]+"'")
+	}
+	if isRequest(command) {
+		args = append(args, "-rest", b.fill("SOCKET\n"+command))
+		command = "system service -t 0 unix://SOCKET"
+	}
+	out, code, err := b.run(deadline, append(append(args, "--"), b.args(command)...)...)
 	if err != nil {
 		return traceResult{}, out, err
 	}

@@ -3,18 +3,26 @@ package main
 import (
 	"errors"
 	"fmt"
+	"path/filepath"
+	"slices"
 	"strings"
+	"syscall"
 	"time"
 )
 
-// A kill names one moment of one scenario.
+// A kill names one moment of one scenario, and what happens then if it is not a kill.
 type kill struct {
 	Scenario, Program, Syscall string
 	When                       int
+	Fault                      string
 }
 
 func (k kill) String() string {
-	return fmt.Sprintf("podman-crash -scenario %s -program %s -syscall %s -when %d", k.Scenario, k.Program, k.Syscall, k.When)
+	out := fmt.Sprintf("podman-crash -scenario %s -program %s -syscall %s -when %d", k.Scenario, k.Program, k.Syscall, k.When)
+	if k.Fault != "" {
+		out += " -fault " + k.Fault
+	}
+	return out
 }
 
 // A failure is an invariant that does not hold, with what was seen.
@@ -30,9 +38,10 @@ type result struct {
 	Took     time.Duration
 }
 
-// The invariants. hang: each command ends. next: the next command works. again: what was killed can be done again.
-// exit: the exit code is that of the process. twice: no container's process runs twice. left: removal leaves nothing.
-var checks = []string{"hang", "next", "again", "exit", "twice", "left"}
+// The invariants. hang: each command ends. error: a Podman that was not killed did its work, or ends with an error and says why.
+// next: the next command works. again: what was killed can be done again. exit: the exit code is that of the process.
+// twice: no container's process runs twice. left: removal leaves nothing.
+var checks = []string{"hang", "error", "next", "again", "exit", "twice", "left"}
 
 func (r *result) fail(check, format string, args ...any) {
 	r.Failures = append(r.Failures, failure{check, fmt.Sprintf(format, args...)})
@@ -49,7 +58,12 @@ func (b *bed) try(k kill) (result, error) {
 			return r, fmt.Errorf("podman %s: its process does not run", command)
 		}
 	}
-	trace, out, err := b.traceCommand(k, b.args(s.kill), b.deadline)
+	trace, out, err := b.traceCommand(k, s.kill, b.deadline)
+	if undo := faults[k.Fault].undo; undo != "" {
+		if out, code, _ := b.run(b.deadline, b.inNamespace(undo)...); code != 0 {
+			return r, fmt.Errorf("%s: %s", undo, out)
+		}
+	}
 	switch {
 	case errors.Is(err, errDeadline):
 		r.fail("hang", "%s", s.kill)
@@ -59,10 +73,30 @@ func (b *bed) try(k kill) (result, error) {
 		return r, fmt.Errorf("podman %s: exit code %d: %s", s.kill, trace.Exit, out)
 	}
 	r.Count, r.At, r.Missed = trace.Count, trace.At, k.When > 0 && trace.Killed == 0
+	if err == nil && trace.Killed != 0 && (k.Program != "podman" || k.Fault != "") {
+		b.checkError(&r, s, trace.Exit, out)
+	}
 	b.check(&r, s)
 	b.remove(&r)
 	r.Took = time.Since(begin)
 	return r, nil
+}
+
+// checkError checks the end of a command whose own process was not killed.
+func (b *bed) checkError(r *result, s scenario, exit int, out string) {
+	switch {
+	case strings.Contains(out, "panic:") || strings.Contains(out, noAnswer) || exit >= 128:
+		r.fail("error", "%s: exit code %d: %s", s.kill, exit, out)
+	case exit != 0 && out == "":
+		r.fail("error", "%s: exit code %d without a message", s.kill, exit)
+	case exit != 0:
+	case s.gone != "":
+		if _, code, _ := b.do(strings.Replace(s.gone, " ", " exists ", 1)); code == 0 {
+			r.fail("error", "%s: exit code 0, and %s exists", s.kill, s.gone)
+		}
+	case starts(s.kill) && !b.settle(func() bool { return b.payloads() > 0 }):
+		r.fail("error", "%s: exit code 0, and its process does not run", s.kill)
+	}
 }
 
 // check checks what must hold after the kill.
@@ -121,6 +155,12 @@ func (b *bed) remove(r *result) {
 			r.fail("left", "%s: %s", list, out)
 		}
 	}
+	// The conmon of a session of exec by the REST API waits for five minutes before it ends, also without a kill.
+	for _, pid := range processes("--exit-delay") {
+		if slices.Contains(processes(filepath.Base(b.dir)), pid) {
+			_ = syscall.Kill(pid, syscall.SIGKILL)
+		}
+	}
 	if !b.settle(func() bool { return len(b.left()) == 0 }) {
 		r.fail("left", "%s", strings.Join(b.left(), ", "))
 	}
@@ -128,7 +168,8 @@ func (b *bed) remove(r *result) {
 
 // starts tells whether a command starts the payload.
 func starts(command string) bool {
-	return strings.HasPrefix(command, "run -d") || strings.HasPrefix(command, "start ") || strings.HasPrefix(command, "pod start")
+	return strings.HasPrefix(command, "run -d") || strings.HasPrefix(command, "start ") || strings.HasPrefix(command, "pod start") ||
+		strings.HasPrefix(command, "POST ") && strings.HasSuffix(command, "/start")
 }
 
 // settle waits up to ten seconds until something holds.
