@@ -19,8 +19,8 @@ type options struct {
 	when, kills                                               int
 	seed                                                      uint64
 	deadline, limit                                           time.Duration
-	trace                                                     string // of the process that traces, as the next three are
-	instead, attach, rest                                     string
+	trace                                                     string // of the process that traces, as the next four are
+	instead, refuse, attach, rest                             string
 }
 
 func main() {
@@ -40,7 +40,7 @@ func main() {
 	for _, own := range []struct {
 		to   *string
 		name string
-	}{{&o.trace, "trace"}, {&o.instead, "instead"}, {&o.attach, "attach"}, {&o.rest, "rest"}} {
+	}{{&o.trace, "trace"}, {&o.instead, "instead"}, {&o.refuse, "refuse"}, {&o.attach, "attach"}, {&o.rest, "rest"}} {
 		flag.StringVar(own.to, own.name, "", "for its own use")
 	}
 	flag.Parse()
@@ -68,7 +68,7 @@ func (o *options) traceOne(command []string) error {
 	if err != nil {
 		return err
 	}
-	t := tracer{program: o.programs, calls: calls, when: o.when, instead: o.instead, attach: o.attach, rest: o.rest}
+	t := tracer{program: o.programs, calls: calls, when: o.when, instead: o.instead, refused: o.refuse, attach: o.attach, rest: o.rest}
 	res, err := t.trace(command)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (o *options) runAll() (bool, error) {
 		runtime = filepath.Join(own, filepath.Base(dir))
 	}
 	b := &bed{dir: dir, runtime: runtime, podman: o.podman, image: o.image, token: strconv.Itoa(10_000_000 + os.Getpid()), deadline: o.deadline,
-		ownDisk: o.fault != ""}
+		ownDisk: o.fault == "full"}
 	defer b.wipe()
 	if err := b.open(); err != nil {
 		return false, err

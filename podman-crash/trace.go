@@ -12,7 +12,6 @@ import (
 	"sync/atomic"
 	"syscall"
 	"time"
-	"unsafe"
 )
 
 // Numbers of linux/ptrace.h that package syscall does not have.
@@ -42,7 +41,8 @@ type tracer struct {
 	program string // its file name without .avx2; "" is any
 	calls   map[uint64]bool
 	when    int    // 0 only counts
-	instead string // a command of the shell that runs at that entry, in place of the kill; it has no line breaks
+	instead string // a command of the shell that runs at that entry, in place of the kill
+	refused string // a directory that is read-only from that entry on, in place of the kill
 	attach  string // processes of the program that run before with this word in their command line are followed too
 	rest    string // requests to the command, which is a service: a socket, then one request a line
 
@@ -50,7 +50,10 @@ type tracer struct {
 	counts   atomic.Bool
 	answered chan int // 0 after requests that succeeded
 	count    int
-	killed   int            // the process that was killed, or 0
+	killed   int            // the process that was killed, or in which the fault began, or 0
+	readOnly bool           // refused is
+	refusing map[int]bool   // threads in a call that fails
+	err      error          // what the tracer could not do
 	at       string         // the program and the call of the kill
 	programs map[int]string // by thread
 }
@@ -84,7 +87,7 @@ func (t *tracer) trace(command []string) (traceResult, error) {
 	if err := ptrace(ptraceInterrupt, root, 0); err != nil {
 		return traceResult{}, err
 	}
-	t.programs, t.at, t.answered = map[int]string{}, "-", make(chan int, 1)
+	t.programs, t.refusing, t.at, t.answered = map[int]string{}, map[int]bool{}, "-", make(chan int, 1)
 	t.attachAll()
 	t.counts.Store(t.rest == "")
 	if t.rest != "" {
@@ -105,7 +108,7 @@ func (t *tracer) trace(command []string) (traceResult, error) {
 		}
 		delete(t.programs, pid)
 		if pid == root {
-			return traceResult{t.count, t.killed, t.exit(status), t.at}, nil
+			return traceResult{t.count, t.killed, t.exit(status), t.at}, t.err
 		}
 	}
 }
@@ -155,8 +158,13 @@ func (t *tracer) stopped(pid int, status syscall.WaitStatus) {
 	case event != 0:
 		_ = ptrace(syscall.PTRACE_SYSCALL, pid, 0)
 	case sig == syscall.SIGTRAP|0x80:
-		if nr, ok := entered(pid); ok && t.calls[nr] {
-			t.hit(pid, nr)
+		if info, err := infoOf(pid); err == nil {
+			if info.op == 1 && t.calls[info.nr] {
+				t.hit(pid, info.nr)
+			}
+			if t.readOnly {
+				t.refuse(pid, info)
+			}
 		}
 		_ = ptrace(syscall.PTRACE_SYSCALL, pid, 0)
 	default:
@@ -173,10 +181,12 @@ func (t *tracer) hit(pid int, nr uint64) {
 	switch {
 	case t.count != t.when:
 		return
+	case t.refused != "":
+		t.readOnly = true
 	case t.instead == "":
 		_ = syscall.Kill(pid, syscall.SIGKILL)
-	case exec.Command("/bin/sh", "-c", t.instead).Run() != nil: // a file system with files open for writing is not made read-only
-		return
+	default:
+		t.err = exec.Command("/bin/sh", "-c", t.instead).Run()
 	}
 	t.killed, t.at = pid, t.programOf(pid)+":"+nameOf(nr)
 }
@@ -206,20 +216,6 @@ func (t *tracer) programOf(pid int) string {
 	return name
 }
 
-// entered returns the number of the system call that a thread is about to make.
-func entered(pid int) (uint64, bool) {
-	var info struct {
-		op uint8
-		_  [3]uint8
-		_  uint32
-		_  [2]uint64
-		nr uint64
-		_  [8]uint64
-	}
-	_, _, errno := syscall.RawSyscall6(syscall.SYS_PTRACE, ptraceSyscallInfo, uintptr(pid), unsafe.Sizeof(info), uintptr(unsafe.Pointer(&info)), 0, 0)
-	return info.nr, errno == 0 && info.op == 1
-}
-
 func ptrace(request, pid int, data uintptr) error {
 	if _, _, errno := syscall.RawSyscall6(syscall.SYS_PTRACE, uintptr(request), uintptr(pid), 0, data, 0, 0); errno != 0 {
 		return errno
@@ -242,6 +238,9 @@ func (b *bed) traceCommand(k kill, command string, deadline time.Duration) (trac
 	args := []string{self, "-trace", file, "-program", k.Program, "-syscall", k.Syscall, "-when", strconv.Itoa(k.When)}
 	if k.Program != "podman" {
 		args = append(args, "-attach", filepath.Base(b.dir))
+	}
+	if k.Fault == "read-only" {
+		args = append(args, "-refuse", filepath.Join(b.dir, "store"))
 	}
 	if do := faults[k.Fault].do; do != "" {
 		words := b.inNamespace(do)
