@@ -75,8 +75,8 @@ func (b *bed) mountStore() error {
 	return nil
 }
 
-// faults are what can happen to the file system of the store, by name, and how it ends: shell commands in the bed's
-// namespaces, where STORE is the store. A file system with files open for writing cannot be made read-only; hence the
+// faults lists failures of the file system of the store, by name, with their beginning and their end: shell commands in
+// the bed's namespaces, where STORE is the store. A file system with files open for writing cannot be made read-only; hence the
 // tracer lets calls fail (refuse.go).
 var faults = map[string]struct{ do, undo string }{
 	"":          {},

@@ -121,6 +121,7 @@ var someResults = []result{
 	{Kill: kill{"run", "podman", "any", 2, ""}, Took: time.Second},
 	{Kill: kill{"run", "podman", "any", 4, ""}, At: "podman:mount", Failures: []failure{{"left", "a <mount>"}, {"left", "b"}, {"exit", "137\x00"}}},
 	{Kill: kill{"stop", "podman", "any", 0, ""}, Missed: true},
+	{Kill: kill{"stop", "conmon", "any", 0, "full"}, Count: 9, Missed: true},
 }
 
 func TestTable(t *testing.T) {
@@ -130,6 +131,7 @@ func TestTable(t *testing.T) {
 	for _, want := range []string{
 		"| run | podman | 5 | 2 | 1 | 0 | 0 | 0 | 0 | 1 | 0 | 1 |\n",
 		"| stop | podman | 0 | 0 | 0 |",
+		"| stop | conmon full | 9 | 0 | 0 |",
 		"podman-crash -scenario run -program podman -syscall any -when 4 # podman:mount\n    left: a <mount>\n",
 	} {
 		if !strings.Contains(b.String(), want) {

@@ -29,7 +29,8 @@ func table(w io.Writer, version string, results []result) {
 				seen[f.Check] = true
 			}
 		}
-		fmt.Fprintf(w, "| %s | %s | %d | %d | %d |", group[0].Kill.Scenario, group[0].Kill.Program, group[0].Count, kills, failed)
+		k := group[0].Kill
+		fmt.Fprintf(w, "| %s | %s | %d | %d | %d |", k.Scenario, strings.TrimSpace(k.Program+" "+k.Fault), group[0].Count, kills, failed)
 		for _, check := range checks {
 			fmt.Fprintf(w, " %d |", by[check])
 		}
@@ -43,11 +44,11 @@ func table(w io.Writer, version string, results []result) {
 	}
 }
 
-// groups divides results by scenario; their order is kept.
+// groups divides results by scenario and program; their order is kept.
 func groups(results []result) [][]result {
 	var out [][]result
 	for i, r := range results {
-		if i == 0 || results[i-1].Kill.Scenario != r.Kill.Scenario {
+		if i == 0 || results[i-1].Kill.Scenario != r.Kill.Scenario || results[i-1].Kill.Program != r.Kill.Program {
 			out = append(out, nil)
 		}
 		out[len(out)-1] = append(out[len(out)-1], r)
@@ -85,7 +86,7 @@ type (
 func junit(w io.Writer, version string, results []result) error {
 	var all suites
 	for _, group := range groups(results) {
-		s := suite{Name: version + " " + group[0].Kill.Scenario, Tests: len(group)}
+		s := suite{Name: strings.Join([]string{version, group[0].Kill.Scenario, group[0].Kill.Program}, " "), Tests: len(group)}
 		for _, r := range group {
 			c := testcase{Class: r.Kill.Scenario, Name: fmt.Sprintf("%s %s %d", r.Kill.Program, r.Kill.Syscall, r.Kill.When),
 				Time: fmt.Sprintf("%.3f", r.Took.Seconds())}
