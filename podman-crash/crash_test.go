@@ -312,23 +312,26 @@ func TestCheckError(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, test := range []struct {
+		kill string
 		exit int
 		out  string
 		gone string
 		bad  bool
 	}{
-		{0, "", "", false},
-		{125, "Error: no space left on device", "", false},
-		{125, "", "", true},
-		{2, "panic: nil", "", true},
-		{139, "x", "", true},
-		{255, "Error: exec failed", "", false},
-		{1, "POST /x: " + noAnswer + "EOF", "", true},
-		{0, "", "container c", true},
-		{125, "Error: x", "container c", false},
+		{"rm -f c", 0, "", "", false},
+		{"rm -f c", 125, "Error: no space left on device", "", false},
+		{"rm -f c", 125, "", "", true},
+		{"rm -f c", 2, "panic: nil", "", true},
+		{"rm -f c", 139, "x", "", true},
+		{"rm -f c", 255, "Error: exec failed", "", false},
+		{"DELETE /x", 1, "DELETE /x: " + noAnswer + "EOF", "", true},
+		{"rm -f c", 0, "", "container c", true},
+		{"DELETE /containers/c", 0, "", "container c", true},
+		{"kube play KUBE", 0, "", "pod p", false},
+		{"rm -f c", 125, "Error: x", "container c", false},
 	} {
 		var r result
-		b.checkError(&r, scenario{kill: "rm -f c", gone: test.gone}, test.exit, test.out)
+		b.checkError(&r, scenario{kill: test.kill, gone: test.gone}, test.exit, test.out)
 		if got := len(r.Failures) > 0; got != test.bad {
 			t.Errorf("%+v: %v", test, r.Failures)
 		}

@@ -98,7 +98,7 @@ func (b *bed) checkError(r *result, s scenario, exit int, out string) {
 	case exit != 0 && out == "":
 		r.fail("error", "%s: exit code %d without a message", s.kill, exit)
 	case exit != 0:
-	case s.gone != "":
+	case s.gone != "" && (strings.Contains(s.kill, "rm ") || strings.HasPrefix(s.kill, "DELETE ")):
 		if _, code, _ := b.do(strings.Replace(s.gone, " ", " exists ", 1)); code == 0 {
 			r.fail("error", "%s: exit code 0, and %s exists", s.kill, s.gone)
 		}
