@@ -80,7 +80,7 @@ func (b *bed) try(k kill) (result, error) {
 	case k.When == 0 && trace.Exit != 0:
 		return r, fmt.Errorf("podman %s: exit code %d: %s", s.kill, trace.Exit, out)
 	}
-	r.Count, r.At, r.Missed = trace.Count, trace.At, k.When > 0 && trace.Killed == 0
+	r.Count, r.At, r.Missed = trace.Count, trace.At, err == nil && k.When > 0 && trace.Killed == 0
 	if err == nil && trace.Killed != 0 && (k.Program != "podman" || k.Fault != "") {
 		b.checkError(&r, s, trace.Exit, out)
 	}
