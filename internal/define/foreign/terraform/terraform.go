@@ -338,7 +338,7 @@ func (p *plan) buildService(res *toolfile.Result, s, def *resource) *doctree.Nod
 	return out
 }
 
-// noCount tells that a service without a count has no copies at ECS: the provider has no default, and 0 is sent.
+// noCount reports a service without a count, of which ECS starts no copy: the provider has no default, and sends 0.
 func (p *plan) noCount(s *resource) {
 	if p.scaled != nil || s.values.Member("desired_count") != nil || toolfile.IsTrue(s.unknown.Member("desired_count")) || toolfile.TextOf(s.values.Member("scheduling_strategy")) == "DAEMON" {
 		return

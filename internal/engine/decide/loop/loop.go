@@ -167,7 +167,7 @@ func (l *Loop[S, E, D]) Run(ctx context.Context, m Driver[S, E, D], a Actor[E, D
 	}
 }
 
-// turn says what follows a step: another one with the batch, at once or, if wait is set, as soon as more
+// turn is the outcome of a step: another step follows with the batch, at once or, if wait is set, as soon as more
 // events arrive or the time is due.
 type turn[E any] struct {
 	batch       []E
