@@ -96,8 +96,9 @@ type TCPAction struct {
 // httpHealthCheck is the member with the URL of a check by HTTP, for images without a program that a healthCheck could run.
 const httpHealthCheck = "httpHealthCheck"
 
-// healthURL matches the URLs of such checks. The request comes from the container's own network.
-var healthURL = lazy.MustCompile(`^(https?)://localhost(:[0-9]+)?(/[!-~]*)?$`)
+// healthURL matches the URLs of such checks. The request comes from the container's own network. A path with two slashes at its
+// start would be read as a host, and no server gets what is behind a #.
+var healthURL = lazy.MustCompile(`^(https?)://localhost(:[0-9]+)?(/([!-"$-.0-~][!-"$-~]*)?)?$`)
 
 // decodeHTTPHealthCheck decodes such a URL. The times are those of a probe of Kubernetes, with ECS's timeout of a
 // healthCheck.

@@ -39,6 +39,8 @@ func TestHTTPHealthCheck(t *testing.T) {
 		"http://localhost:80@evil/":   "is not the URL of a health check",
 		"http://localhost/a b":        "is not the URL of a health check",
 		"http://localhost/\\r\\nX: y": "is not the URL of a health check",
+		"http://localhost//host/up":   "is not the URL of a health check",
+		"http://localhost/a#b":        "is not the URL of a health check",
 		"localhost:80":                "is not the URL of a health check",
 		"http://localhost:0/":         "is not 1 to 65535",
 		"http://localhost:65536/":     "is not 1 to 65535",

@@ -37,8 +37,8 @@ type target struct {
 }
 
 const (
-	// maxBody bounds what is read of an answer, maxOutput what is reported of it, in bytes.
-	maxBody, maxOutput = 10 << 10, 1024
+	// maxBody and maxHeader bound what is read of an answer, maxOutput what is reported of it, in bytes.
+	maxBody, maxHeader, maxOutput = 10 << 10, 64 << 10, 1024
 	maxRedirects       = 10
 )
 
@@ -98,7 +98,7 @@ func (t target) http(ctx context.Context, a taskdef.HTTPAction) (Result, error) 
 		return Result{}, err
 	}
 	transport := &http.Transport{
-		DialContext: t.dial, DisableKeepAlives: true, DisableCompression: true,
+		DialContext: t.dial, DisableKeepAlives: true, DisableCompression: true, MaxResponseHeaderBytes: maxHeader,
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // as in Kubernetes: it is not about trust
 	}
 	defer transport.CloseIdleConnections()
@@ -172,7 +172,7 @@ var servingStatus = []string{"UNKNOWN", "SERVING", "NOT_SERVING", "SERVICE_UNKNO
 func (t target) grpc(ctx context.Context, a taskdef.GRPCAction) (Result, error) {
 	protocols := new(http.Protocols)
 	protocols.SetUnencryptedHTTP2(true)
-	transport := &http.Transport{DialContext: t.dial, Protocols: protocols}
+	transport := &http.Transport{DialContext: t.dial, Protocols: protocols, MaxResponseHeaderBytes: maxHeader}
 	defer transport.CloseIdleConnections()
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://"+t.address("", a.Port)+"/grpc.health.v1.Health/Check", bytes.NewReader(healthRequest(a.Service)))
 	if err != nil {

@@ -49,10 +49,14 @@ func TestHTTPFollowsTheStatus(t *testing.T) {
 			http.Redirect(w, r, "/loop", http.StatusFound)
 		case r.URL.Path == "/large":
 			_, _ = w.Write(make([]byte, 10*maxBody))
+		case r.URL.Path == "/headers":
+			for i := range 2 * maxHeader >> 10 {
+				w.Header().Set(fmt.Sprint("A", i), strings.Repeat("a", 1<<10))
+			}
 		}
 	})
 	for path, healthy := range map[string]bool{
-		"": true, "/200": true, "204": true, "/304": true, "/399": true, "/400": false, "/503": false, "/here": false, "/there": true, "/loop": false, "/large": true,
+		"": true, "/200": true, "204": true, "/304": true, "/399": true, "/400": false, "/503": false, "/here": false, "/there": true, "/loop": false, "/large": true, "/headers": false,
 	} {
 		got, err := to.do(t.Context(), taskdef.Action{HTTP: &taskdef.HTTPAction{Port: port, Path: path}})
 		if err != nil || got.Healthy != healthy || !healthy && got.Output == "" {
