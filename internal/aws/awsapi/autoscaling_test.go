@@ -44,6 +44,14 @@ func (s scaled) Configure(ctx context.Context, service string, change func(scali
 	return s.Store.Configure(ctx, service, s.now(), change)
 }
 
+func (s scaled) End(ctx context.Context, service string) error {
+	err := s.Store.End(ctx, service)
+	if errors.As(err, new(*run.NotFoundError)) {
+		return nil
+	}
+	return err
+}
+
 func (s scaled) Times(_ context.Context, schedule, zone string) ([]string, error) {
 	if schedule == "cron(x)" {
 		return nil, errors.New("no such time")

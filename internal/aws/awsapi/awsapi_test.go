@@ -53,6 +53,7 @@ type keeper struct {
 	mu     sync.Mutex
 	all    []service.State
 	passed time.Duration // since the services were made
+	refuse error         // why no service can be made
 }
 
 func (k *keeper) States() []service.State {
@@ -77,6 +78,9 @@ func spec(definition string) service.Spec {
 }
 
 func (k *keeper) Create(_ context.Context, n awsapi.NewService) (service.State, error) {
+	if k.refuse != nil {
+		return service.State{}, k.refuse
+	}
 	if err := service.Validate(n.Name, spec(n.Definition), n.Count, n.Config); err != nil {
 		return service.State{}, &protocol.Failure{Code: "InvalidParameterException", Message: err.Error()}
 	}
@@ -96,6 +100,7 @@ func (k *keeper) step(name string, in service.Input) service.State {
 }
 
 func (k *keeper) Update(_ context.Context, name string, c awsapi.ServiceChange) (service.State, error) {
+	k.mu.Lock()
 	i := slices.IndexFunc(k.all, func(s service.State) bool { return s.Name == name })
 	in := service.Updated{DesiredCount: c.Count, Notes: c.Notes}
 	now := k.all[i].Primary().Spec
@@ -109,6 +114,7 @@ func (k *keeper) Update(_ context.Context, name string, c awsapi.ServiceChange) 
 		config := c.Config(k.all[i].Config)
 		in.Config = &config
 	}
+	k.mu.Unlock()
 	return k.step(name, in), nil
 }
 

@@ -2,6 +2,7 @@ package awsapi
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -9,10 +10,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/podtask/podtask/internal/aws/awsapi/autoscaling"
 	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
 	"github.com/podtask/podtask/internal/aws/awsapi/resource"
+	"github.com/podtask/podtask/internal/define/catalog"
+	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/scaling"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -24,6 +28,9 @@ type expressOps struct {
 	*serviceOps
 	scaling autoscaling.Scaling
 	domain  string // the addresses are https://NAME.DOMAIN; empty: none is configured
+
+	// changing is held while a request makes, changes or removes an Express service: it changes what it has read before.
+	changing sync.Mutex
 }
 
 const (
@@ -80,13 +87,24 @@ type expressIn struct {
 // expressMetrics are the metrics by which Express services scale.
 var expressMetrics = map[string]scaling.Metric{"AVERAGE_CPU": scaling.CPU, "AVERAGE_MEMORY": scaling.Memory, "REQUEST_COUNT_PER_TARGET": scaling.Requests}
 
+// Limits of a request, in bytes: that of a label of DNS, and that of load balancers of AWS for paths of health checks.
+const maxLabel, maxHealthPath = 63, 1024
+
+var (
+	expressName = lazy.MustCompile(`^[a-zA-Z0-9]([a-zA-Z0-9_-]*[a-zA-Z0-9])?$`)
+	healthPath  = lazy.MustCompile(`^/([!-"$-.0-~][!-"$-~]*)?$`)
+)
+
 func (in expressIn) check() error {
 	var errs []error
 	if in.Definition != "" && in.expressRevision != (expressRevision{}) {
 		errs = append(errs, protocol.Invalidf("taskDefinitionArn: a request with it cannot have primaryContainer, executionRoleArn, taskRoleArn, cpu, memory and cpuArchitecture; healthCheckPath has no effect beside it, so give the container %s a health check", expressMain))
 	}
-	if p := in.HealthPath; p != "" && !strings.HasPrefix(p, "/") {
-		errs = append(errs, protocol.Invalidf("healthCheckPath: it begins with a slash, not %q", protocol.Shortened(p)))
+	if p := in.HealthPath; p != "" && !healthPath.MatchString(p) || len(p) > maxHealthPath {
+		errs = append(errs, protocol.Invalidf("healthCheckPath: it begins with one slash, and has at most %d characters of ASCII without spaces and #; not %q", maxHealthPath, protocol.Shortened(p)))
+	}
+	if n := in.Name; n != "" && !expressName.MatchString(n) || len(n) > maxLabel {
+		errs = append(errs, protocol.Invalidf("serviceName: it is a label of the address, so it has 1 to %d letters, digits, dashes and underscores, and begins and ends with a letter or a digit; not %q", maxLabel, protocol.Shortened(n)))
 	}
 	if c := in.Container; c != nil {
 		errs = append(errs, protocol.Within("primaryContainer.containerPort", &c.Port, 0, 65535))
@@ -111,17 +129,35 @@ func (o *expressOps) revision(definition string) (r expressRevision, source []by
 	return r, source, found.File == expressFile, err
 }
 
-// register registers the task definition of a revision, unless it is the one that there is.
-func (o *expressOps) register(ctx context.Context, family string, r expressRevision, present []byte) (definition string, err error) {
+// register registers the task definition of a revision, unless it is the one that there is. One of the same content is taken, as
+// a request that was cut off leaves it; added is false then.
+func (o *expressOps) register(ctx context.Context, family string, r expressRevision, present []byte) (definition string, added bool, err error) {
 	source, err := r.source(family)
 	if err != nil || bytes.Equal(source, present) {
-		return "", err
+		return "", false, err
 	}
-	added, err := o.definitions.add(ctx, expressFile, source)
+	d, err := o.definitions.document(expressFile, source)
 	if err != nil {
-		return "", err
+		return "", false, err
 	}
-	return fmt.Sprintf("%s:%d", added.Family, added.Revision), nil
+	found, added, err := o.definitions.catalog.Register(ctx, d, o.now())
+	if err == nil && found.File != expressFile {
+		added = true
+		found, err = o.definitions.catalog.Add(ctx, d, o.now())
+	}
+	return fmt.Sprintf("%s:%d", found.Family, found.Revision), added, err
+}
+
+// discard deletes a task definition that was registered for a service that was not made.
+func (o *expressOps) discard(ctx context.Context, definition string) error {
+	ref, err := catalog.ParseRef(definition)
+	if err == nil {
+		_, err = o.definitions.catalog.Deregister(ctx, ref, o.now())
+	}
+	if err == nil {
+		_, err = o.definitions.catalog.Delete(ctx, ref)
+	}
+	return err
 }
 
 // ingress returns the public address of a service whose container has a port.
@@ -143,88 +179,134 @@ func (o *expressOps) create(ctx context.Context, in expressIn, kept protocol.Fie
 	if _, err := o.clusters.active(in.Cluster); err != nil {
 		return nil, err
 	}
-	if err := in.check(); err != nil {
+	network, err := expressNetwork(kept)
+	if err := errors.Join(in.check(), err); err != nil {
 		return nil, err
 	}
 	if in.Definition == "" && in.Container == nil {
 		return nil, protocol.Invalidf("primaryContainer or taskDefinitionArn is required")
 	}
-	name := in.Name
-	if name == "" {
-		name = "express-" + strings.ToLower(rand.Text()[:12])
+	token, err := protocol.DigestOf(in, kept)
+	if err != nil {
+		return nil, err
 	}
-	if _, ok := o.find(name); ok {
-		return nil, protocol.Invalidf("serviceName: there is a service %s: UpdateExpressGatewayService changes one", protocol.Shortened(name))
+	kept = protocol.Fields{roleMember: kept[roleMember], managedMember: json.RawMessage(managedByECS), "launchType": json.RawMessage(`"` + fargate + `"`), "networkConfiguration": network}
+	in.Name = cmp.Or(in.Name, "express-"+strings.ToLower(rand.Text()[:12]))
+	o.changing.Lock()
+	defer o.changing.Unlock()
+	if s, ok := o.find(in.Name); ok {
+		return o.repeat(ctx, s, in, token)
 	}
-	definition, revision := in.Definition, in.over(expressDefaults)
-	var err error
-	if definition != "" {
-		revision, _, _, err = o.revision(definition)
+	return o.add(ctx, in, token, kept)
+}
+
+// add makes a service that is not there. Nothing is left of one that cannot be made.
+func (o *expressOps) add(ctx context.Context, in expressIn, token string, kept protocol.Fields) (any, error) {
+	revision, added, err := in.over(expressDefaults), false, error(nil)
+	if in.Definition != "" {
+		revision, _, _, err = o.revision(in.Definition)
+	} else if r, _, err := o.definitions.find("serviceName", in.Name); err == nil && r.File != expressFile {
+		return nil, protocol.Invalidf("serviceName: the task definitions of the family %s are not those of an Express service: choose another name, or give one of them in taskDefinitionArn", in.Name)
 	}
 	if err != nil {
 		return nil, err
 	}
-	addresses, err := o.ingress(name, revision.Container.port())
+	addresses, err := o.ingress(in.Name, revision.Container.port())
 	if err != nil {
 		return nil, err
 	}
-	scale, err := in.Scaling.over(scaling.Config{})
+	scale, err := in.Scaling.over(scaling.Config{}, false)
 	if err != nil {
 		return nil, err
 	}
-	if definition == "" {
-		if definition, err = o.register(ctx, name, revision, nil); err != nil {
+	if in.Definition == "" {
+		if in.Definition, added, err = o.register(ctx, in.Name, revision, nil); err != nil {
 			return nil, err
 		}
 	}
-	kept = protocol.Fields{roleMember: kept[roleMember], managedMember: json.RawMessage(managedByECS), "launchType": json.RawMessage(`"` + fargate + `"`), "networkConfiguration": expressNetwork(kept)}
-	grace := expressGrace
-	if _, err := o.serviceOps.create(ctx, createServiceIn{ServiceName: name, Tags: in.Tags, serviceIn: serviceIn{
-		Cluster: in.Cluster, TaskDefinition: definition, DesiredCount: &scale.Min, GracePeriod: &grace,
-		Deployment: deploymentIn{Breaker: &breakerIn{Enable: true, Rollback: true}}, addresses: addresses,
-	}}, kept); err != nil {
+	err = o.scaling.End(ctx, in.Name) // that of a service of the name that was just removed
+	if grace := expressGrace; err == nil {
+		_, err = o.serviceOps.create(ctx, createServiceIn{ServiceName: in.Name, ClientToken: token, Tags: in.Tags, serviceIn: serviceIn{
+			Cluster: in.Cluster, TaskDefinition: in.Definition, DesiredCount: &scale.Min, GracePeriod: &grace,
+			Deployment: deploymentIn{Breaker: &breakerIn{Enable: true, Rollback: true}}, addresses: addresses,
+		}}, kept)
+	}
+	if err == nil {
+		if err = o.scale(ctx, in.Name, in.Scaling); err != nil {
+			_, removal := o.services.Remove(ctx, in.Name)
+			err = errors.Join(err, removal)
+		}
+	}
+	if err != nil && added {
+		err = errors.Join(err, o.discard(ctx, in.Definition))
+	}
+	if err != nil {
 		return nil, err
 	}
-	if err := o.scale(ctx, name, in.Scaling); err != nil {
-		_, removal := o.services.Remove(ctx, name) // nothing half-made
-		return nil, errors.Join(err, removal)
+	s, _ := o.find(in.Name)
+	return o.answer(s, true)
+}
+
+// repeat answers a request to create a service that is there: the request that has made it is carried on with, for a client whose
+// answer was lost.
+func (o *expressOps) repeat(ctx context.Context, s service.State, in expressIn, token string) (any, error) {
+	c := serviceClientOf(s.Config)
+	switch {
+	case s.Status == service.Draining:
+		return nil, protocol.Invalidf("Unable to Start a service that is still Draining.")
+	case string(c.Kept[managedMember]) != managedByECS:
+		return nil, protocol.Invalidf("serviceName: there is a service %s, which is not an Express service", s.Name)
+	case c.Token != token || s.LastDeployment > 1:
+		return nil, protocol.Invalidf("serviceName: there is a service %s: UpdateExpressGatewayService changes one", s.Name)
 	}
-	s, _ := o.find(name)
-	doc, err := o.answer(s, true)
-	return doc, err
+	_, scales, err := o.scaling.Get(s.Name)
+	if err == nil && !scales {
+		err = o.scale(ctx, s.Name, in.Scaling)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return o.answer(s, true)
 }
 
 // expressNetwork returns the network configuration of a request as a service has it. Without one, ECS takes the default network.
-func expressNetwork(kept protocol.Fields) json.RawMessage {
-	if kept["networkConfiguration"] == nil {
-		return json.RawMessage(`{"awsvpcConfiguration":{"subnets":[],"securityGroups":[]}}`)
+func expressNetwork(kept protocol.Fields) (json.RawMessage, error) {
+	var network struct {
+		Subnets []string `json:"subnets"`
+		Groups  []string `json:"securityGroups"`
 	}
-	return slices.Concat(json.RawMessage(`{"awsvpcConfiguration":`), kept["networkConfiguration"], json.RawMessage(`}`))
+	if v := kept["networkConfiguration"]; v != nil {
+		d := json.NewDecoder(bytes.NewReader(v))
+		d.DisallowUnknownFields()
+		if err := d.Decode(&network); err != nil {
+			return nil, protocol.Failf(protocol.CodeSyntax, "networkConfiguration is an object with the lists subnets and securityGroups: %v", err)
+		}
+	}
+	network.Subnets, network.Groups = append([]string{}, network.Subnets...), append([]string{}, network.Groups...)
+	return json.Marshal(map[string]any{"awsvpcConfiguration": network})
 }
 
 // over changes the configuration of a scaling. Without one it is ECS's default: 1 to 20 copies by 60 % of their processors.
-func (s *expressScaling) over(c scaling.Config) (scaling.Config, error) {
-	i := slices.IndexFunc(c.Policies, func(p scaling.Policy) bool { return p.Name == expressPolicy })
-	if c.Policies = slices.Clone(c.Policies); i < 0 {
-		if c.Max == 0 {
-			c.Min, c.Max = 1, 20
-		}
-		c.Policies = append(c.Policies, scaling.Policy{Name: expressPolicy, Metric: scaling.CPU, Target: 60, OutCooldown: scaling.DefaultCooldown, InCooldown: scaling.DefaultCooldown})
-		i = len(c.Policies) - 1
-	}
+func (s *expressScaling) over(c scaling.Config, found bool) (scaling.Config, error) {
+	var in expressScaling
 	if s != nil {
-		if s.Min != nil {
-			c.Min = *s.Min
-		}
-		if s.Max != nil {
-			c.Max = *s.Max
-		}
-		if s.Metric != "" {
-			c.Policies[i].Metric = expressMetrics[s.Metric]
-		}
-		if s.Target != nil {
-			c.Policies[i].Target = float64(*s.Target)
-		}
+		in = *s
+	}
+	if !found {
+		c.Min, c.Max = 1, 20
+	}
+	c.Min, c.Max = *cmp.Or(in.Min, &c.Min), *cmp.Or(in.Max, &c.Max)
+	i := slices.IndexFunc(c.Policies, func(p scaling.Policy) bool { return p.Name == expressPolicy })
+	c.Policies = slices.Clone(c.Policies)
+	if i < 0 && (!found || in.Metric != "" || in.Target != nil) { // else a user has removed it
+		i = len(c.Policies)
+		c.Policies = append(c.Policies, scaling.Policy{Name: expressPolicy, Metric: scaling.CPU, Target: 60, OutCooldown: scaling.DefaultCooldown, InCooldown: scaling.DefaultCooldown})
+	}
+	if in.Metric != "" {
+		c.Policies[i].Metric = expressMetrics[in.Metric]
+	}
+	if in.Target != nil {
+		c.Policies[i].Target = float64(*in.Target)
 	}
 	if err := c.Check(); err != nil {
 		return c, protocol.Invalidf("scalingTarget: %v", err)
@@ -234,7 +316,7 @@ func (s *expressScaling) over(c scaling.Config) (scaling.Config, error) {
 
 // scale configures the scaling of a service.
 func (o *expressOps) scale(ctx context.Context, name string, in *expressScaling) error {
-	_, err := o.scaling.Configure(ctx, name, func(c scaling.Config, _ bool) (scaling.Config, error) { return in.over(c) })
+	_, err := o.scaling.Configure(ctx, name, in.over)
 	return err
 }
 
@@ -262,6 +344,8 @@ func (o *expressOps) existing(text string) (s service.State, ok bool, err error)
 }
 
 func (o *expressOps) update(ctx context.Context, in expressIn, kept protocol.Fields) (any, error) {
+	o.changing.Lock()
+	defer o.changing.Unlock()
 	s, ok, err := o.existing(in.ARN)
 	switch {
 	case err != nil:
@@ -271,12 +355,14 @@ func (o *expressOps) update(ctx context.Context, in expressIn, kept protocol.Fie
 	case o.domain == "":
 		return nil, protocol.Failf(protocol.CodeUnsupported, "podtask does not do UpdateExpressGatewayService: %s", noDomain)
 	}
+	if kept["networkConfiguration"] != nil {
+		if kept["networkConfiguration"], err = expressNetwork(kept); err != nil {
+			return nil, err
+		}
+	}
 	definition, addresses, err := o.target(ctx, s, in)
 	if err != nil {
 		return nil, err
-	}
-	if kept["networkConfiguration"] != nil {
-		kept["networkConfiguration"] = expressNetwork(kept)
 	}
 	if _, err := o.serviceOps.update(ctx, updateServiceIn{Service: s.Name, serviceIn: serviceIn{Cluster: clusterOfService(s), TaskDefinition: definition, addresses: addresses}}, kept); err != nil {
 		return nil, err
@@ -302,9 +388,9 @@ func (o *expressOps) target(ctx context.Context, s service.State, in expressIn) 
 		return "", nil, err
 	}
 	if in.Scaling != nil {
-		scaled, _, err := o.scaling.Get(s.Name)
+		scaled, found, err := o.scaling.Get(s.Name)
 		if err == nil {
-			_, err = in.Scaling.over(scaled.Config)
+			_, err = in.Scaling.over(scaled.Config, found)
 		}
 		if err != nil {
 			return "", nil, err
@@ -321,13 +407,25 @@ func (o *expressOps) target(ctx context.Context, s service.State, in expressIn) 
 	case in.expressRevision != (expressRevision{}) && !made:
 		err = protocol.Invalidf("the service has a task definition of the user: register a revision, and name it in taskDefinitionArn")
 	}
-	if err == nil && after.Container.port() != before.Container.port() {
-		addresses, err = o.ingress(s.Name, after.Container.port())
-	}
 	if err == nil && in.Definition == "" && made {
-		in.Definition, err = o.register(ctx, s.Name, after, present)
+		in.Definition, _, err = o.register(ctx, s.Name, after, present)
 	}
-	return in.Definition, addresses, err
+	return in.Definition, moved(s.Config.Ingress, before.Container.port(), after.Container.port()), err
+}
+
+// moved returns the addresses of a service, those of a port of the container Main with another port; nil if the port stays. A user may
+// have given them a certificate and users, and added others.
+func moved(present *[]taskdef.Ingress, from, to int) *[]taskdef.Ingress {
+	if present == nil || from == to {
+		return nil
+	}
+	all := slices.Clone(*present)
+	for n, i := range all {
+		if i.Container == expressMain && int(i.Port) == from {
+			all[n].Port = uint16(to)
+		}
+	}
+	return &all
 }
 
 func (o *expressOps) describe(_ context.Context, in struct {
@@ -342,6 +440,8 @@ func (o *expressOps) describe(_ context.Context, in struct {
 }
 
 func (o *expressOps) delete(ctx context.Context, in expressIn, _ protocol.Fields) (any, error) {
+	o.changing.Lock()
+	defer o.changing.Unlock()
 	s, ok, err := o.existing(in.ARN)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package awsapi_test
 import (
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -11,6 +12,10 @@ import (
 	"github.com/aws/aws-sdk-go-v2/service/ecs"
 	"github.com/aws/aws-sdk-go-v2/service/ecs/types"
 	"github.com/podtask/podtask/internal/aws/awsapi"
+	"github.com/podtask/podtask/internal/aws/awsapi/protocol"
+	"github.com/podtask/podtask/pkg/scaling"
+	"github.com/podtask/podtask/pkg/service"
+	"github.com/podtask/podtask/pkg/taskdef"
 )
 
 // express makes an Express service.
@@ -139,7 +144,7 @@ func TestExpressRequestsThatAreRefused(t *testing.T) {
 		{"Create", `{` + role + `, "primaryContainer": {"command": ["c"]}}`, "primaryContainer.image is required"},
 		{"Create", `{` + role + `, "primaryContainer": {"image": "i", "stopTimeout": 3}}`, "primaryContainer.stopTimeout: podtask does not know this member"},
 		{"Create", `{` + role + `, "primaryContainer": {"image": "i", "containerPort": 70000}, "healthCheckPath": "up", "cpuArchitecture": "VAX"}`, "70000 is not 0 to 65535"},
-		{"Create", `{` + role + `, "primaryContainer": {"image": "i", "containerPort": 70000}, "healthCheckPath": "up", "cpuArchitecture": "VAX"}`, "begins with a slash"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i", "containerPort": 70000}, "healthCheckPath": "up", "cpuArchitecture": "VAX"}`, "begins with one slash"},
 		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "taskDefinitionArn": "web:1"}`, "a request with it cannot have primaryContainer"},
 		{"Create", `{` + role + `, "taskDefinitionArn": "web:1"}`, "must have a container Main with one port"},
 		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "cluster": "none"}`, "ClusterNotFoundException"},
@@ -147,7 +152,19 @@ func TestExpressRequestsThatAreRefused(t *testing.T) {
 		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "scalingTarget": {"minTaskCount": 5, "maxTaskCount": 2}}`, "scalingTarget: "},
 		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "scalingTarget": {"autoScalingMetric": "LUCK"}}`, "LUCK"},
 		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "serviceName": "there"}`, "there is a service there"},
-		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "serviceName": "` + strings.Repeat("a", 64) + `"}`, "the address of aaa"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "serviceName": "` + strings.Repeat("a", 64) + `"}`, "it is a label of the address"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "serviceName": "_a"}`, "it is a label of the address"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "serviceName": "a/b"}`, "it is a label of the address"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "serviceName": "web"}`, "the task definitions of the family web are not those of an Express service"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "serviceName": "plain"}`, "there is a service plain, which is not an Express service"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "healthCheckPath": "//other.example/x"}`, "begins with one slash"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "healthCheckPath": "/up\r\nHost: x"}`, "begins with one slash"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "healthCheckPath": "/` + strings.Repeat("a", 1024) + `"}`, "begins with one slash"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "networkConfiguration": {"subnets": 5}}`, "networkConfiguration is an object with"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i"}, "networkConfiguration": {"vpc": "v"}}`, "networkConfiguration is an object with"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i", "environment": [{"name": "n", "value": 5}]}}`, "SerializationException"},
+		{"Create", `{` + role + `, "primaryContainer": {"image": "i", "command": [5]}}`, `"primaryContainer.command cannot be a number"`},
+		{"Create", `{` + role + `, "cpu": 256, "primaryContainer": {"image": "i"}}`, `"cpu cannot be a number"`},
 		{"Describe", arn("none") + `}`, "ServiceNotFoundException"},
 		{"Describe", arn("plain") + `}`, "plain is not an Express service"},
 		{"Describe", `{"serviceArn": "there"}`, "is not the ARN of a service"},
@@ -169,5 +186,102 @@ func TestExpressRequestsThatAreRefused(t *testing.T) {
 	without.start()
 	if status, answer := without.post("CreateExpressGatewayService", `{`+role+`, "primaryContainer": {"image": "i"}}`); status != 400 || !strings.Contains(answer, "UnsupportedFeatureException") || !strings.Contains(answer, "set aws-express-domain") {
 		t.Errorf("without a domain: %d %s", status, answer)
+	}
+}
+
+// A client whose answer was lost sends its request again, and so does one whose request was cut off by the end of the agent: it gets the
+// service, with what was missing. Another request for the name is refused.
+func TestExpressServiceIsMadeOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	const body = `{"infrastructureRoleArn": "r", "serviceName": "shop", "primaryContainer": {"image": "i"}, "scalingTarget": {"maxTaskCount": 3}}`
+	w.ok("CreateExpressGatewayService", body)
+	if err := w.scaled().End(t.Context(), "shop"); err != nil { // as if the agent had ended before the last step
+		t.Fatal(err)
+	}
+	w.start()
+	if answer := w.ok("CreateExpressGatewayService", body); !strings.Contains(answer, `"maxTaskCount":3`) || !strings.Contains(answer, "task-definition/shop:1") {
+		t.Errorf("the same request: %s", answer)
+	}
+	if status, answer := w.post("CreateExpressGatewayService", strings.Replace(body, "3", "4", 1)); status != 400 || !strings.Contains(answer, "there is a service shop") {
+		t.Errorf("another maximum: %d %s", status, answer)
+	}
+	w.updateExpress(ecs.UpdateExpressGatewayServiceInput{ServiceArn: aws.String("arn:aws:ecs:local:000000000000:service/default/shop"), Memory: aws.String("1024")})
+	if status, answer := w.post("CreateExpressGatewayService", body); status != 400 || !strings.Contains(answer, "there is a service shop") {
+		t.Errorf("the first request after an update: %d %s", status, answer)
+	}
+	w.ok("DeleteExpressGatewayService", `{"serviceArn": "arn:aws:ecs:local:000000000000:service/default/shop"}`)
+	if status, answer := w.post("CreateExpressGatewayService", body); status != 400 || !strings.Contains(answer, "still Draining") {
+		t.Errorf("while it is removed: %d %s", status, answer)
+	}
+	w.keeper.gone("shop")
+	if answer := w.ok("CreateExpressGatewayService", strings.Replace(body, `"maxTaskCount": 3`, "", 1)); !strings.Contains(answer, `"maxTaskCount":20`) || !strings.Contains(answer, "task-definition/shop:1") {
+		t.Errorf("again: %s; the scaling of the one before must not stay, and the definition is the same", answer)
+	}
+}
+
+// Nothing is left of a service that cannot be made.
+func TestExpressServiceThatCannotBeMade(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.keeper.refuse = &protocol.Failure{Code: "InvalidParameterException", Message: "service other has https://shop.apps.test already"}
+	if status, answer := w.post("CreateExpressGatewayService", `{"infrastructureRoleArn": "r", "serviceName": "shop", "primaryContainer": {"image": "i"}}`); status != 400 || !strings.Contains(answer, "has https://shop.apps.test already") {
+		t.Errorf("%d %s", status, answer)
+	}
+	if families := must[*ecs.ListTaskDefinitionFamiliesOutput](t)(w.client.ListTaskDefinitionFamilies(t.Context(), &ecs.ListTaskDefinitionFamiliesInput{Status: "ALL"})).Families; len(families) != 0 {
+		t.Errorf("families are %v", families)
+	}
+}
+
+// The user has given the address of an Express service users, and has added another one: with another port of the container, both stay.
+func TestExpressServiceKeepsItsAddresses(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	self := w.express("shop").ServiceArn
+	addresses := []taskdef.Ingress{
+		{URL: "https://shop.apps.test", Container: "Main", Port: 80, Auth: "podman:users"}, {URL: "https://shop.test", Container: "Main", Port: 80}, {URL: "https://side.test", Container: "app", Port: 80},
+	}
+	must[service.State](t)(w.keeper.Update(t.Context(), "shop", awsapi.ServiceChange{Config: func(c service.Config) service.Config { c.Ingress = &addresses; return c }}))
+	w.updateExpress(ecs.UpdateExpressGatewayServiceInput{ServiceArn: self, PrimaryContainer: &types.ExpressGatewayContainer{Image: aws.String("i"), ContainerPort: aws.Int32(8080)}})
+	now, _ := w.keeper.State("shop")
+	want := slices.Clone(addresses)
+	want[0].Port, want[1].Port = 8080, 8080
+	if !slices.Equal(*now.Config.Ingress, want) {
+		t.Errorf("the addresses are %+v", *now.Config.Ingress)
+	}
+}
+
+// Updates at once change what each of them names.
+func TestExpressUpdatesAtOnce(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	self := w.express("shop").ServiceArn
+	all := []ecs.UpdateExpressGatewayServiceInput{{Memory: aws.String("1024")}, {Cpu: aws.String("512")}, {TaskRoleArn: aws.String("t")}, {ExecutionRoleArn: aws.String("e")}, {HealthCheckPath: aws.String("/up")}}
+	var wg sync.WaitGroup
+	for _, in := range all {
+		in.ServiceArn = self
+		wg.Go(func() { w.updateExpress(in) })
+	}
+	wg.Wait()
+	d := must[*ecs.DescribeExpressGatewayServiceOutput](t)(w.client.DescribeExpressGatewayService(t.Context(), &ecs.DescribeExpressGatewayServiceInput{ServiceArn: self}))
+	if a := d.Service.ActiveConfigurations[0]; *a.Memory != "1024" || *a.Cpu != "512" || *a.TaskRoleArn != "t" || *a.ExecutionRoleArn != "e" || *a.HealthCheckPath != "/up" {
+		t.Errorf("it has %+v", a)
+	}
+}
+
+// The bounds of a service whose policy the user has replaced are changed, and no other policy comes back.
+func TestExpressBoundsBesideAPolicyOfTheUser(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	self := w.express("shop").ServiceArn
+	if _, err := w.scaled().Configure(t.Context(), "shop", func(c scaling.Config, _ bool) (scaling.Config, error) {
+		c.Policies[0].Name = "own"
+		return c, nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	u := w.updateExpress(ecs.UpdateExpressGatewayServiceInput{ServiceArn: self, ScalingTarget: &types.ExpressGatewayScalingTarget{MaxTaskCount: aws.Int32(3)}})
+	if s := u.TargetConfiguration.ScalingTarget; *s.MaxTaskCount != 3 || s.AutoScalingMetric != "" {
+		t.Errorf("the scaling is %+v", s)
 	}
 }

@@ -24,16 +24,29 @@ type expressRevision struct {
 }
 
 type expressContainer struct {
-	Image       string          `json:"image"`
-	Command     json.RawMessage `json:"command,omitempty"`
-	Port        int             `json:"containerPort,omitempty"`
-	Environment json.RawMessage `json:"environment,omitempty"`
-	Secrets     json.RawMessage `json:"secrets,omitempty"`
-	Credentials json.RawMessage `json:"repositoryCredentials,omitempty"`
-	Logs        *struct {
+	Image string `json:"image"`
+	expressShared
+	Port int `json:"containerPort,omitempty"`
+	Logs *struct {
 		Group  string `json:"logGroup"`
 		Prefix string `json:"logStreamPrefix"`
 	} `json:"awsLogsConfiguration,omitempty"`
+}
+
+// expressShared are the members of a container that a task definition has in the same form.
+type expressShared struct {
+	Command     []string `json:"command,omitempty"`
+	Environment []struct {
+		Name  string  `json:"name"`
+		Value *string `json:"value,omitempty"`
+	} `json:"environment,omitempty"`
+	Secrets []struct {
+		Name string `json:"name"`
+		From string `json:"valueFrom"`
+	} `json:"secrets,omitempty"`
+	Credentials *struct {
+		Parameter string `json:"credentialsParameter,omitempty"`
+	} `json:"repositoryCredentials,omitempty"`
 }
 
 // port returns the port, which is ECS's default if it is not given; 0 without a container.
@@ -74,15 +87,12 @@ type expressPlatform struct {
 }
 
 type expressDefinition struct {
-	Name        string             `json:"name"`
-	Image       string             `json:"image"`
-	Command     json.RawMessage    `json:"command,omitempty"`
-	Ports       []expressPort      `json:"portMappings"`
-	Environment json.RawMessage    `json:"environment,omitempty"`
-	Secrets     json.RawMessage    `json:"secrets,omitempty"`
-	Credentials json.RawMessage    `json:"repositoryCredentials,omitempty"`
-	Logs        *expressLogs       `json:"logConfiguration,omitempty"`
-	Extensions  *expressExtensions `json:"x-podtask,omitempty"`
+	Name  string `json:"name"`
+	Image string `json:"image"`
+	expressShared
+	Ports      []expressPort      `json:"portMappings"`
+	Logs       *expressLogs       `json:"logConfiguration,omitempty"`
+	Extensions *expressExtensions `json:"x-podtask,omitempty"`
 }
 
 type expressPort struct {
@@ -103,7 +113,7 @@ type expressExtensions struct {
 func (r expressRevision) source(family string) ([]byte, error) {
 	c, port := r.Container, r.Container.port()
 	d := expressDefinition{
-		Name: expressMain, Image: c.Image, Command: c.Command, Ports: []expressPort{{port, "main"}}, Environment: c.Environment, Secrets: c.Secrets, Credentials: c.Credentials,
+		Name: expressMain, Image: c.Image, expressShared: c.expressShared, Ports: []expressPort{{port, "main"}},
 		Extensions: &expressExtensions{fmt.Sprintf("http://localhost:%d%s", port, r.HealthPath)},
 	}
 	if c.Logs != nil {
@@ -131,8 +141,8 @@ func expressRevisionOf(source []byte) (r expressRevision, err error) {
 		return r, protocol.Invalidf("taskDefinitionArn: the task definition must have a container %s with one port", expressMain)
 	}
 	d := doc.Containers[i]
-	r.Container = &expressContainer{Image: d.Image, Command: d.Command, Port: d.Ports[0].Port, Environment: d.Environment, Secrets: d.Secrets, Credentials: d.Credentials}
-	if d.Extensions != nil {
+	r.Container = &expressContainer{Image: d.Image, expressShared: d.expressShared, Port: d.Ports[0].Port}
+	if d.Extensions != nil && d.Extensions.Health != "" {
 		_, path, _ := strings.Cut(strings.TrimPrefix(strings.TrimPrefix(d.Extensions.Health, "https://"), "http://"), "/")
 		r.HealthPath = "/" + path
 	}

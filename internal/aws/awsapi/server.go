@@ -75,7 +75,7 @@ func New(cfg Config) *Server {
 	if services.registry == nil {
 		services.registry = func(string) (string, bool) { return "", false }
 	}
-	express := &expressOps{services, cfg.Scaling, cfg.ExpressDomain}
+	express := &expressOps{serviceOps: services, scaling: cfg.Scaling, domain: cfg.ExpressDomain}
 	clusters.services, definitions.used, tasks.service = index.perCluster, index.uses, index.Known
 	tasks.executes = index.executes
 	execute := &execute{tasks, cfg.Sessions}

@@ -234,11 +234,13 @@ func (w *world) shifting(config string) {
 }
 
 // ok posts a request that succeeds.
-func (w *world) ok(target, body string) {
+func (w *world) ok(target, body string) string {
 	w.t.Helper()
-	if status, answer := w.post(target, body); status != 200 {
+	status, answer := w.post(target, body)
+	if status != 200 {
 		w.t.Fatalf("%s %s: %d %s", target, body, status, answer)
 	}
+	return answer
 }
 
 func weightsOf(d types.ServiceDeployment) string {

@@ -54,11 +54,17 @@ func (d *definitions) register(ctx context.Context, body []byte, _ protocol.Fiel
 
 // add registers a document. File is the operation that it is of.
 func (d *definitions) add(ctx context.Context, file string, body []byte) (catalog.Revision, error) {
-	checked, err := d.parser.Check(body)
+	doc, err := d.document(file, body)
 	if err != nil {
 		return catalog.Revision{}, err
 	}
-	return d.catalog.Add(ctx, catalog.Document{Family: checked.Family, Digest: checked.Digest, File: file, Dir: noDirectory, Source: body}, d.now())
+	return d.catalog.Add(ctx, doc, d.now())
+}
+
+// document checks a document.
+func (d *definitions) document(file string, body []byte) (catalog.Document, error) {
+	checked, err := d.parser.Check(body)
+	return catalog.Document{Family: checked.Family, Digest: checked.Digest, File: file, Dir: noDirectory, Source: body}, err
 }
 
 // definitionAnswer is a task definition with its tags.

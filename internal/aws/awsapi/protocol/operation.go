@@ -2,6 +2,7 @@ package protocol
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -100,12 +101,24 @@ func Define[In any](name string, all []Member, serve func(context.Context, In, F
 		if err := json.Unmarshal(body, &in); err != nil {
 			var wrong *json.UnmarshalTypeError
 			if errors.As(err, &wrong) {
-				return nil, Failf(CodeSyntax, "%s cannot be a %s", wrong.Field, wrong.Value)
+				return nil, Failf(CodeSyntax, "%s cannot be a %s", named(wrong.Field, all), wrong.Value)
 			}
 			return nil, Failf(CodeSyntax, "the request cannot be read: %v", err)
 		}
 		return serve(ctx, in, kept)
 	}}
+}
+
+// named returns the path of a member without the names of embedded types of Go, which no row of the table has.
+func named(field string, table []Member) (path string) {
+	for segment := range strings.SplitSeq(field, ".") {
+		longer := strings.TrimPrefix(path+"."+segment, ".")
+		known := func(m Member) bool { return strings.ReplaceAll(m.Path, "[]", "") == longer }
+		if slices.ContainsFunc(table, known) || path != "" && !hasRows(table, path+".") {
+			path = longer
+		}
+	}
+	return cmp.Or(path, field)
 }
 
 // MaxBody is the largest body that is read, in bytes.
