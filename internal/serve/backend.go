@@ -70,7 +70,7 @@ func (b AgentBackend) Stop(ctx context.Context, id, by string, force bool) error
 	if err != nil || s.Settled() {
 		return ownerapi.Failure(err)
 	}
-	return b.Ask(ctx, id, lifecycle.StopRequested{By: by, Force: force}, func(c *api.Client) error { return c.Stop(ctx, id, by, force) })
+	return b.AskToEnd(ctx, id, lifecycle.StopRequested{By: by, Force: force}, lifecycle.Down, func(c *api.Client) error { return c.Stop(ctx, id, by, force) })
 }
 
 // Remove implements api.Backend.
@@ -82,7 +82,7 @@ func (b AgentBackend) Remove(ctx context.Context, id, by string, force bool) err
 	if err := ownerapi.Removable(s, force); err != nil {
 		return err
 	}
-	err = b.Ask(ctx, id, lifecycle.RemoveRequested{By: by, Force: force}, func(c *api.Client) error { return c.Remove(ctx, id, by, force) })
+	err = b.AskToEnd(ctx, id, lifecycle.RemoveRequested{By: by, Force: force}, lifecycle.Gone, func(c *api.Client) error { return c.Remove(ctx, id, by, force) })
 	if api.Is(err, api.NotFound) { // it was there: an owner that was just ending, or another request, has removed it
 		return nil
 	}
@@ -187,6 +187,16 @@ func (b AgentBackend) Ask(ctx context.Context, id string, ev lifecycle.Event, pa
 			return ownerapi.Failure(ownerapi.Unreachable(id, err))
 		}
 	}
+}
+
+// AskToEnd is Ask for an event that sets a goal, and returns when the task has that goal or a later one, so that who gets the answer sees
+// the task so, also after the end of this process.
+func (b AgentBackend) AskToEnd(ctx context.Context, id string, ev lifecycle.Event, goal lifecycle.Goal, pass func(*api.Client) error) error {
+	err := b.Ask(ctx, id, ev, pass)
+	if o := b.Owned(id); err == nil && o != nil {
+		err = ownerapi.AwaitGoal(ctx, o, goal)
+	}
+	return err
 }
 
 // Watch implements api.Backend.

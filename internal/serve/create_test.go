@@ -3,12 +3,14 @@ package serve_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"log/slog"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 
+	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/serve"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
 	"github.com/podtask/podtask/internal/testing/enginehost"
@@ -234,4 +236,34 @@ func TestATaskGivesUpWhenItsPortIsKept(t *testing.T) {
 		t.Fatal(err)
 	}
 	host.Await(e, waiting, running)
+}
+
+// Who got the answer to a stop or a removal finds it in the record, which outlives the agent.
+func TestAnAnsweredRequestToEndIsRecorded(t *testing.T) {
+	t.Parallel()
+	host := enginehost.New(t)
+	b, e, _ := agentOf(host)
+	definition, _ := json.Marshal(enginehost.Fields{"family": "job", "containerDefinitions": []any{enginehost.Fields{"name": "app", "image": enginehost.Image, "command": []string{"sleep", "forever"}}}})
+	for _, tt := range []struct {
+		goal lifecycle.Goal
+		ask  func(id string) error
+	}{
+		{lifecycle.Down, func(id string) error { return b.Stop(t.Context(), id, "the test", false) }},
+		{lifecycle.Gone, func(id string) error { return b.Remove(t.Context(), id, "the test", true) }},
+	} {
+		made, err := b.Create(t.Context(), api.NewTask{Definition: definition, TaskOptions: api.TaskOptions{Pull: "never"}})
+		if err == nil {
+			err = tt.ask(made.ID)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := e.Tasks.Get(made.ID)
+		if missing := new(record.NotFoundError); errors.As(err, &missing) && tt.goal == lifecycle.Gone {
+			continue
+		}
+		if err != nil || s.Goal < tt.goal {
+			t.Errorf("the goal on the disk is %s, %v, want %s", s.Goal, err, tt.goal)
+		}
+	}
 }

@@ -161,7 +161,7 @@ func (e ECS) Stop(ctx context.Context, id, reason string) error {
 		return err
 	}
 	by := "an AWS client"
-	return e.backend.Ask(ctx, id, lifecycle.StopRequested{By: by, Reason: reason}, func(c *api.Client) error {
+	return e.backend.AskToEnd(ctx, id, lifecycle.StopRequested{By: by, Reason: reason}, lifecycle.Down, func(c *api.Client) error {
 		if reason != "" {
 			by += ": " + reason
 		}
