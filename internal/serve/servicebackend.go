@@ -87,6 +87,16 @@ func (k ServiceBackend) CreateService(ctx context.Context, n api.NewService) (ap
 
 // UpdateService implements api.ServiceBackend.
 func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.ServiceUpdate) (api.Service, error) {
+	for tries := 0; ; tries++ {
+		s, err := k.update(ctx, name, u)
+		if tries == services.MaxTries || !errors.Is(err, services.ErrChanged) {
+			return s, err
+		}
+	}
+}
+
+// update makes a change of the present state of a service.
+func (k ServiceBackend) update(ctx context.Context, name string, u api.ServiceUpdate) (api.Service, error) {
 	now, err := k.Controller.State(name)
 	if err != nil {
 		return wireService(now, err)
@@ -104,7 +114,7 @@ func (k ServiceBackend) UpdateService(ctx context.Context, name string, u api.Se
 		u.TaskSettings, u.TaskOptions = kept.TaskSettings, kept.TaskOptions
 	}
 	spec := now.Primary().Spec
-	c := services.Change{DesiredCount: u.DesiredCount, Force: u.ForceNewDeployment}
+	c := services.Change{From: &now, DesiredCount: u.DesiredCount, Force: u.ForceNewDeployment}
 	if u.TaskDefinition == "" {
 		if c.Grown, err = k.grown(ctx, now, u.DesiredCount); err != nil {
 			return api.Service{}, err

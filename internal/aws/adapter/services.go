@@ -40,7 +40,7 @@ func (e ECSServices) Create(ctx context.Context, n awsapi.NewService) (svc.State
 
 // Update implements awsapi.Services.
 func (e ECSServices) Update(ctx context.Context, name string, c awsapi.ServiceChange) (svc.State, error) {
-	change := services.Change{DesiredCount: c.Count, Config: c.Config, Force: c.Force, Notes: c.Notes}
+	change := services.Change{From: c.From, DesiredCount: c.Count, Config: c.Config, Force: c.Force, Notes: c.Notes}
 	if c.Definition != "" {
 		now, err := e.backend.Controller.State(name)
 		if err != nil {
@@ -90,6 +90,8 @@ func clientFailure(err error) error {
 	switch {
 	case transient.Is(err):
 		return err
+	case errors.Is(err, services.ErrChanged):
+		return awsapi.ErrChanged
 	case errors.As(err, &refused):
 		return &protocol.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}
 	case errors.As(err, new(*services.BadServiceError)), errors.Is(err, services.ErrServiceExists):

@@ -13,6 +13,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -94,6 +95,10 @@ func (k *keeper) Create(_ context.Context, n awsapi.NewService) (service.State, 
 func (k *keeper) step(name string, in service.Input) service.State {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	return k.stepLocked(name, in)
+}
+
+func (k *keeper) stepLocked(name string, in service.Input) service.State {
 	i := slices.IndexFunc(k.all, func(s service.State) bool { return s.Name == name })
 	k.all[i], _ = service.Step(k.all[i], time.Unix(1001, 0).UTC().Add(k.passed), in)
 	return k.all[i]
@@ -101,7 +106,11 @@ func (k *keeper) step(name string, in service.Input) service.State {
 
 func (k *keeper) Update(_ context.Context, name string, c awsapi.ServiceChange) (service.State, error) {
 	k.mu.Lock()
+	defer k.mu.Unlock()
 	i := slices.IndexFunc(k.all, func(s service.State) bool { return s.Name == name })
+	if c.From != nil && (k.all[i].Primary().ID != c.From.Primary().ID || !reflect.DeepEqual(k.all[i].Config, c.From.Config)) {
+		return service.State{}, awsapi.ErrChanged
+	}
 	in := service.Updated{DesiredCount: c.Count, Notes: c.Notes}
 	now := k.all[i].Primary().Spec
 	if c.Definition != "" {
@@ -114,8 +123,7 @@ func (k *keeper) Update(_ context.Context, name string, c awsapi.ServiceChange) 
 		config := c.Config(k.all[i].Config)
 		in.Config = &config
 	}
-	k.mu.Unlock()
-	return k.step(name, in), nil
+	return k.stepLocked(name, in), nil
 }
 
 func (k *keeper) Remove(_ context.Context, name string) (service.State, error) {

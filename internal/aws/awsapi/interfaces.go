@@ -96,8 +96,14 @@ type NewService struct {
 	Config     service.Config
 }
 
+// ErrChanged is the error of a ServiceChange that was made from an earlier state of the service.
+var ErrChanged = errors.New("the service was changed meanwhile")
+
 // ServiceChange is what is to be different; nil and empty values leave things as they are.
 type ServiceChange struct {
+	// From is the state that it was made from. If the service has another primary deployment or configuration by then, the error is
+	// ErrChanged. Nil: any.
+	From       *service.State
 	Definition string
 	Count      *int
 	// Config makes the new configuration of the present one.

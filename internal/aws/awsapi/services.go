@@ -389,6 +389,19 @@ type updateServiceIn struct {
 var redeploying = []string{"networkConfiguration", "platformVersion", "loadBalancers", "serviceRegistries", "serviceConnectConfiguration"}
 
 func (o *serviceOps) update(ctx context.Context, in updateServiceIn, kept protocol.Fields) (any, error) {
+	for tries := 0; ; tries++ {
+		answer, err := o.updateFrom(ctx, in, kept)
+		if tries == maxTries || !errors.Is(err, ErrChanged) {
+			return answer, err
+		}
+	}
+}
+
+// maxTries is how often a change is made again because the service was changed meanwhile.
+const maxTries = 100
+
+// updateFrom makes a change of the present state of a service.
+func (o *serviceOps) updateFrom(ctx context.Context, in updateServiceIn, kept protocol.Fields) (any, error) {
 	if err := in.check(kept); err != nil {
 		return nil, err
 	}
@@ -423,7 +436,7 @@ func (o *serviceOps) update(ctx context.Context, in updateServiceIn, kept protoc
 // change is what a request changes. A deployment begins only for a reason: clients send the
 // same update twice in a row.
 func (o *serviceOps) change(s service.State, in updateServiceIn, kept protocol.Fields) (ServiceChange, error) {
-	c := ServiceChange{Count: in.DesiredCount, Force: in.Force}
+	c := ServiceChange{From: &s, Count: in.DesiredCount, Force: in.Force}
 	was := serviceClientOf(s.Config)
 	if was.Scheduling == "DAEMON" && in.DesiredCount != nil && *in.DesiredCount != 1 {
 		return c, protocol.Invalidf(daemonCount)

@@ -5,6 +5,7 @@ import (
 	"net/http"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -427,4 +428,27 @@ func TestAServiceThatSleepsRunsNothing(t *testing.T) {
 	if *s.Status != "ACTIVE" || s.DesiredCount != 2 || s.RunningCount+s.PendingCount != 0 || len(s.Deployments) != 1 || s.Deployments[0].RolloutState != "COMPLETED" || s.Deployments[0].RunningCount != 0 {
 		t.Errorf("%s, %d of %d, %+v", *s.Status, s.RunningCount, s.DesiredCount, s.Deployments)
 	}
+}
+
+// An update is of one state of the service: of two at once, the service has one whole.
+func TestUpdatesAtOnceDoNotMix(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.createService("web", w.register("web"))
+	w.register("web")
+	var wg sync.WaitGroup
+	for revision := range 2 {
+		wg.Go(func() {
+			for range 50 {
+				if status, answer := w.post("UpdateService", fmt.Sprintf(`{"service": "web", "taskDefinition": "web:%d", "healthCheckGracePeriodSeconds": %[1]d}`, revision+1)); status != 200 {
+					t.Error(answer)
+				}
+				s, _ := w.keeper.State("web")
+				if got, grace := s.Primary().TaskDefinition, s.Config.HealthCheckGracePeriod/time.Second; got != fmt.Sprintf("web:%d", grace) {
+					t.Errorf("%s with the grace period of %d", got, grace)
+				}
+			}
+		})
+	}
+	wg.Wait()
 }

@@ -39,7 +39,7 @@ type target struct {
 const (
 	// maxBody and maxHeader bound what is read of an answer, maxOutput what is reported of it, in bytes.
 	maxBody, maxHeader, maxOutput = 10 << 10, 64 << 10, 1024
-	maxRedirects       = 10
+	maxRedirects                  = 10
 )
 
 // userAgent begins as the kubelet's, because servers keep such requests out of their logs.

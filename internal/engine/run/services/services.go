@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"log/slog"
 	"maps"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -81,6 +82,12 @@ var (
 	ErrNoService     = errors.New("no such service")
 	ErrServiceExists = errors.New("there is a service of that name")
 )
+
+// ErrChanged is the error of a change that was made from an earlier state of the service: make it again.
+var ErrChanged = errors.New("the service was changed meanwhile")
+
+// MaxTries is how often such a change is made again.
+const MaxTries = 100
 
 // BadServiceError says why a service cannot be run like this.
 type BadServiceError struct{ Cause error }
@@ -319,6 +326,9 @@ func (c Config) OptionsOf(spec service.Spec) (lifecycle.Options, error) {
 
 // Change is what a user wants to be different; nil leaves things as they are.
 type Change struct {
+	// From is the state that the change was made from; nil: it is none that depends on one. If the service has another primary
+	// deployment or configuration by then, the error is ErrChanged.
+	From         *service.State
 	DesiredCount *int
 	Spec         *service.Spec
 	// Grown is the present definition with other numbered copies behind those that it has.
@@ -361,6 +371,9 @@ func (a *Services) Update(ctx context.Context, name string, c Change) (service.S
 	return a.Ask(ctx, name, func(s service.State) (service.Input, error) {
 		if s.Status != service.Active {
 			return nil, &BadServiceError{fmt.Errorf("service %s is being removed", name)}
+		}
+		if c.From != nil && (s.Primary().ID != c.From.Primary().ID || !reflect.DeepEqual(s.Config, c.From.Config)) {
+			return nil, ErrChanged
 		}
 		in := service.Updated{DesiredCount: c.DesiredCount, Spec: c.Spec, Grown: c.Grown, Notes: c.Notes}
 		count, spec, config := s.DesiredCount, s.Primary().Spec, s.Config

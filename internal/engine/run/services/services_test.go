@@ -188,8 +188,15 @@ func TestServiceRollsAndReturns(t *testing.T) {
 	}
 	a.await("web", "steady", steady)
 	good, bad := copies(2, well...), copies(3, "exit", "3")
-	if _, err := a.services.Update(t.Context(), "web", services.Change{Spec: &good}); err != nil {
+	before, err := a.services.State("web")
+	if err == nil {
+		_, err = a.services.Update(t.Context(), "web", services.Change{From: &before, Spec: &good})
+	}
+	if err != nil {
 		t.Fatal(err)
+	}
+	if _, err := a.services.Update(t.Context(), "web", services.Change{From: &before, Spec: &bad}); !errors.Is(err, services.ErrChanged) {
+		t.Errorf("a change of a state that was: %v", err)
 	}
 	a.await("web", "the second revision", func(s service.State) bool { return s.Steady && s.Primary().ID == "web/2" })
 	kept := a.running("web")["web/2"]
