@@ -397,7 +397,7 @@ func (o *serviceOps) update(ctx context.Context, in updateServiceIn, kept protoc
 	}
 }
 
-// maxTries is how often a change is made again because the service was changed meanwhile.
+// maxTries limits the number of tries of a change, of which each failed because the service was changed meanwhile.
 const maxTries = 100
 
 // updateFrom makes a change of the present state of a service.

@@ -24,7 +24,7 @@ type Request struct {
 	Task string
 }
 
-// Answer is what a client was told.
+// Answer is the answer to a request.
 type Answer struct {
 	// Lost: there was no answer. The request may have been done.
 	Lost bool
@@ -36,7 +36,7 @@ type Answer struct {
 	Down bool
 }
 
-// never is when a request returns whose answer was lost.
+// never stands for the time of an answer that was lost.
 const never = time.Duration(math.MaxInt64)
 
 // event is a request with its answer. Times are since the first request.

@@ -86,7 +86,7 @@ var (
 // ErrChanged is the error of a change that was made from an earlier state of the service: make it again.
 var ErrChanged = errors.New("the service was changed meanwhile")
 
-// MaxTries is how often such a change is made again.
+// MaxTries limits the number of tries of such a change.
 const MaxTries = 100
 
 // BadServiceError says why a service cannot be run like this.
