@@ -215,17 +215,26 @@ func (l *runner) send(ctx context.Context, in service.Input) (taken bool) {
 // ask has the service take in what request makes of its state.
 func (l *runner) ask(ctx context.Context, request func(service.State) (service.Input, error)) (service.State, error) {
 	reply := make(chan error, 1)
-	if !l.loop.Send(ctx, driver.Message{Request: request, Reply: func(err error) { reply <- err }}) {
+	taken := l.loop.Send(ctx, driver.Message{Request: request, Reply: func(err error) { reply <- err }})
+	if !taken && l.all.ctx.Err() != nil {
 		return service.State{}, errors.Join(context.Cause(ctx), fleet.ErrEnding)
 	}
 	select {
 	case err := <-reply:
 		return l.loop.State(), err
 	case <-l.over:
-		return l.loop.State(), fleet.ErrEnding
+		return l.loop.State(), l.overErr()
 	case <-ctx.Done():
 		return service.State{}, context.Cause(ctx)
 	}
+}
+
+// overErr returns the error for a request that was not taken in, because the agent ends or the service was just removed.
+func (l *runner) overErr() error {
+	if l.all.ctx.Err() != nil {
+		return fleet.ErrEnding
+	}
+	return fmt.Errorf("%w: %q was just removed", ErrNoService, l.name)
 }
 
 func (l *runner) do(ctx context.Context, s service.State, e service.Effect) service.Input {

@@ -338,3 +338,30 @@ func (d *deadlyFS) Rename(from, to string) error {
 	}
 	return d.OS.Rename(from, to)
 }
+
+// Requests to a service that is removed at that time are told so, and not that the agent ends.
+func TestRequestsToAServiceThatGoes(t *testing.T) {
+	t.Parallel()
+	a := startAgent(t, enginehost.New(t), state.OS{})
+	for range 20 {
+		if _, err := a.services.Create(t.Context(), "web", copies(1, well...), 0, prudence); err != nil {
+			t.Fatal(err)
+		}
+		var wg sync.WaitGroup
+		for range 4 {
+			wg.Go(func() {
+				var err error
+				for ; !errors.Is(err, services.ErrNoService); _, err = a.services.Update(t.Context(), "web", services.Change{Notes: []string{"a note"}}) {
+					if err != nil && !errors.As(err, new(*services.BadServiceError)) {
+						t.Error(err)
+						return
+					}
+				}
+			})
+		}
+		if _, err := a.services.Remove(t.Context(), "web", false); err != nil {
+			t.Error(err)
+		}
+		wg.Wait()
+	}
+}
