@@ -5,13 +5,13 @@ import (
 	"testing"
 	"time"
 
-	. "github.com/podtask/podtask/internal/testing/history"
+	"github.com/podtask/podtask/internal/testing/history"
 )
 
 // A step of a test is "CLIENT REQUEST" or "CLIENT ANSWER"; a request without an answer has lost it.
-func replay(t *testing.T, steps ...string) *Recorder {
+func replay(t *testing.T, steps ...string) *history.Recorder {
 	t.Helper()
-	r := new(Recorder)
+	r := new(history.Recorder)
 	type pending struct{ answered, done chan struct{} }
 	waiting := map[string]pending{}
 	answers := map[string]string{}
@@ -28,10 +28,10 @@ func replay(t *testing.T, steps ...string) *Recorder {
 		lost := !contains(steps[i+1:], client)
 		go func() {
 			defer close(p.done)
-			r.Do(int(client[0]-'a'), request(text), func() (Answer, bool) {
+			r.Do(int(client[0]-'a'), request(text), func() (history.Answer, bool) {
 				close(sent)
 				if lost {
-					return Answer{Lost: true}, true
+					return history.Answer{Lost: true}, true
 				}
 				<-p.answered
 				return answer(answers[client]), true
@@ -57,9 +57,9 @@ func contains(steps []string, client string) bool {
 }
 
 // request reads "VERB [VALUE]"; the value of stop and look is a task, if it begins with #.
-func request(text string) Request {
+func request(text string) history.Request {
 	verb, value, _ := strings.Cut(text, " ")
-	q := Request{Of: "it", Do: verb, Value: value}
+	q := history.Request{Of: "it", Do: verb, Value: value}
 	if strings.HasPrefix(value, "#") {
 		q.Task, q.Value = value, ""
 	}
@@ -67,9 +67,9 @@ func request(text string) Request {
 }
 
 // answer reads "no REFUSAL", or "[STATUS] [VALUE or #TASK] [down]".
-func answer(text string) (a Answer) {
+func answer(text string) (a history.Answer) {
 	if refused, ok := strings.CutPrefix(text, "no "); ok {
-		return Answer{Refused: refused}
+		return history.Answer{Refused: refused}
 	}
 	text, a.Down = strings.CutSuffix(text, " down")
 	a.Status, a.Value, _ = strings.Cut(text, " ")
@@ -82,32 +82,32 @@ func answer(text string) (a Answer) {
 func TestWhatAnAgentMayAnswer(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {
-		model Model
+		model history.Model
 		steps string
 		// cannot is the answer that cannot be; empty: all can.
 		cannot string
 	}{
-		"one after the other":                      {Services, "a create 1/a ok/a update 2/a ok/a look/a ACTIVE 2/a delete/a ok/a look/a DRAINING/a look/a INACTIVE/a create 3/a ok/a look/a ACTIVE 3", ""},
-		"a look at the same time sees either":      {Services, "a create 1/a ok/a update 2/b look/b ACTIVE 1/c look/c ACTIVE 2/a ok", ""},
-		"and then not the earlier one":             {Services, "a create 1/a ok/a update 2/b look/b ACTIVE 2/c look/c ACTIVE 1/a ok", "look: ACTIVE 1"},
-		"an update that is done is seen":           {Services, "a create 1/a ok/a update 2/a ok/b look/b ACTIVE 1", "look: ACTIVE 1"},
-		"an update that is lost is seen or not":    {Services, "a create 1/a ok/b update 2/a look/a ACTIVE 1/a look/a ACTIVE 2", ""},
-		"and does not go away":                     {Services, "a create 1/a ok/b update 2/a look/a ACTIVE 2/a look/a ACTIVE 1", "look: ACTIVE 1"},
-		"a creation that is lost and repeated":     {Services, "b create 1/a create 1/a no there is one/a look/a ACTIVE 1", ""},
-		"two creations":                            {Services, "a create 1/a ok/a create 1/a ok", "create 1: ok"},
-		"a deletion that is undone":                {Services, "a create 1/a ok/a delete/a ok/a look/a ACTIVE 1", "look: ACTIVE 1"},
-		"a service that comes back":                {Services, "a create 1/a ok/a delete/a ok/a look/a INACTIVE/a look/a DRAINING", "look: DRAINING"},
-		"a service that is forgotten":              {Services, "a create 1/a ok/a look/a no not found", "look: not found"},
-		"a service that nobody has made":           {Services, "a look/a no not found/a look/a ACTIVE 1", "look: ACTIVE 1"},
-		"an update of one that drains":             {Services, "a create 1/a ok/a delete/a ok/a update 2/a no not active", ""},
-		"an update of one that is there":           {Services, "a create 1/a ok/a update 2/a no not active", "update 2: not active"},
-		"a task from its start to its end":         {Tasks, "a run/a ok #1/a look #1/a PENDING/a look #1/a RUNNING/a stop #1/a ok/a look #1/a STOPPING down/a look #1/a STOPPED down/b run/b ok #1", ""},
-		"a token that gives two tasks":             {Tasks, "a run/a ok #1/a run/a ok #2", "run: ok #2"},
-		"a task that nobody knows":                 {Tasks, "a run/a ok #1/a look #1/a no not found", "look #1: not found"},
-		"a task that runs again":                   {Tasks, "a run/a ok #1/a look #1/a STOPPED down/b look #1/b RUNNING", "look #1: RUNNING"},
-		"a stop that is forgotten":                 {Tasks, "a run/a ok #1/a stop #1/a ok/a look #1/a RUNNING", "look #1: RUNNING"},
-		"a stop that is lost is seen or not":       {Tasks, "a run/a ok #1/b stop #1/a look #1/a RUNNING/a look #1/a STOPPING down", ""},
-		"a stop that is done while somebody looks": {Tasks, "a run/a ok #1/a stop #1/b look #1/b RUNNING/a ok", ""},
+		"one after the other":                      {history.Services, "a create 1/a ok/a update 2/a ok/a look/a ACTIVE 2/a delete/a ok/a look/a DRAINING/a look/a INACTIVE/a create 3/a ok/a look/a ACTIVE 3", ""},
+		"a look at the same time sees either":      {history.Services, "a create 1/a ok/a update 2/b look/b ACTIVE 1/c look/c ACTIVE 2/a ok", ""},
+		"and then not the earlier one":             {history.Services, "a create 1/a ok/a update 2/b look/b ACTIVE 2/c look/c ACTIVE 1/a ok", "look: ACTIVE 1"},
+		"an update that is done is seen":           {history.Services, "a create 1/a ok/a update 2/a ok/b look/b ACTIVE 1", "look: ACTIVE 1"},
+		"an update that is lost is seen or not":    {history.Services, "a create 1/a ok/b update 2/a look/a ACTIVE 1/a look/a ACTIVE 2", ""},
+		"and does not go away":                     {history.Services, "a create 1/a ok/b update 2/a look/a ACTIVE 2/a look/a ACTIVE 1", "look: ACTIVE 1"},
+		"a creation that is lost and repeated":     {history.Services, "b create 1/a create 1/a no there is one/a look/a ACTIVE 1", ""},
+		"two creations":                            {history.Services, "a create 1/a ok/a create 1/a ok", "create 1: ok"},
+		"a deletion that is undone":                {history.Services, "a create 1/a ok/a delete/a ok/a look/a ACTIVE 1", "look: ACTIVE 1"},
+		"a service that comes back":                {history.Services, "a create 1/a ok/a delete/a ok/a look/a INACTIVE/a look/a DRAINING", "look: DRAINING"},
+		"a service that is forgotten":              {history.Services, "a create 1/a ok/a look/a no not found", "look: not found"},
+		"a service that nobody has made":           {history.Services, "a look/a no not found/a look/a ACTIVE 1", "look: ACTIVE 1"},
+		"an update of one that drains":             {history.Services, "a create 1/a ok/a delete/a ok/a update 2/a no not active", ""},
+		"an update of one that is there":           {history.Services, "a create 1/a ok/a update 2/a no not active", "update 2: not active"},
+		"a task from its start to its end":         {history.Tasks, "a run/a ok #1/a look #1/a PENDING/a look #1/a RUNNING/a stop #1/a ok/a look #1/a STOPPING down/a look #1/a STOPPED down/b run/b ok #1", ""},
+		"a token that gives two tasks":             {history.Tasks, "a run/a ok #1/a run/a ok #2", "run: ok #2"},
+		"a task that nobody knows":                 {history.Tasks, "a run/a ok #1/a look #1/a no not found", "look #1: not found"},
+		"a task that runs again":                   {history.Tasks, "a run/a ok #1/a look #1/a STOPPED down/b look #1/b RUNNING", "look #1: RUNNING"},
+		"a stop that is forgotten":                 {history.Tasks, "a run/a ok #1/a stop #1/a ok/a look #1/a RUNNING", "look #1: RUNNING"},
+		"a stop that is lost is seen or not":       {history.Tasks, "a run/a ok #1/b stop #1/a look #1/a RUNNING/a look #1/a STOPPING down", ""},
+		"a stop that is done while somebody looks": {history.Tasks, "a run/a ok #1/a stop #1/b look #1/b RUNNING/a ok", ""},
 	} {
 		err := replay(t, strings.Split(tt.steps, "/")...).Check(tt.model, time.Minute)
 		if (err == nil) != (tt.cannot == "") {
@@ -129,9 +129,9 @@ func TestWhatAnAgentMayAnswer(t *testing.T) {
 
 func TestWhatDidNotReachTheAgentIsNotRecorded(t *testing.T) {
 	t.Parallel()
-	r := new(Recorder)
-	r.Do(0, Request{Of: "it", Do: Create}, func() (Answer, bool) { return Answer{}, false })
-	r.Do(0, Request{Of: "it", Do: Create}, func() (Answer, bool) { return Answer{Lost: true}, true })
+	r := new(history.Recorder)
+	r.Do(0, history.Request{Of: "it", Do: history.Create}, func() (history.Answer, bool) { return history.Answer{}, false })
+	r.Do(0, history.Request{Of: "it", Do: history.Create}, func() (history.Answer, bool) { return history.Answer{Lost: true}, true })
 	if all, lost := r.Count(); all != 1 || lost != 1 {
 		t.Errorf("%d requests, %d without an answer", all, lost)
 	}

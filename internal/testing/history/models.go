@@ -4,17 +4,26 @@ import "slices"
 
 // The verbs of Services and Tasks.
 const (
-	Create, Update, Delete = "create", "update", "delete" // of a service
-	Run, Stop              = "run", "stop"                // of a task
-	Look                   = "look"                       // at either
+	Create = "create" // a service
+	Update = "update"
+	Delete = "delete"
+	Run    = "run" // a task
+	Stop   = "stop"
+	Look   = "look" // at either
 )
 
-// Statuses and refusals.
+// Statuses of a service. Gone is also one that is no longer known.
 const (
-	Active, Draining, Gone = "ACTIVE", "DRAINING", "INACTIVE" // of a service; Gone is also one that is no longer known
-	Exists                 = "there is one"                   // of a creation
-	NotActive              = "not active"
-	Missing                = "not found"
+	Active   = "ACTIVE"
+	Draining = "DRAINING"
+	Gone     = "INACTIVE"
+)
+
+// Refusals.
+const (
+	Exists    = "there is one"
+	NotActive = "not active"
+	Missing   = "not found"
 )
 
 // Services is the model of a service. One that is deleted drains for some time and is gone then.
