@@ -194,7 +194,7 @@ func (b AgentBackend) Ask(ctx context.Context, id string, ev lifecycle.Event, pa
 func (b AgentBackend) AskToEnd(ctx context.Context, id string, ev lifecycle.Event, goal lifecycle.Goal, pass func(*api.Client) error) error {
 	err := b.Ask(ctx, id, ev, pass)
 	if o := b.Owned(id); err == nil && o != nil {
-		err = ownerapi.AwaitGoal(ctx, o, goal)
+		err = o.Watch(ctx, func(s lifecycle.State) bool { return s.Goal < goal })
 	}
 	return err
 }

@@ -26,7 +26,7 @@ const maxBody = 1 << 20
 type Backend interface {
 	Tasks(ctx context.Context) ([]Task, error)
 	Task(ctx context.Context, ref string) (Task, error)
-	// Stop and Remove return when the request is recorded, Update when it is accepted.
+	// Stop, Remove and Update return when the request is accepted; an agent answers the first two when it is recorded.
 	Stop(ctx context.Context, id, by string, force bool) error
 	Remove(ctx context.Context, id, by string, force bool) error
 	// Update replaces the quota of the task's record; the caller applies it.

@@ -113,23 +113,18 @@ func (b Backend) Task(_ context.Context, ref string) (api.Task, error) {
 }
 
 // Stop implements api.Backend.
-func (b Backend) Stop(ctx context.Context, _, by string, force bool) error {
+func (b Backend) Stop(_ context.Context, _, by string, force bool) error {
 	b.Send(lifecycle.StopRequested{By: by, Force: force})
-	return AwaitGoal(ctx, b.Owner, lifecycle.Down)
-}
-
-// AwaitGoal returns when a task has a goal or a later one, or its owner has ended.
-func AwaitGoal(ctx context.Context, o Owner, goal lifecycle.Goal) error {
-	return o.Watch(ctx, func(s lifecycle.State) bool { return s.Goal < goal })
+	return nil
 }
 
 // Remove implements api.Backend.
-func (b Backend) Remove(ctx context.Context, _, by string, force bool) error {
+func (b Backend) Remove(_ context.Context, _, by string, force bool) error {
 	if err := Removable(b.State(), force); err != nil {
 		return err
 	}
 	b.Send(lifecycle.RemoveRequested{By: by, Force: force})
-	return AwaitGoal(ctx, b.Owner, lifecycle.Gone)
+	return nil
 }
 
 // Update implements api.Backend.
