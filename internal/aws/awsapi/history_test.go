@@ -81,14 +81,7 @@ func (h *jumps) next() {
 			return a, err
 		})
 	case 9, 10:
-		h.about(&h.services, history.Request{Of: name, Do: history.Look}, func() (history.Answer, error) {
-			out, err := h.sdk.DescribeServices(ctx, &ecs.DescribeServicesInput{Services: []string{name}})
-			if err != nil || len(out.Services) == 0 {
-				return history.Answer{Status: history.Gone}, err
-			}
-			s := out.Services[0]
-			return history.Answer{Status: *s.Status, Value: fmt.Sprintf("%d of %s", s.DesiredCount, (*s.TaskDefinition)[len(*s.TaskDefinition)-5:])}, nil
-		})
+		h.lookAtService(name)
 	case 11:
 		if a := h.about(&h.runs, history.Request{Of: name, Do: history.Run}, func() (a history.Answer, err error) {
 			out, err := h.sdk.RunTask(ctx, &ecs.RunTaskInput{TaskDefinition: aws.String("web:1"), ClientToken: &name})
@@ -105,14 +98,29 @@ func (h *jumps) next() {
 			return a, err
 		})
 	default:
-		h.aboutTask(name, history.Look, func(id string) (history.Answer, error) {
-			out, err := h.sdk.DescribeTasks(ctx, &ecs.DescribeTasksInput{Tasks: []string{id}})
-			if err != nil || len(out.Tasks) == 0 {
-				return history.Answer{Refused: history.Missing}, err
-			}
-			return history.Answer{Status: *out.Tasks[0].LastStatus, Down: *out.Tasks[0].DesiredStatus == "STOPPED"}, nil
-		})
+		h.lookAtTask(name)
 	}
+}
+
+func (h *jumps) lookAtService(name string) {
+	h.about(&h.services, history.Request{Of: name, Do: history.Look}, func() (history.Answer, error) {
+		out, err := h.sdk.DescribeServices(h.t.Context(), &ecs.DescribeServicesInput{Services: []string{name}})
+		if err != nil || len(out.Services) == 0 {
+			return history.Answer{Status: history.Gone}, err
+		}
+		s := out.Services[0]
+		return history.Answer{Status: *s.Status, Value: fmt.Sprintf("%d of %s", s.DesiredCount, (*s.TaskDefinition)[len(*s.TaskDefinition)-5:])}, nil
+	})
+}
+
+func (h *jumps) lookAtTask(token string) {
+	h.aboutTask(token, history.Look, func(id string) (history.Answer, error) {
+		out, err := h.sdk.DescribeTasks(h.t.Context(), &ecs.DescribeTasksInput{Tasks: []string{id}})
+		if err != nil || len(out.Tasks) == 0 {
+			return history.Answer{Refused: history.Missing}, err
+		}
+		return history.Answer{Status: *out.Tasks[0].LastStatus, Down: *out.Tasks[0].DesiredStatus == "STOPPED"}, nil
+	})
 }
 
 // idOf returns the id of the task of a token; it is empty if no client was told.
