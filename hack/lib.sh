@@ -100,11 +100,13 @@ TAGS="remote containers_image_openpgp urfave_cli_no_docs containers_image_docker
 exclude_graphdriver_btrfs exclude_graphdriver_overlay exclude_graphdriver_zfs grpcnotrace"
 
 # version prints the version of the clone: its tag, what git describe says after one, or
-# without any tag a pseudo-version as Go makes them. VERSION overrides it.
+# without any tag a pseudo-version as Go makes them. VERSION overrides it; a source package has it in a file.
 version() {
 	local v
 	if [ -n "${VERSION:-}" ]; then
 		echo "$VERSION"
+	elif [ -e "$ROOT/VERSION" ]; then
+		cat "$ROOT/VERSION"
 	elif v=$(git -C "$ROOT" describe --tags --match 'v[0-9]*' --dirty 2>/dev/null); then
 		echo "$v"
 	elif v=$(TZ=UTC git -C "$ROOT" log -1 --abbrev=12 --date=format-local:%Y%m%d%H%M%S --format=v0.0.0-%cd-%h 2>/dev/null); then

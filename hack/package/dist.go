@@ -1,25 +1,28 @@
+//go:build !install
+
 package main
 
 import (
 	"archive/tar"
 	"bytes"
 	"compress/gzip"
-	"crypto/sha256"
-	"debug/buildinfo"
 	"fmt"
 	"os"
 	"path"
 	"path/filepath"
-	"runtime/debug"
 	"slices"
 	"strings"
 
-	"github.com/CycloneDX/cyclonedx-go"
 	"github.com/goreleaser/nfpm/v2"
 	_ "github.com/goreleaser/nfpm/v2/deb"
 	"github.com/goreleaser/nfpm/v2/files"
 	_ "github.com/goreleaser/nfpm/v2/rpm"
 )
+
+func init() {
+	verbs["dist"] = build.dist
+	verbs["repository"] = func(b build, dir string) error { return b.repository(dir, os.Getenv("POOL")) }
+}
 
 // dist writes the packages, the list of what is in them, and their checksums.
 func (b build) dist(dir string) error {
@@ -30,12 +33,9 @@ func (b build) dist(dir string) error {
 	if err != nil {
 		return err
 	}
-	deb, rpm := system("/usr"), system("/usr")
-	deb.zsh, deb.debian = "/usr/share/zsh/vendor-completions", true
-	rpm.licenses = "/usr/share/licenses/podtask"
 	made := map[string][]byte{fmt.Sprintf("podtask-%s-%s.cdx.json", b.bare(), b.arch): sbom}
 	for _, part := range parts {
-		for format, l := range map[string]layout{"deb": deb, "rpm": rpm} {
+		for format, l := range map[string]layout{"deb": debLayout(), "rpm": rpmLayout()} {
 			name, data, err := b.pack(part, format, l)
 			if err != nil {
 				return fmt.Errorf("%s of %s: %w", format, part, err)
@@ -56,35 +56,12 @@ func (b build) dist(dir string) error {
 	return checksums(dir)
 }
 
-// bare is the version without its v.
-func (b build) bare() string { return strings.TrimPrefix(b.version, "v") }
-
-// packageVersion is the version as packages compare them: what comes before a release has
-// a tilde, what comes after it a plus sign.
-func (b build) packageVersion() string {
-	v := b.bare()
-	core, rest, found := strings.Cut(v, "-")
-	if !found {
-		return v
-	}
-	mark := "~"
-	if after := strings.Split(strings.TrimSuffix(rest, "-dirty"), "-"); len(after) == 2 && strings.HasPrefix(after[1], "g") || rest == "dirty" {
-		mark = "+" // git describe: commits since the tag
-	}
-	return core + mark + strings.ReplaceAll(rest, "-", ".")
-}
-
 // pack makes the package of a part.
 func (b build) pack(part, format string, l layout) (string, []byte, error) {
-	tree, err := b.files(l, []string{part})
+	tree, err := b.packageTree(part, l)
 	if err != nil {
 		return "", nil, err
 	}
-	sbom, err := b.sbom([]string{part})
-	if err != nil {
-		return "", nil, err
-	}
-	tree = append(tree, file{path: l.prefix + "/share/doc/" + part + "/" + part + ".cdx.json", mode: 0o644, data: sbom})
 	stage, err := os.MkdirTemp("", "podtask-package")
 	if err != nil {
 		return "", nil, err
@@ -246,80 +223,4 @@ func (b build) tarball(sbom []byte) (string, []byte, error) {
 		return "", nil, err
 	}
 	return name + ".tar.gz", out.Bytes(), nil
-}
-
-// modules returns the modules in the programs of some parts, read from the programs themselves, and the version
-// of Go.
-func (b build) modules(of []string) (all []*debug.Module, goVersion string, err error) {
-	seen := make(map[string]bool)
-	var programs []string
-	for _, part := range of {
-		programs = append(programs, programsOf(part)...)
-	}
-	for _, program := range programs {
-		info, err := buildinfo.ReadFile(filepath.Join(b.bin, program))
-		if err != nil {
-			return nil, "", err
-		}
-		goVersion = info.GoVersion
-		for _, m := range info.Deps {
-			if m.Replace != nil {
-				m = m.Replace
-			}
-			if !seen[m.Path] {
-				all = append(all, m)
-			}
-			seen[m.Path] = true
-		}
-	}
-	slices.SortFunc(all, func(a, b *debug.Module) int { return strings.Compare(a.Path, b.Path) })
-	return all, strings.TrimPrefix(goVersion, "go"), nil
-}
-
-// sbom lists the modules in the programs of some parts, in the format CycloneDX.
-func (b build) sbom(of []string) ([]byte, error) {
-	modules, goVersion, err := b.modules(of)
-	if err != nil {
-		return nil, err
-	}
-	bom := cyclonedx.NewBOM()
-	bom.Metadata = &cyclonedx.Metadata{
-		Timestamp: b.date.Format("2006-01-02T15:04:05Z"),
-		Component: &cyclonedx.Component{
-			Type: cyclonedx.ComponentTypeApplication, Name: "podtask", Version: b.bare(), BOMRef: "podtask",
-			Licenses: &cyclonedx.Licenses{{License: &cyclonedx.License{ID: "Apache-2.0"}}},
-		},
-	}
-	components := []cyclonedx.Component{{Type: cyclonedx.ComponentTypeLibrary, Name: "std", Version: goVersion, PackageURL: "pkg:golang/std@" + goVersion}}
-	for _, m := range modules {
-		components = append(components, cyclonedx.Component{
-			Type: cyclonedx.ComponentTypeLibrary, Name: m.Path, Version: m.Version, PackageURL: "pkg:golang/" + m.Path + "@" + m.Version,
-			Properties: &[]cyclonedx.Property{{Name: "go.sum", Value: m.Sum}},
-		})
-	}
-	bom.Components = &components
-	var out bytes.Buffer
-	err = cyclonedx.NewBOMEncoder(&out, cyclonedx.BOMFileFormatJSON).SetPretty(true).SetEscapeHTML(false).Encode(bom)
-	return out.Bytes(), err
-}
-
-// checksums writes SHA256SUMS of the other files in a directory.
-func checksums(dir string) error {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return err
-	}
-	var lines []string
-	for _, e := range entries {
-		if e.Name() == "SHA256SUMS" || !e.Type().IsRegular() {
-			continue
-		}
-		data, err := os.ReadFile(filepath.Join(dir, e.Name()))
-		if err != nil {
-			return err
-		}
-		lines = append(lines, fmt.Sprintf("%x  %s\n", sha256.Sum256(data), e.Name()))
-	}
-	slices.Sort(lines)
-	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(strings.Join(lines, "")), 0o644)
 }

@@ -2,9 +2,11 @@
 //
 //	package -root CLONE -bin DIR -version VERSION -arch ARCH -date SECONDS dist DIR
 //	package -root CLONE -bin DIR -version VERSION install|uninstall PREFIX
-//	package -root CLONE -version VERSION -date SECONDS recipes|repository|checksums DIR
+//	package -root CLONE -bin DIR -version VERSION -arch ARCH -date SECONDS stage-deb|stage-rpm DIR
+//	package -root CLONE -version VERSION -date SECONDS recipes|repository|checksums|changelog|provenance DIR
 //
-// Recipes and repository need the packages of all architectures in DIR.
+// Recipes and repository need the packages of all architectures in DIR. The stages are the files of each package in a
+// directory of its own, for those who build packages from the source with the tools of a distribution.
 //
 // The same input makes the same bytes: no file has the time, the user or the paths of the
 // build. It is a module of its own, because its libraries are not podtask's.
@@ -26,8 +28,11 @@ package main
 import (
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"time"
 )
 
@@ -48,6 +53,19 @@ func main() {
 	}
 }
 
+// verbs maps the first argument to its function, which takes a directory. The build tag install leaves out those that
+// need the libraries of deb and rpm: the others install, and the source package of Debian has their few modules.
+var verbs = map[string]func(b build, dir string) error{
+	"changelog":  build.sourceChangelog,
+	"checksums":  func(_ build, dir string) error { return checksums(dir) },
+	"install":    func(b build, prefix string) error { return b.install(prefix, os.Getenv("DESTDIR"), os.Stdout) },
+	"provenance": build.writeProvenance,
+	"recipes":    build.recipes,
+	"stage-deb":  build.stageDeb,
+	"stage-rpm":  func(b build, dir string) error { return b.stage(dir, rpmLayout()) },
+	"uninstall":  func(b build, prefix string) error { return b.uninstall(prefix, os.Getenv("DESTDIR")) },
+}
+
 func run() error {
 	var b build
 	flag.StringVar(&b.root, "root", ".", "the clone")
@@ -57,26 +75,35 @@ func run() error {
 	date := flag.Int64("date", 0, "date of all files, in seconds since 1970")
 	flag.Parse()
 	b.date = time.Unix(*date, 0).UTC()
+	names := strings.Join(slices.Sorted(maps.Keys(verbs)), "|")
 	if flag.NArg() != 2 || b.version == "" {
-		return fmt.Errorf("usage: package -version VERSION [flags] dist|recipes|repository|checksums|install|uninstall DIR")
+		return fmt.Errorf("usage: package -version VERSION [flags] %s DIR", names)
+	}
+	do, ok := verbs[flag.Arg(0)]
+	if !ok {
+		return fmt.Errorf("%s: it is one of %s", flag.Arg(0), names)
 	}
 	dir, err := filepath.Abs(flag.Arg(1))
 	if err != nil {
 		return err
 	}
-	switch flag.Arg(0) {
-	case "dist":
-		return b.dist(dir)
-	case "repository": // POOL is a directory with the debs of earlier releases
-		return b.repository(dir, os.Getenv("POOL"))
-	case "recipes":
-		return b.recipes(dir)
-	case "checksums":
-		return checksums(dir)
-	case "install":
-		return b.install(dir, os.Getenv("DESTDIR"), os.Stdout)
-	case "uninstall":
-		return b.uninstall(dir, os.Getenv("DESTDIR"))
+	return do(b, dir)
+}
+
+// bare is the version without its v.
+func (b build) bare() string { return strings.TrimPrefix(b.version, "v") }
+
+// packageVersion is the version as packages compare them: what comes before a release has
+// a tilde, what comes after it a plus sign.
+func (b build) packageVersion() string {
+	v := b.bare()
+	core, rest, found := strings.Cut(v, "-")
+	if !found {
+		return v
 	}
-	return fmt.Errorf("%s: it is dist, recipes, repository, checksums, install or uninstall", flag.Arg(0))
+	mark := "~"
+	if after := strings.Split(strings.TrimSuffix(rest, "-dirty"), "-"); len(after) == 2 && strings.HasPrefix(after[1], "g") || rest == "dirty" {
+		mark = "+" // git describe: commits since the tag
+	}
+	return core + mark + strings.ReplaceAll(rest, "-", ".")
 }

@@ -18,14 +18,21 @@ var recipeTexts embed.FS
 var recipeFiles = map[string]string{
 	"PKGBUILD": "aur/PKGBUILD", "SRCINFO": "aur/.SRCINFO", "podtask.rb": "homebrew/podtask.rb",
 	"Containerfile": "container/Containerfile", "catalog.json": "schemastore/catalog.json",
+	"PKGBUILD-source": "arch/PKGBUILD", "podtask.spec": "fedora/podtask.spec", "podtask.nix": "nix/podtask.nix",
 }
 
-// recipes writes the recipes of a release, with the version and the checksums of its tarballs, which a directory has.
+// recipes writes the recipes of a release, with the version and the checksums of its tarballs and of its
+// source, which a directory has.
 func (b build) recipes(dir string) error {
 	v := struct {
-		Version, ArchVersion string
-		Sums                 map[string]string
-	}{b.bare(), strings.ReplaceAll(b.bare(), "-", "_"), map[string]string{}}
+		Version, ArchVersion, RPMVersion, Source string
+		Sums                                     map[string]string
+	}{Version: b.bare(), ArchVersion: strings.ReplaceAll(b.bare(), "-", "_"), RPMVersion: b.packageVersion(), Sums: map[string]string{}}
+	source, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("podtask_%s.orig.tar.xz", b.packageVersion())))
+	if err != nil {
+		return fmt.Errorf("the recipes need the source: %w", err)
+	}
+	v.Source = fmt.Sprintf("%x", sha256.Sum256(source))
 	for _, arch := range []string{"amd64", "arm64"} {
 		data, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("podtask-%s-linux-%s.tar.gz", b.bare(), arch)))
 		if err != nil {

@@ -16,6 +16,8 @@ import (
 	"golang.org/x/mod/zip"
 )
 
+const testCommit = "0123456789abcdef0123456789abcdef01234567"
+
 // release is a directory with the packages of one architecture, and the tarball of the other one.
 func release(t *testing.T, b build) string {
 	t.Helper()
@@ -30,10 +32,17 @@ func release(t *testing.T, b build) string {
 			}
 		}
 	}
+	if err := os.WriteFile(filepath.Join(dir, "podtask_1.2.3.orig.tar.xz"), []byte("source"), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	if err := b.recipes(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := b.repository(dir, ""); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("COMMIT", testCommit)
+	if err := b.writeProvenance(dir); err != nil {
 		t.Fatal(err)
 	}
 	if err := checksums(dir); err != nil {
@@ -245,6 +254,33 @@ func TestRecipeForArch(t *testing.T) {
 		if !strings.Contains(info, line) {
 			t.Errorf(".SRCINFO has no line %q", line)
 		}
+	}
+}
+
+// The recipes that build from the source have its version and checksum, and are what their tools read.
+func TestRecipesOfTheSource(t *testing.T) {
+	b := testBuild(t)
+	dir := release(t, b)
+	sum := sumOf(t, dir, "podtask_1.2.3.orig.tar.xz")
+	const url = "releases/download/v1.2.3/podtask_1.2.3.orig.tar.xz"
+	printed := output(t, []string{"PATH=" + os.Getenv("PATH")}, "bash", "-euc", `. "$1"; echo "${source[*]} ${sha256sums[*]}"`, "bash", filepath.Join(dir, "recipes/arch/PKGBUILD"))
+	if printed != "https://github.com/podtask/podtask/"+url+" "+sum+"\n" {
+		t.Errorf("the recipe for Arch is of %s", printed)
+	}
+	spec := filepath.Join(dir, "recipes/fedora/podtask.spec")
+	if rpmspec, err := exec.LookPath("rpmspec"); err == nil {
+		if got := output(t, nil, rpmspec, "-q", "--qf", "%{name} ", spec); got != "podtask podtask-ecs podtask-kubelet " {
+			t.Errorf("the spec makes %s", got)
+		}
+	}
+	if text := read(t, dir, "recipes/fedora/podtask.spec"); !strings.Contains(text, url[:len("releases/download/v1.2.3/")]) || !strings.Contains(text, "\nVersion:        1.2.3\n") {
+		t.Errorf("the spec is of another version:\n%s", text)
+	}
+	if text := read(t, dir, "recipes/nix/podtask.nix"); !strings.Contains(text, `sha256 = "`+sum+`"`) || !strings.Contains(text, `version = "1.2.3"`) {
+		t.Errorf("the expression for Nix is of another source:\n%s", text)
+	}
+	if nix, err := exec.LookPath("nix-instantiate"); err == nil {
+		output(t, append(os.Environ(), "NIX_STATE_DIR="+t.TempDir(), "NIX_STORE_DIR="+t.TempDir()), nix, "--parse", filepath.Join(dir, "recipes/nix/podtask.nix"))
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build !install
+
 package main
 
 import (

@@ -58,6 +58,19 @@ func system(prefix string) layout {
 	}
 }
 
+// debLayout and rpmLayout are those of packages.
+func debLayout() layout {
+	l := system("/usr")
+	l.zsh, l.debian = "/usr/share/zsh/vendor-completions", true
+	return l
+}
+
+func rpmLayout() layout {
+	l := system("/usr")
+	l.licenses = "/usr/share/licenses/podtask"
+	return l
+}
+
 // personal is the layout of another prefix. Of a user's home, systemd reads units from
 // ~/.local/share, and runs no generators.
 func personal(prefix string) layout {
@@ -68,6 +81,19 @@ func personal(prefix string) layout {
 
 // tree returns all files of an installation, in the order of their paths.
 func (b build) tree(l layout) ([]file, error) { return b.files(l, parts) }
+
+// packageTree returns the files of the package of a part, with the list of its modules.
+func (b build) packageTree(part string, l layout) ([]file, error) {
+	tree, err := b.files(l, []string{part})
+	if err != nil {
+		return nil, err
+	}
+	sbom, err := b.sbom([]string{part})
+	if err != nil {
+		return nil, err
+	}
+	return append(tree, file{path: l.prefix + "/share/doc/" + part + "/" + part + ".cdx.json", mode: 0o644, data: sbom}), nil
+}
 
 // files returns the files of some parts of an installation.
 func (b build) files(l layout, of []string) ([]file, error) {
@@ -260,6 +286,10 @@ func (t *treeBuilder) thirdParty() []byte {
 		name, dir, ok := strings.Cut(line, "\t")
 		if !ok {
 			continue
+		}
+		if dir == "" { // of a vendored module, of which Go tells no directory
+			modulePath, _, _ := strings.Cut(name, " ")
+			dir = filepath.Join(t.root, "vendor", modulePath)
 		}
 		entries, err := os.ReadDir(dir)
 		if err != nil {
