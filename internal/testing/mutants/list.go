@@ -9,7 +9,7 @@ var (
 	queue   = check{pkg: "pkg/admission", tests: "^Test", flag: noFiles}
 	copies  = check{pkg: "pkg/service", tests: "^Test", flag: noFiles}
 	power   = check{pkg: "internal/state/statetest", tests: "^TestStoreSurvivesPowerLossAnywhere$"}
-	saves   = check{pkg: "internal/engine/decide/loop", tests: "^TestItSavesThenShowsThenPublishesThenActs$"}
+	saves   = check{pkg: "internal/engine/decide/loop", tests: "^TestItSavesThenShowsThenActsThenPublishes$"}
 	pulls   = check{pkg: "internal/engine/act/imagestore", tests: "^Test"}
 	cached  = check{pkg: "internal/engine/facts/record", tests: "^(TestTheCacheHasWhatIsRecorded|TestTheCacheReadsWhatIsNewOnly)$"}
 	store   = check{pkg: "internal/state", tests: "Record|Sync|Doubt"}
@@ -253,9 +253,9 @@ var mutants = []mutant{
 
 	// What an engine does with decisions.
 	{"nothing is done before it is saved", "internal/engine/decide/loop save", omit, "Save", "", saves},
-	{"a full disk stops what starts", "internal/engine/decide/loop Run", never, "saved Lowers", "", engine("run/owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
+	{"a full disk stops what starts", "internal/engine/decide/loop turn", never, "saved Lowers", "", engine("run/owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
 	{"a full disk stops new work", "internal run.Save", value, "transient Mark", "nil", engine("run/owner", "TestFullDiskStopsNewWorkAndLosesNothing")},
-	{"events are published once", "internal Owner.Run", value, "LastPublished", "0", engine("run/owner", "TestEventsArePublishedOnceWhoeverOwnsTheTask")},
+	{"events are published once", "internal Owner.begin", value, "LastPublished", "0", engine("run/owner", "TestEventsArePublishedOnceWhoeverOwnsTheTask")},
 	{"a removal deletes the record", "internal run.Finish", skip, "Erase", "", engine("run/owner", "TestRemovalForgetsTheTask")},
 	{"orphans are removed", "internal sweepOne", always, "ErrNotExist", "", engine("run/cleanup", "TestSweepRemovesPodsWithoutATask")},
 	{"secrets are removed with the pod's stop", "internal/engine/act/tasksecrets Remove", omit, "RemoveSecrets", "", engine("act/tasksecrets", "TestSecretsLiveAsLongAsAContainerMayStart")},
