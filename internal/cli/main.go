@@ -33,7 +33,7 @@ func Main(ctx context.Context, args []string, version string, build part.Build) 
 	return runLine(ctx, p, build, args)
 }
 
-// shortLife is how long a process may live without saving memory.
+// shortLife is the age at which a process begins to save memory.
 const shortLife = 5 * time.Second
 
 // collectLater lets the heap grow to 16 MB before it is collected first, which most commands never need, and which is a tenth of the

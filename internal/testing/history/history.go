@@ -18,7 +18,7 @@ type Request struct {
 	Of string
 	// Do is one of the verbs of the model.
 	Do string
-	// Value is what a service gets: its count, definition and grace period, as one text.
+	// Value describes a service as one text: its count, definition and grace period.
 	Value string
 	// Task is the id of the task that a request names.
 	Task string
@@ -30,7 +30,7 @@ type Answer struct {
 	Lost bool
 	// Refused is the exception of a request that was not done.
 	Refused string
-	// Status is that of the service or the task, Value as in Request, Task the id of a task.
+	// Status describes the service or the task, Value as in Request, and Task is the ID of a task.
 	Status, Value, Task string
 	// Down: the task is to be stopped.
 	Down bool

@@ -75,7 +75,7 @@ func gone(s State) State {
 	return State{Status: Gone}
 }
 
-// statuses are those of a task in their order.
+// statuses lists the statuses of a task in their order.
 var statuses = []string{"", "PROVISIONING", "PENDING", "ACTIVATING", "RUNNING", "DEACTIVATING", "STOPPING", "DEPROVISIONING", "STOPPED"}
 
 // Tasks is the model of a task that a client token names: it is made once, never goes back to an earlier status, is there once a
