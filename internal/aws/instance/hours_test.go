@@ -63,7 +63,7 @@ func TestThirteenHoursOfAConversation(t *testing.T) {
 func (l *lab) checkOpenedAgain(on, recorded string) {
 	l.t.Helper()
 	var closed time.Time
-	for _, e := range l.plane.Events() {
+	for _, e := range inOrder(l.plane.Events()) {
 		switch {
 		case e.On != on:
 		case e.Op == "closed":

@@ -129,11 +129,10 @@ func messageText(body json.RawMessage) string {
 	return string(text)
 }
 
-// heard returns the messages that this instance has sent on the links since an event.
-func (l *lab) heard(from int, begun time.Time) map[string]*connections {
-	out := backoffs()
-	events := l.plane.Events()[from:]
-	slices.SortStableFunc(events, func(a, b ecsplane.Event) int { // an end is noted late if the next connection comes at once
+// inOrder returns events with the end of each link before what happened at the same time: the control plane may note an end after
+// the connection that follows it.
+func inOrder(events []ecsplane.Event) []ecsplane.Event {
+	slices.SortStableFunc(events, func(a, b ecsplane.Event) int {
 		order := a.At.Compare(b.At)
 		switch {
 		case order != 0 || a.Op == b.Op:
@@ -144,7 +143,13 @@ func (l *lab) heard(from int, begun time.Time) map[string]*connections {
 		}
 		return order
 	})
-	for _, e := range events {
+	return events
+}
+
+// heard returns the messages that this instance has sent on the links since an event.
+func (l *lab) heard(from int, begun time.Time) map[string]*connections {
+	out := backoffs()
+	for _, e := range inOrder(l.plane.Events()[from:]) {
 		c, at := out[e.On], e.At.Sub(begun)
 		if c == nil {
 			continue
