@@ -55,18 +55,17 @@ func (c *clusters) operations() []protocol.Operation {
 	return []protocol.Operation{
 		protocol.Define("CreateCluster", protocol.Members(
 			protocol.Honor("clusterName", "tags", "tags[].key", "tags[].value"),
-			protocol.HonorAndKeep(connectDefaults+":o"),
-			protocol.Keep(onlyAName, "settings:l", "configuration:o", "capacityProviders:l", "defaultCapacityProviderStrategy:l"),
+			clusterMembers, providerMembers,
 		), c.create),
 		protocol.Define("DescribeClusters", protocol.Honor("clusters", "include"), c.describe),
 		protocol.Define("ListClusters", protocol.Honor("maxResults", "nextToken"), c.list),
 		protocol.Define("DeleteCluster", protocol.Honor("cluster!"), c.delete),
 		protocol.Define("UpdateCluster", protocol.Members(
-			protocol.Honor("cluster!"), protocol.HonorAndKeep(connectDefaults+":o"), protocol.Keep(onlyAName, "settings:l", "configuration:o"),
+			protocol.Honor("cluster!"), clusterMembers,
 		), c.update),
-		protocol.Define("UpdateClusterSettings", protocol.Members(protocol.Honor("cluster!"), protocol.Require(protocol.Keep(onlyAName, "settings:l"))), c.update),
+		protocol.Define("UpdateClusterSettings", protocol.Members(protocol.Honor("cluster!"), protocol.Require(protocol.Keep[[]protocol.NameValue](onlyAName, "settings"))), c.update),
 		protocol.Define("PutClusterCapacityProviders", protocol.Members(
-			protocol.Honor("cluster!"), protocol.Require(protocol.Keep(onlyAName, "capacityProviders:l", "defaultCapacityProviderStrategy:l")),
+			protocol.Honor("cluster!"), protocol.Require(slices.Clone(providerMembers)),
 		), c.putProviders),
 	}
 }
@@ -220,9 +219,7 @@ func (c *clusters) connectNamespace(cluster string) (string, error) {
 	if err != nil || !protocol.Given(r.Kept, connectDefaults) {
 		return "", err
 	}
-	var in struct {
-		Namespace string `json:"namespace"`
-	}
+	var in connectDefaultsIn
 	err = json.Unmarshal(r.Kept[connectDefaults], &in)
 	return in.Namespace, err
 }

@@ -54,13 +54,13 @@ var (
 	expressMembers = protocol.Members(expressContainerMembers,
 		protocol.Honor("cpu", "memory", "cpuArchitecture", "executionRoleArn", "taskRoleArn", "taskDefinitionArn", "healthCheckPath",
 			"scalingTarget", "scalingTarget.minTaskCount", "scalingTarget.maxTaskCount", "scalingTarget.autoScalingMetric", "scalingTarget.autoScalingTargetValue"),
-		protocol.Keep("the network is the user's", "networkConfiguration:o"))
+		protocol.Keep[expressNetworkIn](theHostsNetwork, "networkConfiguration"))
 )
 
 func (o *expressOps) operations() []protocol.Operation {
 	return []protocol.Operation{
 		protocol.Define("CreateExpressGatewayService", protocol.Members(protocol.Honor("serviceName", "cluster", "tags", "tags[].key", "tags[].value"),
-			protocol.Require(protocol.Keep("nothing is made in an account", roleMember+":s")), expressMembers), o.create),
+			protocol.Require(protocol.Keep[string]("nothing is made in an account", roleMember)), expressMembers), o.create),
 		protocol.Define("UpdateExpressGatewayService", protocol.Members(protocol.Honor("serviceArn!"), expressMembers), o.update),
 		protocol.Define("DescribeExpressGatewayService", protocol.Honor("serviceArn!", "include"), o.describe),
 		protocol.Define("DeleteExpressGatewayService", protocol.Honor("serviceArn!"), o.delete),
@@ -271,15 +271,10 @@ func (o *expressOps) repeat(ctx context.Context, s service.State, in expressIn, 
 
 // expressNetwork returns the network configuration of a request as a service has it. Without one, ECS takes the default network.
 func expressNetwork(kept protocol.Fields) (json.RawMessage, error) {
-	var network struct {
-		Subnets []string `json:"subnets"`
-		Groups  []string `json:"securityGroups"`
-	}
+	var network expressNetworkIn
 	if v := kept["networkConfiguration"]; v != nil {
-		d := json.NewDecoder(bytes.NewReader(v))
-		d.DisallowUnknownFields()
-		if err := d.Decode(&network); err != nil {
-			return nil, protocol.Failf(protocol.CodeSyntax, "networkConfiguration is an object with the lists subnets and securityGroups: %v", err)
+		if err := json.Unmarshal(v, &network); err != nil {
+			return nil, err
 		}
 	}
 	network.Subnets, network.Groups = append([]string{}, network.Subnets...), append([]string{}, network.Groups...)

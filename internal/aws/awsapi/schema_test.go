@@ -112,6 +112,89 @@ func TestEveryMemberOfAnAnsweredInputHasARow(t *testing.T) {
 	}
 }
 
+// The types of members that come back are the SDK's, to the last member inside of them: what is not in them is refused.
+func TestMembersThatComeBackHaveTheTypesOfTheSDK(t *testing.T) {
+	t.Parallel()
+	sdk := answerable()
+	for name, members := range awsapi.Operations() {
+		for _, m := range members {
+			if m.Shape() == nil {
+				continue
+			}
+			within, f := sdk[name].input, reflect.StructField{}
+			for segment := range strings.SplitSeq(m.Path, ".") {
+				f, _ = within.FieldByName(strings.ToUpper(segment[:1]) + segment[1:])
+				if within = f.Type; within != nil && within.Kind() == reflect.Pointer {
+					within = within.Elem()
+				}
+			}
+			if within == nil {
+				t.Errorf("%s: %s is not in the SDK", name, m.Path)
+				continue
+			}
+			if diff := cmp.Diff(shapeOf("", within), shapeOf("", m.Shape())); diff != "" {
+				t.Errorf("%s: %s: %s", name, m.Path, diff)
+			}
+		}
+	}
+}
+
+// shapeOf returns the paths and kinds of the values of a type as JSON has them.
+func shapeOf(path string, shape reflect.Type) []string {
+	switch kind := shape.Kind(); kind {
+	case reflect.Pointer:
+		return shapeOf(path, shape.Elem())
+	case reflect.Slice:
+		return shapeOf(path+"[]", shape.Elem())
+	case reflect.Map:
+		return shapeOf(path+"[key]", shape.Elem())
+	case reflect.Interface: // one of several types, containerConfigurations only: refused
+		return nil
+	case reflect.Struct:
+		var all []string
+		for _, f := range reflect.VisibleFields(shape) {
+			if tag := f.Tag.Get("json"); tag != "" {
+				all = append(all, shapeOf(path+"."+tag, f.Type)...)
+			} else if f.IsExported() && !f.Anonymous {
+				all = append(all, shapeOf(path+"."+strings.ToLower(f.Name[:1])+f.Name[1:], f.Type)...)
+			}
+		}
+		slices.Sort(all)
+		return all
+	default:
+		return []string{path + " " + strings.TrimRight(kind.String(), "3264")}
+	}
+}
+
+// A value of another type and a member that the SDK does not have are refused with their place.
+func TestWrongValuesInsideOfMembersThatComeBackAreRefused(t *testing.T) {
+	t.Parallel()
+	w := newWorld(t)
+	w.prepareTrips()
+	for _, c := range []struct{ operation, members, want string }{
+		{"RunTask", `"networkConfiguration": {"awsvpcConfiguration": {"subnets": "a"}}`, "networkConfiguration.awsvpcConfiguration.subnets cannot be text"},
+		{"RunTask", `"networkConfiguration": {"awsvpcConfiguration": {"Subnets": ["a"]}}`, "networkConfiguration.awsvpcConfiguration.Subnets: podtask does not know this member"},
+		{"RunTask", `"networkConfiguration": {"awsvpcConfiguration": {"subnets": ["a", 5]}}`, "networkConfiguration.awsvpcConfiguration.subnets[1] cannot be a number"},
+		{"RunTask", `"placementConstraints": [{"type": "distinctInstance"}, {"typ": "x"}]`, "placementConstraints[1].typ: podtask does not know this member"},
+		{"RunTask", `"capacityProviderStrategy": ["FARGATE"]`, "capacityProviderStrategy[0] cannot be text"},
+		{"CreateService", `"serviceName": "wrong", "loadBalancers": [{"containerPort": "80"}]`, "loadBalancers[0].containerPort cannot be text"},
+		{"CreateService", `"serviceName": "wrong", "serviceConnectConfiguration": {"enabled": false, "services": [{"portname": "x"}]}`, "serviceConnectConfiguration.services[0].portname: podtask does not know this member"},
+		{"RunTask", `"overrides": {"containerOverrides": [{"name": "app", "comand": ["x"]}]}`, "comand"},
+		{"RunTask", `"overrides": {"containerOverrides": [{"name": "app", "Command": ["x"]}]}`, "Command"},
+		{"CreateService", `"serviceName": "wrong", "deploymentConfiguration": {"alarms": {"alarmnames": []}}`, "alarmnames"},
+		{"CreateService", `"serviceName": "wrong", "deploymentConfiguration": {"lifecycleHooks": [{"hook": "x"}]}`, "hook"},
+		{"CreateCluster", `"clusterName": "wrong", "configuration": {"executeCommandConfiguration": {"logging": true}}`, "configuration.executeCommandConfiguration.logging cannot be true or false"},
+	} {
+		members := c.members
+		if c.operation != "CreateCluster" {
+			members += `, "taskDefinition": "web"`
+		}
+		if status, answer := w.post(c.operation, "{"+members+"}"); status != 400 || !strings.Contains(answer, c.want) {
+			t.Errorf("%s %s: %d %s, want %s", c.operation, members, status, answer, c.want)
+		}
+	}
+}
+
 // What a task definition is registered with is described, but for its tags, which are beside it.
 func TestEveryMemberOfADefinitionIsDescribed(t *testing.T) {
 	t.Parallel()

@@ -1,7 +1,6 @@
 package awsapi
 
 import (
-	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -15,28 +14,28 @@ import (
 // connectMember and registriesMember are members of a service that give it names.
 const connectMember, registriesMember = "serviceConnectConfiguration", "serviceRegistries"
 
-// connectIn is serviceConnectConfiguration. The members that are not decoded have no effect here.
+// connectIn is serviceConnectConfiguration.
 type connectIn struct {
 	Enabled   bool               `json:"enabled"`
 	Namespace string             `json:"namespace"`
 	Services  []connectServiceIn `json:"services"`
-	Log       json.RawMessage    `json:"logConfiguration"`
-	AccessLog json.RawMessage    `json:"accessLogConfiguration"`
+	Log       *connectLogIn      `json:"logConfiguration"`
+	AccessLog *accessLogIn       `json:"accessLogConfiguration"`
 }
 
 type connectServiceIn struct {
-	PortName      string          `json:"portName"`
-	DiscoveryName string          `json:"discoveryName"`
-	Aliases       []clientAliasIn `json:"clientAliases"`
-	Ingress       json.RawMessage `json:"ingressPortOverride"`
-	Timeout       json.RawMessage `json:"timeout"`
-	TLS           json.RawMessage `json:"tls"`
+	PortName      string            `json:"portName"`
+	DiscoveryName string            `json:"discoveryName"`
+	Aliases       []clientAliasIn   `json:"clientAliases"`
+	Ingress       *int              `json:"ingressPortOverride"`
+	Timeout       *connectTimeoutIn `json:"timeout"`
+	TLS           *connectTLSIn     `json:"tls"`
 }
 
 type clientAliasIn struct {
-	Port *int            `json:"port"`
-	Name string          `json:"dnsName"`
-	Test json.RawMessage `json:"testTrafficRules"`
+	Port *int         `json:"port"`
+	Name string       `json:"dnsName"`
+	Test *testRulesIn `json:"testTrafficRules"`
 }
 
 type registryIn struct {
@@ -46,26 +45,13 @@ type registryIn struct {
 	ContainerPort *int   `json:"containerPort"`
 }
 
-// decodeMember reads a member strictly: a member inside that podtask does not know would be dropped in silence.
-func decodeMember(path string, raw json.RawMessage, into any) error {
-	d := json.NewDecoder(bytes.NewReader(raw))
-	d.DisallowUnknownFields()
-	if err := d.Decode(into); err != nil {
-		return protocol.Invalidf("%s: %s", path, strings.TrimPrefix(err.Error(), "json: "))
-	}
-	return nil
-}
-
-// present reports whether a member that is not decoded has a value.
-func present(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
-
 // serviceNames returns the names of a service by its members; defaultNamespace is that of its cluster. registry names a registry of
 // Cloud Map. notes say what has no effect.
 func serviceNames(kept protocol.Fields, defaultNamespace string, registry func(arn string) (name string, ok bool)) (names service.Names, notes []string, err error) {
 	var errs []error
 	if raw := kept[connectMember]; protocol.Given(kept, connectMember) {
 		var in connectIn
-		if err := decodeMember(connectMember, raw, &in); err != nil {
+		if err := json.Unmarshal(raw, &in); err != nil {
 			return names, nil, err
 		}
 		if in.Enabled {
@@ -75,7 +61,7 @@ func serviceNames(kept protocol.Fields, defaultNamespace string, registry func(a
 	}
 	if raw := kept[registriesMember]; protocol.Given(kept, registriesMember) {
 		var in []registryIn
-		if err := decodeMember(registriesMember, raw, &in); err != nil {
+		if err := json.Unmarshal(raw, &in); err != nil {
 			return names, nil, err
 		}
 		for i, r := range in {
@@ -106,18 +92,18 @@ func (in connectIn) names(defaultNamespace string) (names service.Names, notes [
 	case err != nil:
 		fail(".namespace: %v", err)
 	}
-	none := func(path string, raw json.RawMessage) {
-		if present(raw) {
+	none := func(path string, given bool) {
+		if given {
 			notes = append(notes, fmt.Sprintf("keeps %s%s, which has no effect on this host.", connectMember, path))
 		}
 	}
-	none(".logConfiguration", in.Log)
-	none(".accessLogConfiguration", in.AccessLog)
+	none(".logConfiguration", in.Log != nil)
+	none(".accessLogConfiguration", in.AccessLog != nil)
 	for i, s := range in.Services {
 		path := fmt.Sprintf(".services[%d]", i)
-		none(path+".ingressPortOverride", s.Ingress)
-		none(path+".timeout", s.Timeout)
-		none(path+".tls", s.TLS)
+		none(path+".ingressPortOverride", s.Ingress != nil)
+		none(path+".timeout", s.Timeout != nil)
+		none(path+".tls", s.TLS != nil)
 		if s.PortName == "" {
 			fail("%s.portName is required", path)
 			continue
@@ -132,7 +118,7 @@ func (in connectIn) names(defaultNamespace string) (names service.Names, notes [
 		}
 		for j, a := range s.Aliases {
 			at := fmt.Sprintf("%s.clientAliases[%d]", path, j)
-			none(at+".testTrafficRules", a.Test)
+			none(at+".testTrafficRules", a.Test != nil)
 			if a.Port == nil || *a.Port < 1 || *a.Port > 65535 {
 				fail("%s.port is 1 to 65535", at)
 				continue

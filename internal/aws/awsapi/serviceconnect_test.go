@@ -42,7 +42,6 @@ func TestConnectGivesTheNamesOfECS(t *testing.T) {
 		"no namespace":       {connect: `{"enabled": true, "services": [{}]}`, refused: "serviceConnectConfiguration.namespace is required: the cluster has no serviceConnectDefaults with one; serviceConnectConfiguration.services[0].portName is required"},
 		"bad namespace":      {connect: `{"enabled": true, "namespace": "a b"}`, refused: `the namespace "a b"`},
 		"port":               {connect: `{"enabled": true, "namespace": "n", "services": [{"portName": "web", "clientAliases": [{}, {"port": 70000}]}]}`, refused: "clientAliases[0].port is 1 to 65535; serviceConnectConfiguration.services[0].clientAliases[1].port"},
-		"unknown member":     {connect: `{"enabled": true, "namespaces": "n"}`, refused: `unknown field "namespaces"`},
 		"half of a registry": {registries: `[{"registryArn": "arn:aws:servicediscovery:eu-west-1:111122223333:service/srv-a", "containerName": "app"}, {}]`, refused: "belong together; serviceRegistries[1].registryArn is required"},
 	} {
 		kept := make(protocol.Fields)

@@ -33,10 +33,9 @@ const noEffect = "it has no effect on this host; an event of the service says so
 
 // keptOfServices are the members of both requests that are only returned.
 var keptOfServices = slices.Concat(
-	protocol.Keep("there is one host, and its network is the user's",
-		"networkConfiguration:o", "platformVersion:s", "capacityProviderStrategy:l", "placementConstraints:l", "placementStrategy:l", "availabilityZoneRebalancing:s", "enableECSManagedTags:b"),
-	protocol.Keep(noEffect, "loadBalancers:l"),
-	protocol.HonorAndKeep(registriesMember+":l", connectMember+":o"),
+	placed, protocol.Keep[string](theHostsNetwork, "availabilityZoneRebalancing"),
+	protocol.Keep[[]loadBalancerIn](noEffect, "loadBalancers"),
+	protocol.HonorAndKeep[[]registryIn](registriesMember), protocol.HonorAndKeep[connectIn](connectMember),
 	protocol.Refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 	protocol.Refuse("podtask has no gateways", "gatewayConnectors", "vpcLatticeConfigurations"),
 	protocol.Refuse("podtask has metrics of its own", "monitoring"),
@@ -48,7 +47,7 @@ func (o *serviceOps) operations() []protocol.Operation {
 	return []protocol.Operation{
 		protocol.Define("CreateService", protocol.Members(
 			protocol.Honor("serviceName!", "clientToken", "schedulingStrategy", "tags", "tags[].key", "tags[].value"),
-			protocol.Keep("tasks are the user's", "launchType:s", "role:s"), keptOfServices,
+			protocol.Keep[string]("tasks are the user's", "launchType", "role"), keptOfServices,
 		), o.create),
 		protocol.Define("UpdateService", protocol.Members(protocol.Honor("service!", "forceNewDeployment"), keptOfServices), o.update),
 		protocol.Define("DeleteService", protocol.Honor("service!", "cluster", "force"), o.delete),
@@ -174,15 +173,7 @@ func checkBalancers(m service.Method, sent, before protocol.Fields) error {
 	if rolls(m) {
 		return nil
 	}
-	var balancers []struct {
-		Name     string `json:"loadBalancerName"`
-		Group    string `json:"targetGroupArn"`
-		Advanced *struct {
-			Group      string `json:"alternateTargetGroupArn"`
-			Production string `json:"productionListenerRule"`
-			Test       string `json:"testListenerRule"`
-		} `json:"advancedConfiguration"`
-	}
+	var balancers []loadBalancerIn
 	raw := sent["loadBalancers"]
 	if raw == nil {
 		raw = before["loadBalancers"]

@@ -56,7 +56,7 @@ func (e *execute) operations() []protocol.Operation {
 
 func (e *execute) operationsSSM() []protocol.Operation {
 	return []protocol.Operation{
-		protocol.Define("StartSession", protocol.Members(protocol.Honor("Target!", "DocumentName", "Parameters"), protocol.Keep("the log names the session", "Reason:s")), e.startSession),
+		protocol.Define("StartSession", protocol.Members(protocol.Honor("Target!", "DocumentName", "Parameters"), protocol.Keep[string]("the log names the session", "Reason")), e.startSession),
 		protocol.Define("ResumeSession", protocol.Honor("SessionId!"), e.resume),
 		protocol.Define("TerminateSession", protocol.Honor("SessionId!"), e.terminate),
 	}

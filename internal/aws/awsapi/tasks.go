@@ -43,12 +43,12 @@ func (t *tasks) operations() []protocol.Operation {
 	return []protocol.Operation{
 		protocol.Define("RunTask", protocol.Members(
 			protocol.Honor("taskDefinition!", "cluster", "clientToken", "count", "overrides", "startedBy", "group", "tags", "tags[].key", "tags[].value", "propagateTags", "enableExecuteCommand"),
-			protocol.Keep("there is one host, and its network is the user's", "launchType:s", "capacityProviderStrategy:l", "platformVersion:s", "networkConfiguration:o", "placementConstraints:l", "placementStrategy:l", "enableECSManagedTags:b", "referenceId:s"),
+			placed, protocol.Keep[string](theHostsNetwork, "launchType", "referenceId"),
 			protocol.Refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 		), t.run),
 		protocol.Define("StartTask", protocol.Members(
 			protocol.Honor("taskDefinition!", "containerInstances!", "cluster", "overrides", "startedBy", "group", "tags", "tags[].key", "tags[].value", "propagateTags", "enableExecuteCommand"),
-			protocol.Keep("there is one host, and its network is the user's", "networkConfiguration:o", "enableECSManagedTags:b", "referenceId:s"),
+			protocol.Keep[networkIn](theHostsNetwork, "networkConfiguration"), protocol.Keep[bool](theHostsNetwork, "enableECSManagedTags"), protocol.Keep[string](theHostsNetwork, "referenceId"),
 			protocol.Refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 		), t.startTask),
 		protocol.Define("StopTask", protocol.Honor("task!", "cluster", "reason"), t.stop),

@@ -80,12 +80,12 @@ func (a *autoscaling) operations() []protocol.Operation {
 	const tracking = "TargetTrackingScalingPolicyConfiguration"
 	all := []protocol.Operation{
 		protocol.Define("RegisterScalableTarget", protocol.Members(resource, protocol.Honor("MinCapacity", "MaxCapacity", "SuspendedState", "SuspendedState.DynamicScalingInSuspended",
-			"SuspendedState.DynamicScalingOutSuspended", "SuspendedState.ScheduledScalingSuspended", "Tags"), protocol.Keep("the user manages all resources here", "RoleARN:s")), a.register),
+			"SuspendedState.DynamicScalingOutSuspended", "SuspendedState.ScheduledScalingSuspended", "Tags"), protocol.Keep[string]("the user manages all resources here", "RoleARN")), a.register),
 		protocol.Define("DeregisterScalableTarget", resource, a.deregister),
 		protocol.Define("DescribeScalableTargets", protocol.Members(filters, protocol.Honor("ResourceIds")), a.describeTargets),
 		protocol.Define("PutScalingPolicy", protocol.Members(resource, protocol.Honor("PolicyName!", "PolicyType", tracking, tracking+".TargetValue!", tracking+".PredefinedMetricSpecification",
 			tracking+".PredefinedMetricSpecification.PredefinedMetricType!", tracking+".ScaleOutCooldown", tracking+".ScaleInCooldown", tracking+".DisableScaleIn"),
-			protocol.Keep(noteOfTheResource, tracking+".PredefinedMetricSpecification.ResourceLabel:s"),
+			protocol.Keep[string](noteOfTheResource, tracking+".PredefinedMetricSpecification.ResourceLabel"),
 			customizedMembers(tracking+".CustomizedMetricSpecification"),
 			protocol.Refuse(noAlarms, "StepScalingPolicyConfiguration", "PredictiveScalingPolicyConfiguration")), a.putPolicy),
 		protocol.Define("DeleteScalingPolicy", protocol.Members(resource, protocol.Honor("PolicyName!")), a.deletePolicy),

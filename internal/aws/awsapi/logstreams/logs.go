@@ -65,6 +65,11 @@ const (
 	goesWithTask = "the log goes with its task"
 )
 
+type entityIn struct {
+	Attributes map[string]string `json:"attributes"`
+	Key        map[string]string `json:"keyAttributes"`
+}
+
 // Operations returns the operations of CloudWatch Logs. What clients change is in records.
 func Operations(source Logs, records *state.Store, now func() time.Time) []protocol.Operation {
 	return (&logs{logs: source, records: records, now: now}).operations()
@@ -75,10 +80,10 @@ func (l *logs) operations() []protocol.Operation {
 	return []protocol.Operation{
 		protocol.Define("CreateLogGroup", protocol.Members(
 			protocol.Honor("logGroupName!", "tags"),
-			protocol.Keep("the log is the task's own", "kmsKeyId:s", "logGroupClass:s", "deletionProtectionEnabled:b"),
+			protocol.Keep[string]("the log is the task's own", "kmsKeyId", "logGroupClass"), protocol.Keep[bool]("the log is the task's own", "deletionProtectionEnabled"),
 		), l.createGroup),
 		protocol.Define("DeleteLogGroup", protocol.Honor("logGroupName!"), l.deleteGroup),
-		protocol.Define("PutRetentionPolicy", protocol.Members(protocol.Honor("logGroupName!"), protocol.Require(protocol.Keep(goesWithTask, "retentionInDays:n"))), l.putRetention),
+		protocol.Define("PutRetentionPolicy", protocol.Members(protocol.Honor("logGroupName!"), protocol.Require(protocol.Keep[int](goesWithTask, "retentionInDays"))), l.putRetention),
 		protocol.Define("DeleteRetentionPolicy", protocol.Honor("logGroupName!"), l.deleteRetention),
 		protocol.Define("TagResource", protocol.Members(protocol.Honor("resourceArn!"), protocol.Honor("tags!")), l.tag),
 		protocol.Define("UntagResource", protocol.Honor("resourceArn!", "tagKeys!"), l.untag),
@@ -87,21 +92,21 @@ func (l *logs) operations() []protocol.Operation {
 		protocol.Define("DeleteLogStream", protocol.Honor("logGroupName!", "logStreamName!"), l.deleteStream),
 		protocol.Define("PutLogEvents", protocol.Members(
 			protocol.Honor("logGroupName!", "logStreamName!", "logEvents!", "logEvents[].timestamp", "logEvents[].message"),
-			protocol.Keep("the order of requests is not checked, as in AWS now", "sequenceToken:s"), protocol.Keep(oneAccount, "entity:o"),
+			protocol.Keep[string]("the order of requests is not checked, as in AWS now", "sequenceToken"), protocol.Keep[entityIn](oneAccount, "entity"),
 		), l.putEvents),
 		protocol.Define("DescribeLogGroups", protocol.Members(
 			protocol.Honor("logGroupNamePrefix", "logGroupNamePattern", "limit", "nextToken"),
-			protocol.Keep(oneAccount, "includeLinkedAccounts:b", "logGroupClass:s"),
+			protocol.Keep[bool](oneAccount, "includeLinkedAccounts"), protocol.Keep[string](oneAccount, "logGroupClass"),
 			protocol.Refuse("name a prefix or a pattern", "logGroupIdentifiers"), protocol.Refuse(oneAccount, "accountIdentifiers"),
 		), l.groups),
 		protocol.Define("DescribeLogStreams", protocol.Honor("logGroupName", "logGroupIdentifier", "logStreamNamePrefix", "orderBy", "descending", "limit", "nextToken"), l.streams),
 		protocol.Define("GetLogEvents", protocol.Members(
 			protocol.Honor("logStreamName!", "logGroupName", "logGroupIdentifier", "startTime", "endTime", "startFromHead", "limit", "nextToken"),
-			protocol.Keep("nothing is masked here", "unmask:b"),
+			protocol.Keep[bool]("nothing is masked here", "unmask"),
 		), l.get),
 		protocol.Define("FilterLogEvents", protocol.Members(
 			protocol.Honor("logGroupName", "logGroupIdentifier", "logStreamNames", "logStreamNamePrefix", "startTime", "endTime", "filterPattern", "limit", "nextToken"),
-			protocol.Keep("events come in the order of time, as they do in AWS now", "interleaved:b", "unmask:b", "startFromHead:b"),
+			protocol.Keep[bool]("events come in the order of time, as they do in AWS now", "interleaved", "unmask", "startFromHead"),
 		), l.filter),
 	}
 }

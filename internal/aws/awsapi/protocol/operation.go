@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -45,7 +46,7 @@ type Member struct {
 	// Why says more.
 	Why string
 
-	kind byte // of a member that comes back: s, n, b, l or o
+	shape reflect.Type // of a member that comes back
 }
 
 // Honor makes members of their paths; "!" at the end: it is required.
@@ -53,24 +54,6 @@ func Honor(paths ...string) (all []Member) {
 	for _, p := range paths {
 		name, required := strings.CutSuffix(p, "!")
 		all = append(all, Member{Path: name, Answer: Honored, Required: required})
-	}
-	return all
-}
-
-// Keep makes members of "PATH:KIND"; the kind is s, n, b, l or o.
-func Keep(why string, paths ...string) (all []Member) {
-	for _, p := range paths {
-		name, kind, _ := strings.Cut(p, ":")
-		all = append(all, Member{Path: name, Answer: Kept, Why: why, kind: kind[0]})
-	}
-	return all
-}
-
-// HonorAndKeep makes members of "PATH:KIND" that have an effect and come back in answers as they were sent.
-func HonorAndKeep(paths ...string) (all []Member) {
-	for _, m := range Keep("", paths...) {
-		m.Answer = Honored
-		all = append(all, m)
 	}
 	return all
 }
@@ -171,9 +154,9 @@ func checkMembers(n *doctree.Node, prefix string, table []Member, kept Fields) e
 			return Invalidf("%s: podtask does not know this member", Shortened(path))
 		}
 		m := table[i]
-		if m.kind != 0 {
-			if kind := kinds[f.Value.Kind]; kind != m.kind {
-				return Failf(CodeSyntax, "%s cannot be %s", path, f.Value.Kind)
+		if m.shape != nil {
+			if err := checkShape(f.Value, m.shape, path); err != nil {
+				return err
 			}
 			kept[path] = f.Value.JSON()
 		}
@@ -222,8 +205,6 @@ func checkInside(n *doctree.Node, path string, table []Member, kept Fields) erro
 func hasRows(table []Member, prefix string) bool {
 	return slices.ContainsFunc(table, func(m Member) bool { return strings.HasPrefix(m.Path, prefix) })
 }
-
-var kinds = map[doctree.Kind]byte{doctree.Text: 's', doctree.Number: 'n', doctree.Boolean: 'b', doctree.List: 'l', doctree.Object: 'o'}
 
 // OneOf checks a word.
 func OneOf(path, value string, words ...string) error {
