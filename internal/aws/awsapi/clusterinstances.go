@@ -24,7 +24,7 @@ func (i *instances) operations() []protocol.Operation {
 			protocol.Honor("cluster", "status", "maxResults", "nextToken"),
 			protocol.Refuse("podtask does not read the cluster query language: there is one host", "filter"),
 		), i.list),
-		protocol.Define("DescribeContainerInstances", protocol.Honor("containerInstances!", "cluster", "include"), i.describe),
+		protocol.Define("DescribeContainerInstances", protocol.Honor("containerInstances!", "cluster", "include=TAGS|CONTAINER_INSTANCE_HEALTH"), i.describe),
 		protocol.Define("UpdateContainerInstancesState", protocol.Honor("containerInstances!", "cluster", "status!"), i.updateState),
 	}
 }

@@ -60,7 +60,7 @@ type providers struct{ clusters *clusters }
 
 func (p providers) operations() []protocol.Operation {
 	return []protocol.Operation{
-		protocol.Define("DescribeCapacityProviders", protocol.Honor("capacityProviders", "cluster", "include", "maxResults", "nextToken"), p.describe),
+		protocol.Define("DescribeCapacityProviders", protocol.Honor("capacityProviders", "cluster", "include=TAGS", "maxResults", "nextToken"), p.describe),
 	}
 }
 

@@ -57,13 +57,13 @@ func (c *clusters) operations() []protocol.Operation {
 			protocol.Honor("clusterName", "tags", "tags[].key", "tags[].value"),
 			clusterMembers, providerMembers,
 		), c.create),
-		protocol.Define("DescribeClusters", protocol.Honor("clusters", "include"), c.describe),
+		protocol.Define("DescribeClusters", protocol.Honor("clusters", "include=ATTACHMENTS|CONFIGURATIONS|SETTINGS|STATISTICS|TAGS"), c.describe),
 		protocol.Define("ListClusters", protocol.Honor("maxResults", "nextToken"), c.list),
 		protocol.Define("DeleteCluster", protocol.Honor("cluster!"), c.delete),
 		protocol.Define("UpdateCluster", protocol.Members(
 			protocol.Honor("cluster!"), clusterMembers,
 		), c.update),
-		protocol.Define("UpdateClusterSettings", protocol.Members(protocol.Honor("cluster!"), protocol.Require(protocol.Keep[[]protocol.NameValue](onlyAName, "settings"))), c.update),
+		protocol.Define("UpdateClusterSettings", protocol.Members(protocol.Honor("cluster!"), protocol.Require(protocol.Keep[[]settingIn](onlyAName, "settings"))), c.update),
 		protocol.Define("PutClusterCapacityProviders", protocol.Members(
 			protocol.Honor("cluster!"), protocol.Require(slices.Clone(providerMembers)),
 		), c.putProviders),

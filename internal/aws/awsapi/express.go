@@ -62,7 +62,7 @@ func (o *expressOps) operations() []protocol.Operation {
 		protocol.Define("CreateExpressGatewayService", protocol.Members(protocol.Honor("serviceName", "cluster", "tags", "tags[].key", "tags[].value"),
 			protocol.Require(protocol.Keep[string]("nothing is made in an account", roleMember)), expressMembers), o.create),
 		protocol.Define("UpdateExpressGatewayService", protocol.Members(protocol.Honor("serviceArn!"), expressMembers), o.update),
-		protocol.Define("DescribeExpressGatewayService", protocol.Honor("serviceArn!", "include"), o.describe),
+		protocol.Define("DescribeExpressGatewayService", protocol.Honor("serviceArn!", "include=TAGS"), o.describe),
 		protocol.Define("DeleteExpressGatewayService", protocol.Honor("serviceArn!"), o.delete),
 	}
 }

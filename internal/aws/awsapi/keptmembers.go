@@ -22,7 +22,7 @@ var placed = protocol.Members(
 var (
 	clusterMembers = protocol.Members(
 		protocol.HonorAndKeep[connectDefaultsIn](connectDefaults),
-		protocol.Keep[[]protocol.NameValue](onlyAName, "settings"),
+		protocol.Keep[[]settingIn](onlyAName, "settings"),
 		protocol.Keep[clusterConfigurationIn](onlyAName, "configuration"),
 	)
 	providerMembers = protocol.Members(
@@ -35,7 +35,7 @@ type networkIn struct {
 	AWSVPC *struct {
 		expressNetworkIn
 
-		PublicIP string `json:"assignPublicIp"`
+		PublicIP string `json:"assignPublicIp" words:"ENABLED|DISABLED"`
 	} `json:"awsvpcConfiguration"`
 }
 
@@ -45,12 +45,12 @@ type expressNetworkIn struct {
 }
 
 type constraintIn struct {
-	Type       string `json:"type"`
+	Type       string `json:"type" words:"distinctInstance|memberOf"`
 	Expression string `json:"expression"`
 }
 
 type placementIn struct {
-	Type  string `json:"type"`
+	Type  string `json:"type" words:"random|spread|binpack"`
 	Field string `json:"field"`
 }
 
@@ -77,12 +77,17 @@ type clusterConfigurationIn struct {
 			BucketKey bool   `json:"s3EncryptionEnabled"`
 			Prefix    string `json:"s3KeyPrefix"`
 		} `json:"logConfiguration"`
-		Logging string `json:"logging"`
+		Logging string `json:"logging" words:"NONE|DEFAULT|OVERRIDE"`
 	} `json:"executeCommandConfiguration"`
 	Storage *struct {
 		Fargate string `json:"fargateEphemeralStorageKmsKeyId"`
 		Key     string `json:"kmsKeyId"`
 	} `json:"managedStorageConfiguration"`
+}
+
+type settingIn struct {
+	Name  string `json:"name" words:"containerInsights"`
+	Value string `json:"value"`
 }
 
 type connectDefaultsIn struct {
@@ -92,7 +97,7 @@ type connectDefaultsIn struct {
 // connectLogIn, accessLogIn, connectTimeoutIn, connectTLSIn and testRulesIn have no effect on this host.
 type (
 	connectLogIn struct {
-		Driver  string            `json:"logDriver"`
+		Driver  string            `json:"logDriver" words:"json-file|syslog|journald|gelf|fluentd|awslogs|splunk|awsfirelens"`
 		Options map[string]string `json:"options"`
 		Secrets []struct {
 			Name string `json:"name"`
@@ -100,8 +105,8 @@ type (
 		} `json:"secretOptions"`
 	}
 	accessLogIn struct {
-		Format string `json:"format"`
-		Query  string `json:"includeQueryParameters"`
+		Format string `json:"format" words:"TEXT|JSON"`
+		Query  string `json:"includeQueryParameters" words:"ENABLED|DISABLED"`
 	}
 	connectTimeoutIn struct {
 		Idle    int `json:"idleTimeoutSeconds"`

@@ -118,7 +118,8 @@ func TestMembersThatComeBackHaveTheTypesOfTheSDK(t *testing.T) {
 	sdk := answerable()
 	for name, members := range awsapi.Operations() {
 		for _, m := range members {
-			if m.Shape() == nil {
+			shape, words := m.Shape()
+			if shape == nil {
 				continue
 			}
 			within, f := sdk[name].input, reflect.StructField{}
@@ -132,37 +133,42 @@ func TestMembersThatComeBackHaveTheTypesOfTheSDK(t *testing.T) {
 				t.Errorf("%s: %s is not in the SDK", name, m.Path)
 				continue
 			}
-			if diff := cmp.Diff(shapeOf("", within), shapeOf("", m.Shape())); diff != "" {
+			if diff := cmp.Diff(shapeOf("", within, ""), shapeOf("", shape, words)); diff != "" {
 				t.Errorf("%s: %s: %s", name, m.Path, diff)
 			}
 		}
 	}
 }
 
-// shapeOf returns the paths and kinds of the values of a type as JSON has them.
-func shapeOf(path string, shape reflect.Type) []string {
+// shapeOf returns the paths and kinds of the values of a type as JSON has them, and the words that text can be.
+func shapeOf(path string, shape reflect.Type, words string) []string {
 	switch kind := shape.Kind(); kind {
 	case reflect.Pointer:
-		return shapeOf(path, shape.Elem())
+		return shapeOf(path, shape.Elem(), words)
 	case reflect.Slice:
-		return shapeOf(path+"[]", shape.Elem())
+		return shapeOf(path+"[]", shape.Elem(), words)
 	case reflect.Map:
-		return shapeOf(path+"[key]", shape.Elem())
+		return shapeOf(path+"[key]", shape.Elem(), "")
 	case reflect.Interface: // one of several types, containerConfigurations only: refused
 		return nil
 	case reflect.Struct:
 		var all []string
 		for _, f := range reflect.VisibleFields(shape) {
 			if tag := f.Tag.Get("json"); tag != "" {
-				all = append(all, shapeOf(path+"."+tag, f.Type)...)
+				all = append(all, shapeOf(path+"."+tag, f.Type, f.Tag.Get("words"))...)
 			} else if f.IsExported() && !f.Anonymous {
-				all = append(all, shapeOf(path+"."+strings.ToLower(f.Name[:1])+f.Name[1:], f.Type)...)
+				all = append(all, shapeOf(path+"."+strings.ToLower(f.Name[:1])+f.Name[1:], f.Type, "")...)
 			}
 		}
 		slices.Sort(all)
 		return all
 	default:
-		return []string{path + " " + strings.TrimRight(kind.String(), "3264")}
+		all := strings.Split(words, "|")
+		if values := reflect.Zero(shape).MethodByName("Values"); values.IsValid() {
+			all = strings.Split(strings.Trim(fmt.Sprint(values.Call(nil)[0]), "[]"), " ")
+		}
+		slices.Sort(all)
+		return []string{path + " " + strings.TrimRight(kind.String(), "3264") + " " + strings.Join(all, " ")}
 	}
 }
 

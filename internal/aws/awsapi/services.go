@@ -33,7 +33,7 @@ const noEffect = "it has no effect on this host; an event of the service says so
 
 // keptOfServices are the members of both requests that are only returned.
 var keptOfServices = slices.Concat(
-	placed, protocol.Keep[string](theHostsNetwork, "availabilityZoneRebalancing"),
+	placed, protocol.Keep[string](theHostsNetwork, "availabilityZoneRebalancing=ENABLED|DISABLED"),
 	protocol.Keep[[]loadBalancerIn](noEffect, "loadBalancers"),
 	protocol.HonorAndKeep[[]registryIn](registriesMember), protocol.HonorAndKeep[connectIn](connectMember),
 	protocol.Refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
@@ -47,11 +47,11 @@ func (o *serviceOps) operations() []protocol.Operation {
 	return []protocol.Operation{
 		protocol.Define("CreateService", protocol.Members(
 			protocol.Honor("serviceName!", "clientToken", "schedulingStrategy", "tags", "tags[].key", "tags[].value"),
-			protocol.Keep[string]("tasks are the user's", "launchType", "role"), keptOfServices,
+			protocol.Keep[string]("tasks are the user's", "launchType=EC2|FARGATE|EXTERNAL|MANAGED_INSTANCES", "role"), keptOfServices,
 		), o.create),
 		protocol.Define("UpdateService", protocol.Members(protocol.Honor("service!", "forceNewDeployment"), keptOfServices), o.update),
 		protocol.Define("DeleteService", protocol.Honor("service!", "cluster", "force"), o.delete),
-		protocol.Define("DescribeServices", protocol.Honor("services!", "cluster", "include"), o.describe),
+		protocol.Define("DescribeServices", protocol.Honor("services!", "cluster", "include=TAGS"), o.describe),
 		protocol.Define("ListServices", protocol.Members(
 			protocol.Honor("cluster", "launchType", "schedulingStrategy", "resourceManagementType", "maxResults", "nextToken"),
 		), o.list),

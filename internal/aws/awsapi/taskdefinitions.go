@@ -33,7 +33,7 @@ type definitions struct {
 func (d *definitions) operations() []protocol.Operation {
 	return []protocol.Operation{
 		{Name: "RegisterTaskDefinition", Document: true, Serve: d.register},
-		protocol.Define("DescribeTaskDefinition", protocol.Honor("taskDefinition!", "include"), d.describe),
+		protocol.Define("DescribeTaskDefinition", protocol.Honor("taskDefinition!", "include=TAGS"), d.describe),
 		protocol.Define("ListTaskDefinitions", protocol.Honor("familyPrefix", "status", "sort", "maxResults", "nextToken"), d.list),
 		protocol.Define("ListTaskDefinitionFamilies", protocol.Honor("familyPrefix", "status", "maxResults", "nextToken"), d.families),
 		protocol.Define("DeregisterTaskDefinition", protocol.Honor("taskDefinition!"), d.deregister),

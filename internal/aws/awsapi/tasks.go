@@ -43,7 +43,7 @@ func (t *tasks) operations() []protocol.Operation {
 	return []protocol.Operation{
 		protocol.Define("RunTask", protocol.Members(
 			protocol.Honor("taskDefinition!", "cluster", "clientToken", "count", "overrides", "startedBy", "group", "tags", "tags[].key", "tags[].value", "propagateTags", "enableExecuteCommand"),
-			placed, protocol.Keep[string](theHostsNetwork, "launchType", "referenceId"),
+			placed, protocol.Keep[string](theHostsNetwork, "launchType=EC2|FARGATE|EXTERNAL|MANAGED_INSTANCES", "referenceId"),
 			protocol.Refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 		), t.run),
 		protocol.Define("StartTask", protocol.Members(
@@ -52,7 +52,7 @@ func (t *tasks) operations() []protocol.Operation {
 			protocol.Refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 		), t.startTask),
 		protocol.Define("StopTask", protocol.Honor("task!", "cluster", "reason"), t.stop),
-		protocol.Define("DescribeTasks", protocol.Honor("tasks!", "cluster", "include"), t.describe),
+		protocol.Define("DescribeTasks", protocol.Honor("tasks!", "cluster", "include=TAGS"), t.describe),
 		protocol.Define("ListTasks", protocol.Members(
 			protocol.Honor("cluster", "family", "serviceName", "startedBy", "desiredStatus", "containerInstance", "launchType", "maxResults", "nextToken"),
 			protocol.Refuse("podtask has no daemons of ECS", "daemonName"),

@@ -80,7 +80,7 @@ func (l *logs) operations() []protocol.Operation {
 	return []protocol.Operation{
 		protocol.Define("CreateLogGroup", protocol.Members(
 			protocol.Honor("logGroupName!", "tags"),
-			protocol.Keep[string]("the log is the task's own", "kmsKeyId", "logGroupClass"), protocol.Keep[bool]("the log is the task's own", "deletionProtectionEnabled"),
+			protocol.Keep[string]("the log is the task's own", "kmsKeyId", "logGroupClass=STANDARD|INFREQUENT_ACCESS|DELIVERY"), protocol.Keep[bool]("the log is the task's own", "deletionProtectionEnabled"),
 		), l.createGroup),
 		protocol.Define("DeleteLogGroup", protocol.Honor("logGroupName!"), l.deleteGroup),
 		protocol.Define("PutRetentionPolicy", protocol.Members(protocol.Honor("logGroupName!"), protocol.Require(protocol.Keep[int](goesWithTask, "retentionInDays"))), l.putRetention),
@@ -96,7 +96,7 @@ func (l *logs) operations() []protocol.Operation {
 		), l.putEvents),
 		protocol.Define("DescribeLogGroups", protocol.Members(
 			protocol.Honor("logGroupNamePrefix", "logGroupNamePattern", "limit", "nextToken"),
-			protocol.Keep[bool](oneAccount, "includeLinkedAccounts"), protocol.Keep[string](oneAccount, "logGroupClass"),
+			protocol.Keep[bool](oneAccount, "includeLinkedAccounts"), protocol.Keep[string](oneAccount, "logGroupClass=STANDARD|INFREQUENT_ACCESS|DELIVERY"),
 			protocol.Refuse("name a prefix or a pattern", "logGroupIdentifiers"), protocol.Refuse(oneAccount, "accountIdentifiers"),
 		), l.groups),
 		protocol.Define("DescribeLogStreams", protocol.Honor("logGroupName", "logGroupIdentifier", "logStreamNamePrefix", "orderBy", "descending", "limit", "nextToken"), l.streams),

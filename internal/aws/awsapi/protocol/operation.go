@@ -47,13 +47,16 @@ type Member struct {
 	Why string
 
 	shape reflect.Type // of a member that comes back
+	words string       // the words that it can be, with | between them; empty for any text
 }
 
-// Honor makes members of their paths; "!" at the end: it is required.
+// Honor makes members of their paths; "!" at the end: it is required. "PATH=A|B" is a member that can only be A or B, or a list of
+// them.
 func Honor(paths ...string) (all []Member) {
 	for _, p := range paths {
+		p, words, _ := strings.Cut(p, "=")
 		name, required := strings.CutSuffix(p, "!")
-		all = append(all, Member{Path: name, Answer: Honored, Required: required})
+		all = append(all, Member{Path: name, Answer: Honored, Required: required, words: words})
 	}
 	return all
 }
@@ -159,6 +162,9 @@ func checkMembers(n *doctree.Node, prefix string, table []Member, kept Fields) e
 				return err
 			}
 			kept[path] = f.Value.JSON()
+		}
+		if err := checkWords(f.Value, m.words, path); err != nil {
+			return err
 		}
 		switch m.Answer {
 		case Refused:

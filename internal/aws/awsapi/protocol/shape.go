@@ -10,25 +10,43 @@ import (
 )
 
 // Keep makes members that come back as they were sent. T is their type: a request in which one has another type, or members that T
-// does not have, is refused. A json.RawMessage in T is any value.
-func Keep[T any](why string, paths ...string) (all []Member) {
-	for _, p := range paths {
-		all = append(all, Member{Path: p, Answer: Kept, Why: why, shape: reflect.TypeFor[T]()})
+// does not have, is refused. A json.RawMessage in T is any value. "PATH=A|B" is a member that can only be A or B, and so is a field of T
+// with the tag words:"A|B".
+func Keep[T any](why string, paths ...string) []Member {
+	all := HonorAndKeep[T](paths...)
+	for i := range all {
+		all[i].Answer, all[i].Why = Kept, why
 	}
 	return all
 }
 
 // HonorAndKeep makes members of type T that have an effect and come back in answers as they were sent.
 func HonorAndKeep[T any](paths ...string) []Member {
-	all := Keep[T]("", paths...)
+	all := Honor(paths...)
 	for i := range all {
-		all[i].Answer = Honored
+		all[i].shape = reflect.TypeFor[T]()
 	}
 	return all
 }
 
-// Shape returns the type of a member that comes back in answers; nil for any other.
-func (m Member) Shape() reflect.Type { return m.shape }
+// Shape returns the type of a member that comes back in answers, nil for any other, and the words that it can be.
+func (m Member) Shape() (t reflect.Type, words string) { return m.shape, m.words }
+
+// checkWords checks text, or the text of a list.
+func checkWords(n *doctree.Node, words, path string) error {
+	if words == "" {
+		return nil
+	}
+	for _, item := range n.Items {
+		if err := checkWords(item, words, path); err != nil {
+			return err
+		}
+	}
+	if n.Kind != doctree.Text {
+		return nil
+	}
+	return OneOf(path, n.Text, strings.Split(words, "|")...)
+}
 
 // checkShape checks that a value can be decoded into t with all that it has.
 func checkShape(n *doctree.Node, t reflect.Type, path string) error {
@@ -50,27 +68,30 @@ func checkShape(n *doctree.Node, t reflect.Type, path string) error {
 		if f.Value.Kind == doctree.Null {
 			continue
 		}
-		inside, within := path+"."+f.Key, reflect.Type(nil)
+		inside, within := path+"."+f.Key, reflect.StructField{}
 		if t.Kind() == reflect.Map {
-			within = t.Elem()
-		} else if within = typeOfMember(t, f.Key); within == nil {
+			within.Type = t.Elem()
+		} else if within = fieldOf(t, f.Key); within.Type == nil {
 			return Invalidf("%s: podtask does not know this member", Shortened(inside))
 		}
-		if err := checkShape(f.Value, within, inside); err != nil {
+		if err := checkShape(f.Value, within.Type, inside); err != nil {
+			return err
+		}
+		if err := checkWords(f.Value, within.Tag.Get("words"), inside); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// typeOfMember returns the type of the field of a structure that has a name in JSON, or nil.
-func typeOfMember(t reflect.Type, name string) reflect.Type {
+// fieldOf returns the field of a structure that has a name in JSON; one without a type if there is none.
+func fieldOf(t reflect.Type, name string) reflect.StructField {
 	for _, f := range reflect.VisibleFields(t) {
 		if tag, _, _ := strings.Cut(f.Tag.Get("json"), ","); tag == name {
-			return f.Type
+			return f
 		}
 	}
-	return nil
+	return reflect.StructField{}
 }
 
 var kinds = map[reflect.Kind]doctree.Kind{
