@@ -21,6 +21,7 @@ type lab struct {
 	ctx        context.Context
 	share, dir string
 	rows       []row
+	imported   bool // the image is this lab's
 	err        error
 }
 
@@ -31,22 +32,42 @@ func newLab(ctx context.Context, share string, containers ...int) (*lab, error) 
 		return nil, err
 	}
 	l := &lab{ctx: ctx, share: share, dir: dir}
+	l.checkUnused()
 	for _, n := range containers {
 		l.write(fmt.Sprintf("task%d.json", n), task(n, "sleep", "forever"))
 		l.write(fmt.Sprintf("pod%d.yaml", n), pod(n))
-		l.write(fmt.Sprintf("compose%d.yaml", n), compose(n))
+		l.write(fmt.Sprintf("compose%d.yaml", n), composeFile(n))
 	}
 	if exec.CommandContext(ctx, "podman", "image", "exists", image).Run() != nil {
 		root := l.path("root")
 		l.try(os.MkdirAll(filepath.Join(root, "tmp"), 0o755))
 		l.run("cp", filepath.Join(share, "testbox"), root)
 		l.run("tar", "-C", root, "-cf", l.path("root.tar"), ".")
+		l.imported = l.err == nil
 		l.run("podman", "import", "-q", "--change", `ENTRYPOINT ["/testbox"]`, l.path("root.tar"), image)
+	}
+	if l.err != nil {
+		l.close()
 	}
 	return l, l.err
 }
 
-func (l *lab) close() { l.try(os.RemoveAll(l.dir)) }
+// close removes what the lab has made.
+func (l *lab) close() {
+	if l.imported {
+		l.try(exec.Command("podman", "rmi", "--force", "--ignore", image).Run())
+	}
+	l.try(os.RemoveAll(l.dir))
+}
+
+// installed reports whether a peer is there; if not, its rows are left out.
+func (l *lab) installed(program string) bool {
+	_, err := exec.LookPath(program)
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "speed: %s is not installed: its rows are left out\n", program)
+	}
+	return err == nil
+}
 
 func (l *lab) path(name string) string { return filepath.Join(l.dir, name) }
 
@@ -165,7 +186,7 @@ func pod(n int) string {
 	return text
 }
 
-func compose(n int) string {
+func composeFile(n int) string {
 	text := "name: speedcompose\nservices:\n"
 	for i := range n {
 		text += fmt.Sprintf("  c%d: {image: %q, pull_policy: never, command: [sleep, forever]}\n", i+1, image)

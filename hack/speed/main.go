@@ -6,7 +6,7 @@
 //
 // SHARE is the directory with podtask, podtask-netns, testbox and this program. "page" prints docs/speed.md: ROUNDS
 // pairs of measurements for each row, and figures of a host with TASKS tasks at rest. With PARTs (starts, removals,
-// commands, compose, first, once, services, door, many, hundreds, resting, asleep) it prints only their rows. With BENCH_STRICT=1 it fails if a
+// commands, compose, first, once, services, healthy, nerdctl, door, deployments, many, hundreds, resting, asleep) it prints only their rows. With BENCH_STRICT=1 it fails if a
 // row is more than 15 percent above its goal. "trace" prints when each effect and each request of a start of N
 // containers began, and how long it took. "bare" is what podtask is compared with: requests without podtask.
 package main

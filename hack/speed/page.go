@@ -49,6 +49,8 @@ func page(ctx context.Context, share string, rounds, tasks int, only []string) e
 	part("first", func() { l.firstRuns(registry, min(rounds, 5), 1, 3, 10) })
 	part("once", func() { l.once(rounds) })
 	part("services", func() { l.services(rounds) })
+	part("healthy", func() { l.healthy(min(rounds, 5)) })
+	part("nerdctl", func() { l.nerdctl(rounds) })
 	part("door", func() { l.door(min(rounds, 5)) })
 	agent, stopAgent := l.background(filepath.Join(share, "podtask"), "agent")
 	defer stopAgent()
@@ -56,6 +58,7 @@ func page(ctx context.Context, share string, rounds, tasks int, only []string) e
 	part("starts", func() { l.starts(rounds, "agent", map[int]float64{1: 0.85, 3: 0.65, 10: 0.55}, 1.15) })
 	part("removals", func() { l.removals(rounds, "agent", 1, 3, 10) })
 	part("commands", func() { l.commands(rounds, "agent") })
+	part("deployments", func() { l.deployments(rounds) })
 	// Before many tasks, because an agent gives their memory back within minutes.
 	part("resting", func() {
 		l.resting(agent, tasks, stopService)
@@ -143,6 +146,9 @@ func (l *lab) starts(rounds int, how string, goals map[int]float64, bareGoal flo
 
 // compose measures three containers against podman-compose, which has no agent.
 func (l *lab) compose(rounds int) {
+	if !l.installed("podman-compose") {
+		return
+	}
 	l.pairs(rounds, func(counts bool) {
 		up := l.run("podman-compose", "--file", l.path("compose3.yaml"), "up", "--detach")
 		down := l.run("podman-compose", "--file", l.path("compose3.yaml"), "down", "--timeout", "0")

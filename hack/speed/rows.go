@@ -106,6 +106,7 @@ func (l *lab) firstRuns(registry *registrytest.Registry, rounds int, counts ...i
 		l.try(err)
 		images = append(images, registry.Ref(name))
 	}
+	compose := l.installed("podman-compose")
 	forget := func() { l.run("podman", append([]string{"rmi", "--ignore", "--force"}, images...)...) }
 	for _, n := range counts {
 		of := func(text string) string { // gives each container an image of its own
@@ -116,7 +117,7 @@ func (l *lab) firstRuns(registry *registrytest.Registry, rounds int, counts ...i
 		}
 		l.write("first.json", of(task(n, "sleep", "forever")))
 		l.write("first.yaml", of(pod(n)))
-		l.write("firstcompose.yaml", of(compose(n)))
+		l.write("firstcompose.yaml", of(composeFile(n)))
 		l.pairs(rounds, func(counts bool) {
 			forget()
 			play := l.run("podman", "kube", "play", "--quiet", l.path("first.yaml"))
@@ -125,12 +126,17 @@ func (l *lab) firstRuns(registry *registrytest.Registry, rounds int, counts ...i
 			ours := l.podtask("run", "-d", "--wait=running", "--limits", "off", l.path("first.json"))
 			l.podtask("rm", "--force", ours.out)
 			forget()
-			up := l.run("podman-compose", "--file", l.path("firstcompose.yaml"), "up", "--detach")
-			l.run("podman-compose", "--file", l.path("firstcompose.yaml"), "down", "--timeout", "0")
+			var up sample
+			if compose {
+				up = l.run("podman-compose", "--file", l.path("firstcompose.yaml"), "up", "--detach")
+				l.run("podman-compose", "--file", l.path("firstcompose.yaml"), "down", "--timeout", "0")
+			}
 			if counts {
 				l.pair(fmt.Sprintf("first run, %d images of 50 MB to pull / podman kube play", n), 0.6, ours.time, play.time)
 				l.pair(fmt.Sprintf("processor time of a first run, %d images of 50 MB to pull / podman kube play", n), 0, ours.cpu, play.cpu)
-				l.pair(fmt.Sprintf("first run, %d images of 50 MB to pull / podman-compose up", n), 0.6, ours.time, up.time)
+				if compose {
+					l.pair(fmt.Sprintf("first run, %d images of 50 MB to pull / podman-compose up", n), 0.6, ours.time, up.time)
+				}
 			}
 		})
 	}
