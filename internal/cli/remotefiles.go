@@ -15,7 +15,6 @@ import (
 
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
-	"github.com/podtask/podtask/internal/define/convert"
 	"github.com/podtask/podtask/internal/define/envfile"
 	"github.com/podtask/podtask/internal/define/short"
 	"github.com/podtask/podtask/internal/host/secretsource"
@@ -378,7 +377,7 @@ func (r *remoteCall) sendSecret(dir, source string, whole bool) (string, error) 
 	if whole {
 		content = value.File()
 	}
-	variable := fmt.Sprintf("%s%d", convert.SentVariable, len(r.caller)+1)
+	variable := fmt.Sprintf("%s%d", secretsource.SentVariable, len(r.caller)+1)
 	r.caller[variable] = string(content)
 	r.sent = append(r.sent, "the secret "+name)
 	return "env:" + variable, nil

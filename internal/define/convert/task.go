@@ -9,12 +9,9 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/podtask/podtask/internal/host/secretsource"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
-
-// SentVariable begins the names of variables in which podtask sends the value of a secret in a file of this machine to another
-// host. Nobody else has such a variable.
-const SentVariable = "PODTASK_SENT_"
 
 // Task writes the definition of a task that podtask has, whose own document is not
 // kept. What the definition cannot say yet is found by reading it again. Elsewhere reports whether
@@ -54,7 +51,7 @@ func Task(name string, t taskdef.Task, elsewhere func(source string) bool) (Resu
 // Sent returns what another machine sends for one run. Dir is where its files are while a command runs.
 func Sent(dir string) (elsewhere func(source string) bool) {
 	return func(source string) bool {
-		return strings.HasPrefix(source, "env:"+SentVariable) || strings.HasPrefix(source, "file:"+dir+string(filepath.Separator))
+		return strings.HasPrefix(source, "env:"+secretsource.SentVariable) || strings.HasPrefix(source, "file:"+dir+string(filepath.Separator))
 	}
 }
 

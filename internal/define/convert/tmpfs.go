@@ -6,7 +6,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/compose-spec/compose-go/v2/types"
 	"github.com/docker/go-units"
 )
 
@@ -43,7 +42,7 @@ func ParseTmpfs(text string) (Tmpfs, error) {
 		case err != nil:
 			errs = append(errs, fmt.Errorf("%s is not a size", size))
 		default:
-			t.Size = max(1, Mebibytes(types.UnitBytes(n)))
+			t.Size = max(1, Mebibytes(n))
 		}
 	}
 	if t.Size == 0 {
@@ -62,7 +61,7 @@ func NoTmpfsSize(path string) error {
 var podmanTmpfsOptions = []string{"U", "notmpcopyup", "tmpcopyup", "noswap"}
 
 // Mebibytes rounds a size up; one that is negative means no limit.
-func Mebibytes(n types.UnitBytes) int64 {
+func Mebibytes[T ~int64](n T) int64 {
 	if n < 0 {
 		return 0
 	}

@@ -28,6 +28,10 @@ const (
 	Amazon     Kind = "aws"        // aws:NAME, an ARN or the name of a parameter, on AWS itself
 )
 
+// SentVariable begins the names of variables in which podtask sends the value of a secret in a file of this machine to another
+// host. Nobody else has such a variable.
+const SentVariable = "PODTASK_SENT_"
+
 // Source is the place of a secret. The zero Source is not valid; use Parse. It contains no secret.
 type Source struct {
 	Kind Kind
