@@ -28,6 +28,10 @@ func (b *reader) container(i int) {
 	c.Interactive, c.PseudoTerminal = v.at("stdin").flag(false), v.at("tty").flag(false)
 	c.StopTimeout = b.grace()
 	c.Restart = b.restartPolicy(i)
+	for _, p := range v.at("resizePolicy").items() { // it counts when the resources of the running Pod change
+		p.at("resourceName").word("", "cpu", "memory")
+		p.at("restartPolicy").word("", notRequired, restartContainer)
+	}
 	c.Labels = b.labels(c.Name)
 	b.message(i)
 	b.hostsFile(i)

@@ -4,11 +4,13 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/podtask/podtask/internal/define/members"
+	"github.com/podtask/podtask/pkg/taskdef"
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
@@ -67,6 +69,9 @@ func example(word string) string {
 		return "[" + example(word[2:]) + "]"
 	case strings.HasPrefix(word, "map "):
 		return `{"x": ` + example(word[4:]) + "}"
+	case strings.HasPrefix(word, "string="):
+		first, _, _ := strings.Cut(word[len("string="):], "|")
+		return strconv.Quote(first)
 	case schema()[word] != nil:
 		p := schema()[word][0]
 		return fmt.Sprintf("{%q: %s}", p.name, example(p.word))
@@ -79,6 +84,31 @@ func example(word string) string {
 
 var scalars = map[string]string{"string": `"x"`, "bool": "true", "int32": "7", "int64": "7", "quantity": `"7"`, "any": "{\"x\": 1}", "time": `"2026-01-01T00:00:00Z"`, "bytes": `"eA=="`, "intOrString": "7"}
 
+// TestOtherWordsAreRefused: text that Kubernetes marks as an enumeration can have no other word, in any row of the table.
+func TestOtherWordsAreRefused(t *testing.T) {
+	t.Parallel()
+	seen := 0
+	for typ, members := range schema() {
+		for _, p := range members {
+			item, list := strings.CutPrefix(p.word, "[]")
+			if !strings.HasPrefix(item, "string=") {
+				continue
+			}
+			seen++
+			value := `"NoSuchWord"`
+			if list {
+				value = "[" + value + "]"
+			}
+			if rep := check(t, typ, fmt.Sprintf("{%q: %s}", p.name, value)); !slices.ContainsFunc(rep.problems, func(p taskdef.Problem) bool { return strings.HasPrefix(p.Message, "this cannot be") }) {
+				t.Errorf("%s.%s: problems %v", typ, p.name, rep.problems)
+			}
+		}
+	}
+	if seen < 40 {
+		t.Errorf("only %d members have words", seen)
+	}
+}
+
 // TestEachRowGivesItsTreatment holds the checker against the table.
 func TestEachRowGivesItsTreatment(t *testing.T) {
 	t.Parallel()
@@ -88,8 +118,12 @@ func TestEachRowGivesItsTreatment(t *testing.T) {
 		if i < 0 || r.treatment == honored && schema()[strings.TrimPrefix(schema()[typ][i].word, "[]")] != nil {
 			continue // told by TestEveryMemberHasARule; or its members have rows of their own
 		}
-		for _, value := range append([]string{example(schema()[typ][i].word)}, quoted(r.harmless, schema()[typ][i].word)...) {
-			harmless := value != example(schema()[typ][i].word)
+		word := schema()[typ][i].word
+		for _, w := range r.harmless { // an enumeration has another word that says something
+			word = strings.Replace(strings.Replace(word, "|"+w, "", 1), "="+w+"|", "=", 1)
+		}
+		for _, value := range append([]string{example(word)}, quoted(r.harmless, word)...) {
+			harmless := value != example(word)
 			rep := check(t, typ, fmt.Sprintf("{%q: %s}", name, value))
 			wantProblem, wantWarning := r.treatment == refused && !harmless, r.treatment == warned && !harmless
 			if (len(rep.problems) > 0) != wantProblem || (len(rep.warnings) > 0) != wantWarning {
@@ -101,7 +135,7 @@ func TestEachRowGivesItsTreatment(t *testing.T) {
 
 func quoted(words []string, word string) (out []string) {
 	for _, w := range words {
-		if word == "string" || word == "intOrString" {
+		if strings.HasPrefix(word, "string") || word == "intOrString" {
 			w = `"` + w + `"`
 		}
 		out = append(out, w)

@@ -64,6 +64,9 @@ func Resize(t taskdef.Task, containers map[string]json.RawMessage, whole json.Ra
 	return r, err
 }
 
+// The words of a resizePolicy.
+const notRequired, restartContainer = "NotRequired", "RestartContainer"
+
 // restartedFor reports whether a container with a resizePolicy is to be restarted to have other resources.
 func restartedFor(policies value, before, after lifecycle.ContainerResources) bool {
 	changed := map[string]bool{
@@ -71,7 +74,7 @@ func restartedFor(policies value, before, after lifecycle.ContainerResources) bo
 		"memory": before.Memory != after.Memory || before.MemoryReservation != after.MemoryReservation,
 	}
 	return slices.ContainsFunc(policies.items(), func(p value) bool {
-		return p.at("restartPolicy").str() == "RestartContainer" && changed[p.at("resourceName").str()]
+		return p.at("restartPolicy").str() == restartContainer && changed[p.at("resourceName").str()]
 	})
 }
 

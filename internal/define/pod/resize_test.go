@@ -128,3 +128,12 @@ func FuzzResize(f *testing.F) {
 		}
 	})
 }
+
+// TestOtherWordsOfAResizePolicyAreRefused: they would count only when a cluster changes the Pod.
+func TestOtherWordsOfAResizePolicyAreRefused(t *testing.T) {
+	t.Parallel()
+	_, _, err := parseText(strings.Replace(resizable, `"env":`, `"resizePolicy":[{"resourceName":"gpu","restartPolicy":"Never"}],"env":`, 1))
+	if err == nil || !strings.Contains(err.Error(), `resizePolicy/0/resourceName: this cannot be "gpu"`) || !strings.Contains(err.Error(), `resizePolicy/0/restartPolicy: this cannot be "Never"`) {
+		t.Error(err)
+	}
+}

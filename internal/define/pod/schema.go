@@ -1,6 +1,7 @@
 package pod
 
 import (
+	"cmp"
 	"encoding/base64"
 	"slices"
 	"strconv"
@@ -13,7 +14,7 @@ import (
 
 // property is a member of a type of the Kubernetes API: its name and the word of its
 // type, which is a type's name, string, bool, int32, int64, quantity, intOrString, time,
-// bytes (text in base64), any, "[]" and a word, or "map " and a word.
+// bytes (text in base64), any, "[]" and a word, "map " and a word, or "string=A|B" for text that can only be A or B.
 type property struct{ name, word string }
 
 var (
@@ -82,7 +83,11 @@ func (c checker) check(v value, word string) {
 		}
 		return
 	}
+	word, only, _ := strings.Cut(word, "=")
 	c.scalar(v, word)
+	if words := strings.Split(only, "|"); only != "" && v.str() != "" && !slices.Contains(words, v.str()) {
+		c.unknown(v, "this cannot be "+doctree.Quote(v.str()), cmp.Or(didYouMean(v.str(), words), "use "+strings.Join(words, ", ")))
+	}
 }
 
 func (c checker) want(v value, kind doctree.Kind) bool {
@@ -125,6 +130,8 @@ func (c checker) object(v value, typ string, members []property) {
 	}
 }
 
+// unknown reports what this version of Kubernetes' API does not have: an error, and a warning where it comes from a newer server and has no
+// effect.
 func (c checker) unknown(at value, message, fix string) {
 	if c.report.lenient {
 		at.warn(message, fix)

@@ -3,12 +3,19 @@ package pod
 import (
 	"flag"
 	"fmt"
+	"go/ast"
 	"go/format"
+	"go/parser"
+	"go/token"
 	"maps"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"reflect"
 	"slices"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -100,9 +107,57 @@ func typeWord(types map[string]string, t reflect.Type) string {
 		}
 		return t.Name()
 	default:
+		if words := enumerations()[t.PkgPath()+"."+t.Name()]; len(words) > 0 && t != reflect.TypeFor[corev1.Signal]() { // stopSignal is checked where it is read
+			return "string=" + strings.Join(words, "|")
+		}
 		return t.Kind().String()
 	}
 }
+
+// enumerations are the words of the types that the source of k8s.io/api marks as enumerations, by the package and the name of the type.
+var enumerations = sync.OnceValue(func() map[string][]string {
+	all := make(map[string][]string)
+	for _, root := range roots {
+		pkg := reflect.TypeOf(root).PkgPath()
+		dir, err := exec.Command("go", "list", "-f", "{{.Dir}}", pkg).Output()
+		if err != nil {
+			panic(err)
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), "types.go"), nil, parser.ParseComments)
+		if err != nil {
+			panic(err)
+		}
+		words := make(map[string][]string)
+		for _, d := range file.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, spec := range g.Specs {
+				switch spec := spec.(type) {
+				case *ast.ValueSpec:
+					typ, named := spec.Type.(*ast.Ident)
+					if literal, ok := spec.Values[0].(*ast.BasicLit); named && ok && g.Tok == token.CONST {
+						word, _ := strconv.Unquote(literal.Value)
+						if word != "" {
+							words[typ.Name] = append(words[typ.Name], word)
+						}
+					}
+				case *ast.TypeSpec:
+					if strings.Contains(g.Doc.Text()+spec.Doc.Text(), "+enum") {
+						all[pkg+"."+spec.Name.Name] = nil
+					}
+				}
+			}
+		}
+		for name, w := range words {
+			if _, ok := all[pkg+"."+name]; ok {
+				all[pkg+"."+name] = w
+			}
+		}
+	}
+	return all
+})
 
 func memberWords(types map[string]string, t reflect.Type) (words []string) {
 	for i := range t.NumField() {

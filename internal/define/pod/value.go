@@ -145,11 +145,13 @@ func (v value) word(unset string, words ...string) string {
 	if s == "" {
 		return unset
 	}
-	if !slices.Contains(words, s) {
-		v.wrong("this cannot be "+doctree.Quote(s), cmp.Or(didYouMean(s, words), "use "+strings.Join(words, ", ")))
-		return unset
+	if slices.Contains(words, s) {
+		return s
 	}
-	return s
+	if !slices.ContainsFunc(v.report.problems, func(p taskdef.Problem) bool { return p.Pointer == v.pointer }) { // the schema has its words too
+		v.wrong("this cannot be "+doctree.Quote(s), cmp.Or(didYouMean(s, words), "use "+strings.Join(words, ", ")))
+	}
+	return unset
 }
 
 func (v value) problem(message, fix string) taskdef.Problem {
