@@ -346,14 +346,16 @@ func TestACMEOverTLS(t *testing.T) {
 	}
 }
 
-// A certificate is renewed before it ends, and clients get the new one.
+// A certificate is renewed when the server says so, and clients get the new one.
 func TestACMERenews(t *testing.T) {
 	plain, secure := listen(t)
-	a := newACME(t, port(plain), port(secure), 6*time.Second)
+	between := &renewals{}
+	a := newACME(t, port(plain), port(secure), time.Hour*24*90, between.serve)
 	h := newHost(t, t.TempDir(), listeners{plain: plain, secure: secure}, a)
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
-	first := h.until(t, "app.example.com", func(s ingress.Certificate) bool { return !s.NotAfter.IsZero() })
+	first := h.until(t, "app.example.com", issued)
 	end := h.requests(t, a)
+	between.due.Store(true)
 	h.until(t, "app.example.com", func(s ingress.Certificate) bool { return s.NotAfter.After(first.NotAfter) })
 	end()
 	if leaf, err := h.leaf("app.example.com"); err != nil || !leaf.NotAfter.After(first.NotAfter) {
