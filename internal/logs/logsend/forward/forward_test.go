@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/podtask/podtask/internal/logs/logroute"
@@ -127,12 +129,16 @@ func TestTheAcknowledgementOfAnotherBatchIsNone(t *testing.T) {
 
 func TestAServerThatNeverAcknowledgesIsNamed(t *testing.T) {
 	t.Parallel()
-	s := New(Config{Dial: server(t, func(net.Conn, int, []any) bool { return true }), Ack: true, Timeout: 50 * time.Millisecond})
-	defer s.Close()
-	s.Add(entry(1, "one"))
-	if sent, err := s.Send(t.Context()); err == nil || sent.Moved || !strings.Contains(err.Error(), "fluentd-request-ack") {
-		t.Errorf("%+v, %v", sent, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		there, here := net.Pipe()
+		go func() { _, _ = io.Copy(io.Discard, there) }()
+		begun := time.Now()
+		s := New(Config{Dial: func(context.Context) (net.Conn, error) { return here, nil }, Ack: true, Timeout: time.Minute})
+		s.Add(entry(1, "one"))
+		if sent, err := s.Send(t.Context()); err == nil || sent.Moved || !strings.Contains(err.Error(), "fluentd-request-ack") || time.Since(begun) != time.Minute {
+			t.Errorf("%+v, %v, after %s", sent, err, time.Since(begun))
+		}
+	})
 }
 
 func TestRecordsAreThoseOfDocker(t *testing.T) {
