@@ -233,8 +233,8 @@ func (p *Proxy) Handler(secure bool) http.Handler {
 		out.Header().Set("X-Request-Id", x.id)
 		defer func() {
 			out.done()
-			p.release(x.target)
 			p.record(x, r, out, begun)
+			p.release(x.target) // last: what Drain has waited for is in the log
 		}()
 		p.serve(out, r, x)
 	})

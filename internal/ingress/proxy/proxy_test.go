@@ -379,6 +379,32 @@ func TestDrainWaitsForRequests(t *testing.T) {
 	}
 }
 
+// A request is in the log before Drain ends, because the process may end then.
+func TestDrainWaitsForTheLog(t *testing.T) {
+	t.Parallel()
+	logging, finish := make(chan struct{}), make(chan struct{})
+	p := proxy.New(proxy.Config{Access: func(proxy.Record) {
+		close(logging)
+		<-finish
+	}})
+	p.Load(table(t, to("http://a.test", says(t, "here"))))
+	s := httptest.NewServer(p.Handler(false))
+	t.Cleanup(s.Close)
+	var asked sync.WaitGroup
+	asked.Go(func() { (&front{Proxy: p, url: s.URL}).get(t, "a.test", "/") })
+	<-logging
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if p.Drain(ended, "web/1-0") == nil {
+		t.Error("it is drained before the request is logged")
+	}
+	close(finish)
+	if err := p.Drain(t.Context(), "web/1-0"); err != nil {
+		t.Error(err)
+	}
+	asked.Wait()
+}
+
 // A client that keeps a WebSocket open after its copy has ended it does not keep the copy from stopping, without TLS and with it.
 func TestWebSocketsThatCopiesEnd(t *testing.T) {
 	t.Parallel()
