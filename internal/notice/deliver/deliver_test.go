@@ -20,6 +20,7 @@ import (
 
 	"github.com/podtask/podtask/internal/notice"
 	"github.com/podtask/podtask/internal/notice/deliver"
+	"github.com/podtask/podtask/internal/testing/freeport"
 )
 
 const secret = "s3cret-of-the-test"
@@ -166,12 +167,7 @@ func TestAnswers(t *testing.T) {
 
 func TestErrorsHaveNoSecret(t *testing.T) {
 	t.Parallel()
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := free.Addr().String()
-	free.Close()
+	address := fmt.Sprintf("127.0.0.1:%d", freeport.For(t))
 	for name, target := range map[string]deliver.Target{
 		"nobody listens":   {URLFrom: "file:/url=http://" + address + "/very-secret"},
 		"no URL":           {URLFrom: "file:/url=very-secret"},

@@ -19,6 +19,8 @@ import (
 	"testing"
 
 	"github.com/Graylog2/go-gelf/gelf"
+
+	"github.com/podtask/podtask/internal/testing/freeport"
 )
 
 // records are what a server got, in order, without times.
@@ -76,12 +78,7 @@ func object(members map[string]any) string {
 // forwardServer is OpenTelemetry's receiver of the forward protocol, in a process of its own.
 func forwardServer(t *testing.T, program string) (address string, got *records) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address = l.Addr().String()
-	l.Close() // the receiver opens it again
+	address = fmt.Sprintf("127.0.0.1:%d", freeport.For(t))
 	cmd := exec.Command(program, address)
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()

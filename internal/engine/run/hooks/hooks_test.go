@@ -21,6 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/podtask/podtask/internal/engine/run/hooks"
+	"github.com/podtask/podtask/internal/testing/freeport"
 	"github.com/podtask/podtask/internal/testing/hostile"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
@@ -273,8 +274,8 @@ func TestEndpointsAnswer(t *testing.T) {
 	if got := call(t, service.HookTarget{Kind: service.HookLambda, Value: "arn:x", Source: server.URL + "/ok"}); got.Status != service.HookSucceeded {
 		t.Errorf("an ARN with an endpoint: %+v", got)
 	}
-	server.Close()
-	if got := call(t, service.HookTarget{Kind: service.HookURL, Value: server.URL + "/ok"}); got.Status != service.HookFailed || !strings.Contains(got.Reason, "cannot be called") {
+	gone := fmt.Sprintf("http://127.0.0.1:%d/ok", freeport.For(t))
+	if got := call(t, service.HookTarget{Kind: service.HookURL, Value: gone}); got.Status != service.HookFailed || !strings.Contains(got.Reason, "cannot be called") {
 		t.Errorf("an endpoint that is gone: %+v", got)
 	}
 }

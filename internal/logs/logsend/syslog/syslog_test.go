@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/internal/testing/freeport"
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
@@ -143,7 +144,7 @@ func listen(t *testing.T, network string, cert tls.Certificate) (string, func() 
 // take it.
 func TestAClosedConnectionIsNoticed(t *testing.T) {
 	t.Parallel()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", "127.0.0.1:"+strconv.Itoa(int(freeport.For(t))))
 	if err != nil {
 		t.Fatal(err)
 	}
