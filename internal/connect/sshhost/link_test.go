@@ -217,7 +217,7 @@ func TestABrokenLinkEndsBothSides(t *testing.T) {
 func TestNothingOutlivesTheLink(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"wait", "none"}, {"much"}, {"cat"}} {
-		w := connect(t)
+		w := connectWith(t, 50*time.Millisecond)
 		out := newBuffer()
 		go func() {
 			if args[0] == "wait" {

@@ -113,7 +113,14 @@ type world struct {
 	served chan error
 }
 
+// connect returns a link whose commands have a minute to end after its loss, in which a process runs on a busy host too.
 func connect(t *testing.T) *world {
+	t.Helper()
+	return connectWith(t, time.Minute)
+}
+
+// connectWith returns a link whose commands are killed when they have not ended within a time after its loss.
+func connectWith(t *testing.T, hangupLimit time.Duration) *world {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -123,7 +130,7 @@ func connect(t *testing.T) *world {
 	w := &world{dir: t.TempDir(), conn: ours, served: make(chan error, 1)}
 	s := &Server{
 		Version: "1.4.0", Executable: self, Environ: append(os.Environ(), "PODTASK_HOST=ssh://loop"), Home: w.dir,
-		MemoryDir: filepath.Join(w.dir, "memory", "sessions"), DiskDir: filepath.Join(w.dir, "disk", "sessions"), Log: slog.New(slog.DiscardHandler), HangupLimit: 50 * time.Millisecond,
+		MemoryDir: filepath.Join(w.dir, "memory", "sessions"), DiskDir: filepath.Join(w.dir, "disk", "sessions"), Log: slog.New(slog.DiscardHandler), HangupLimit: hangupLimit,
 	}
 	go func() { w.served <- s.Serve(context.WithoutCancel(t.Context()), io.NopCloser(its.Reader), its) }()
 	if w.Link, err = newLink(Host{Name: "box"}, ours, Options{Version: "1.3.0"}); err != nil {
