@@ -12,6 +12,7 @@ import (
 
 	"github.com/podtask/podtask/internal/testing/kubetest"
 	"github.com/podtask/podtask/pkg/api"
+	"github.com/podtask/podtask/test/testbed"
 )
 
 // withMemory gives the containers of a Pod a request and a limit of memory.
@@ -68,7 +69,7 @@ func (w *world) awaitEvent(events *record.FakeRecorder, want string) {
 			if strings.Contains(got, want) {
 				return
 			}
-		case <-time.After(20 * time.Second):
+		case <-time.After(testbed.Patience):
 			w.Fatalf("no event %q", want)
 		}
 	}
