@@ -51,9 +51,10 @@ func server(t *testing.T, name string) (target forward.Target, stop func()) {
 	return forward.Target{ID: name, Address: l.Addr().String()}, stop
 }
 
+// listen returns a listener at a port that no other test gets when it is closed.
 func listen(t *testing.T) net.Listener {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", freeport.For(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

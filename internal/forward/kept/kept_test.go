@@ -1,6 +1,7 @@
 package kept
 
 import (
+	"fmt"
 	"log/slog"
 	"net"
 	"os"
@@ -9,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/podtask/podtask/internal/testing/freeport"
 )
 
 // manager is systemd's side: it keeps descriptors by their names.
@@ -73,9 +76,10 @@ func (m *manager) pass() map[string][]net.Listener {
 	return passed
 }
 
+// listen returns a listener at a port that no other test gets when it is closed.
 func listen(t *testing.T) (net.Listener, string) {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", freeport.For(t)))
 	if err != nil {
 		t.Fatal(err)
 	}

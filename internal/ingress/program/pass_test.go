@@ -46,7 +46,7 @@ func share(t *testing.T, address string) *net.TCPListener {
 // agent passes the socket before it closes its own descriptor.
 func TestTheSocketOfTheAgentIsPassed(t *testing.T) {
 	t.Parallel()
-	agent := share(t, "127.0.0.1:0")
+	agent := share(t, fmt.Sprintf("127.0.0.1:%d", freeport.For(t)))
 	address := agent.Addr().String()
 	waiting := connect(t, address)
 	s := newStreams(slog.New(slog.DiscardHandler), nil, func() {}, noUse)

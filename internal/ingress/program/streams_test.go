@@ -149,7 +149,7 @@ func TestStreamsAreHandedOver(t *testing.T) {
 func TestStreamsOfTakenPorts(t *testing.T) {
 	t.Parallel()
 	one := lineServer(t, "one")
-	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	taken, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", freeport.For(t)))
 	if err != nil {
 		t.Fatal(err)
 	}
