@@ -350,17 +350,26 @@ func TestACMEOverTLS(t *testing.T) {
 func TestACMERenews(t *testing.T) {
 	plain, secure := listen(t)
 	between := &renewals{}
-	a := newACME(t, port(plain), port(secure), time.Hour*24*90, between.serve)
+	a := newACME(t, port(plain), port(secure), time.Hour*24*90, func(w http.ResponseWriter, q *http.Request, server http.Handler) {
+		if strings.Contains(q.URL.Path, "order-plz") {
+			between.due.Store(false) // certmagic has one renewal of a name in a process: none may outlast the test
+		}
+		between.serve(w, q, server)
+	})
 	h := newHost(t, t.TempDir(), listeners{plain: plain, secure: secure}, a)
 	h.Follow(routes(t, taskdef.Ingress{URL: "https://app.example.com"}))
-	first := h.until(t, "app.example.com", issued)
+	h.until(t, "app.example.com", issued)
+	first, err := h.leaf("app.example.com")
+	if err != nil {
+		t.Fatal(err)
+	}
 	end := h.requests(t, a)
 	between.due.Store(true)
-	h.until(t, "app.example.com", func(s ingress.Certificate) bool { return s.NotAfter.After(first.NotAfter) })
+	h.until(t, "app.example.com", func(ingress.Certificate) bool {
+		leaf, err := h.leaf("app.example.com")
+		return err == nil && !leaf.Equal(first)
+	})
 	end()
-	if leaf, err := h.leaf("app.example.com"); err != nil || !leaf.NotAfter.After(first.NotAfter) {
-		t.Errorf("%v, %v", leaf, err)
-	}
 }
 
 // An authority that is out of order keeps one name without a certificate, and no other.
