@@ -9,6 +9,7 @@ import (
 	"io"
 	"math/rand/v2"
 	"path"
+	"runtime"
 	"slices"
 	"strings"
 
@@ -27,8 +28,8 @@ type File struct {
 
 // Image makes an image of one layer with those files and the directories they
 // need, in Docker's format (it has health checks, OCI's has not). An empty
-// architecture and system become linux/amd64. Equal arguments give an equal
-// image.
+// architecture and system become those of this machine, for which the programs
+// are compiled. Equal arguments give an equal image.
 func Image(config v1.Config, files ...File) (v1.Image, error) {
 	return PlatformImage(v1.Platform{}, config, files...)
 }
@@ -68,7 +69,7 @@ func PlatformImage(platform v1.Platform, config v1.Config, files ...File) (v1.Im
 		file.OS = "linux"
 	}
 	if file.Architecture == "" {
-		file.Architecture = "amd64"
+		file.Architecture = runtime.GOARCH
 	}
 	return mutate.ConfigFile(img, file)
 }
