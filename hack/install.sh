@@ -1,7 +1,7 @@
 #!/bin/bash
 # install.sh installs the missing packages that a step needs, and says so.
 #
-#   hack/install.sh GROUP...     groups: go race plain systemd vm lint release source arm64 registry prometheus podman4
+#   hack/install.sh GROUP...     groups: go race plain systemd vm lint release source recipes fuzzers arm64 registry prometheus podman4
 #                                podman6 syslogs browser caddy awsclients awssdk busybox
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
@@ -24,12 +24,14 @@ packages() {
 	lint) echo shellcheck ;;
 	release) echo dpkg-dev gpg gpg-agent xz-utils ;;
 	source) echo debhelper dpkg-dev fakeroot xz-utils ;;
+	recipes) echo fakeroot libarchive-tools makepkg nix-bin pacman-package-manager rpm ;;
+	fuzzers) echo clang libclang-rt-14-dev libstdc++-12-dev unzip zip ;;
 	arm64) echo qemu-user-static ;;
 	awsclients) echo awscli python3-boto3 ansible jq curl ;;
 	caddy) echo caddy ;;
 	browser) echo chromium fonts-dejavu-core ;;
 	podman4 | podman6) echo gcc libc6-dev libseccomp-dev libsystemd-dev pkg-config ;;
-	*) die "no such group: $1 (go race plain systemd vm lint release source arm64 registry prometheus podman4 podman6 syslogs browser caddy awsclients awssdk busybox)" ;;
+	*) die "no such group: $1 (go race plain systemd vm lint release source recipes fuzzers arm64 registry prometheus podman4 podman6 syslogs browser caddy awsclients awssdk busybox)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
 	plain:12) echo iptables ;; # for netavark

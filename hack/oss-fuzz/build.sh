@@ -103,6 +103,6 @@ while IFS=$'\t' read -r package dir function fuzzer kind; do
 	# An external test package beside a target of the package would be taken for a part of it, too.
 	[ -d "$dir/ossfuzz" ] || apart "$package" "$dir"
 	[ "$kind" = in ] || package+=/ossfuzz dir+=/ossfuzz
-	compile "$package" "$dir" "$function" "$fuzzer" </dev/null
 	[ ! -d "$stored" ] || (cd "$stored" && zip -q -r "$OUT/${fuzzer}_seed_corpus.zip" .)
+	compile "$package" "$dir" "$function" "$fuzzer" </dev/null
 done <"$own/targets"
