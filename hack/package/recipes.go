@@ -25,9 +25,12 @@ var recipeFiles = map[string]string{
 // source, which a directory has.
 func (b build) recipes(dir string) error {
 	v := struct {
-		Version, ArchVersion, RPMVersion, Source string
-		Sums                                     map[string]string
-	}{Version: b.bare(), ArchVersion: strings.ReplaceAll(b.bare(), "-", "_"), RPMVersion: b.packageVersion(), Sums: map[string]string{}}
+		Version, ArchVersion, RPMVersion, RPMDate, Source string
+		Sums                                              map[string]string
+	}{
+		Version: b.bare(), ArchVersion: strings.ReplaceAll(b.bare(), "-", "_"), RPMVersion: b.packageVersion(),
+		RPMDate: b.date.Format("Mon Jan 02 2006"), Sums: map[string]string{},
+	}
 	source, err := os.ReadFile(filepath.Join(dir, fmt.Sprintf("podtask_%s.orig.tar.xz", b.packageVersion())))
 	if err != nil {
 		return fmt.Errorf("the recipes need the source: %w", err)

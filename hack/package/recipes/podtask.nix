@@ -12,7 +12,6 @@ buildGoModule rec {
   };
   vendorHash = null;
 
-  # systemd of NixOS does not search the store: units need systemd.packages.
   buildPhase = ''
     runHook preBuild
     patchShebangs hack
@@ -22,6 +21,10 @@ buildGoModule rec {
   installPhase = ''
     runHook preInstall
     BIN=$PWD/bin hack/dist install $out
+    # For systemd.packages of NixOS, which searches below lib. nixpkgs moves them back and leaves a link.
+    mkdir -p $out/lib/systemd
+    mv $out/share/systemd/user $out/lib/systemd/user
+    rmdir $out/share/systemd
     runHook postInstall
   '';
   doCheck = false;
