@@ -25,7 +25,7 @@ packages() {
 	release) echo dpkg-dev gpg gpg-agent xz-utils ;;
 	source) echo debhelper dpkg-dev fakeroot xz-utils ;;
 	recipes) echo fakeroot libarchive-tools makepkg nix-bin pacman-package-manager rpm ;;
-	fuzzers) echo clang libclang-rt-14-dev libstdc++-12-dev unzip zip ;;
+	fuzzers) echo clang unzip zip ;;
 	arm64) echo qemu-user-static ;;
 	awsclients) echo awscli python3-boto3 ansible jq curl ;;
 	caddy) echo caddy ;;
@@ -34,6 +34,8 @@ packages() {
 	*) die "no such group: $1 (go race plain systemd vm lint release source recipes fuzzers arm64 registry prometheus podman4 podman6 syslogs browser caddy awsclients awssdk busybox)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
+	fuzzers:12) echo libclang-rt-14-dev libstdc++-12-dev ;;
+	fuzzers:*) echo libclang-rt-19-dev libstdc++-14-dev ;;
 	plain:12) echo iptables ;; # for netavark
 	plain:*) echo passt nftables ;; # Podman 5's default network
 	esac
