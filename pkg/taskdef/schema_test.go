@@ -15,7 +15,11 @@ import (
 
 // compiled makes a validator of a schema, which also holds it against the
 // specification's own schema.
-func compiled(t testing.TB, schema map[string]any) *jsonschema.Schema {
+func compiled(t interface {
+	Helper()
+	Fatal(args ...any)
+}, schema map[string]any,
+) *jsonschema.Schema {
 	t.Helper()
 	src, err := json.Marshal(schema)
 	if err != nil {

@@ -19,13 +19,20 @@ import (
 type openDoor struct {
 	handler http.Handler
 	got     *http.Request
+	close   func()
 }
 
-func newOpenDoor(t testing.TB) *openDoor {
+// newOpenDoor is for fuzz targets too: OSS-Fuzz calls one for each input, with fewer methods than testing.TB has, and without Cleanup.
+func newOpenDoor(t interface {
+	Helper()
+	Fatal(args ...any)
+	TempDir() string
+},
+) *openDoor {
 	t.Helper()
 	d := new(openDoor)
 	app := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { d.got = r }))
-	t.Cleanup(app.Close)
+	d.close = app.Close
 	closed := routefile.Route{Service: "a.test/", Ingress: taskdef.Ingress{URL: "http://a.test/admin", Container: "app", Port: 80, Auth: "file:/users"}}
 	open := to("http://a.test", app.URL)
 	closed.Service = open.Service
@@ -128,6 +135,7 @@ var tricks = []string{
 func TestNoTrickPassesAPassword(t *testing.T) {
 	t.Parallel()
 	d := newOpenDoor(t)
+	defer d.close()
 	for _, trick := range tricks {
 		u, err := url.ParseRequestURI(trick)
 		if err != nil {
@@ -142,6 +150,7 @@ func TestNoTrickPassesAPassword(t *testing.T) {
 func TestHonestPathsAreForwarded(t *testing.T) {
 	t.Parallel()
 	d := newOpenDoor(t)
+	defer d.close()
 	for _, target := range []string{
 		"/", "/x", "/x;v=1", "/shop;jsessionid=AB12.node/cart", "/matrix;a=1;b=2/x;c=3", "/;x", "/administrator", "/administrator.json", "/my-admin", "/x/admin", "/x.json", "/a%20b", "/a%2fb", "/a%252fb", "/100%25", "/a%3fb", "/a+b=c,d",
 		"/größe", "/gr%c3%b6%c3%9fe", "/%e6%9d%b1%e4%ba%ac", "/x/../y", "/a//b", "/http://x.test/y", "/v1.2/x", "/.well-known/acme", "/~ann", "/x/.", "/@scope%2fname", "/$metadata", "/Products('a;b')", "/a:b", "/x%23y", "/%F0%9F%98%80", "/a%", "/a|b",
@@ -161,6 +170,7 @@ func TestHonestPathsAreForwarded(t *testing.T) {
 func TestReadingsAreBounded(t *testing.T) {
 	t.Parallel()
 	d := newOpenDoor(t)
+	defer d.close()
 	for _, target := range []string{"/%" + strings.Repeat("25", 30000), "/" + strings.Repeat(";/", 20000) + "%" + strings.Repeat("25", 500)} {
 		u, err := url.ParseRequestURI(target)
 		if err != nil {
@@ -178,6 +188,7 @@ func FuzzReadings(f *testing.F) {
 		f.Add(trick)
 	}
 	d := newOpenDoor(f)
+	defer d.close()
 	f.Fuzz(func(t *testing.T, target string) {
 		u, err := url.ParseRequestURI(target)
 		if err != nil {

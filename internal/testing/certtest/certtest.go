@@ -9,12 +9,17 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
-	"testing"
 	"time"
 )
 
+// T is what Pair uses of testing.TB. In OSS-Fuzz, fuzz targets have fewer methods than that.
+type T interface {
+	Helper()
+	Fatal(args ...any)
+}
+
 // Pair returns a certificate for names and IP addresses that ends in 2242, and its key, both PEM.
-func Pair(t testing.TB, names ...string) (chain, key []byte) {
+func Pair(t T, names ...string) (chain, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
