@@ -11,6 +11,7 @@ import (
 	"net/http"
 	"net/url"
 	"strconv"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -31,31 +32,34 @@ type Client struct {
 type connection struct {
 	http   *http.Client
 	socket string
+	// answered: a server has returned its version.
+	answered atomic.Bool
 }
 
 // answer is how long a server may take to return its version. A process that was
 // stopped (SIGSTOP) must not block its clients.
 const answer = 5 * time.Second
 
+// NewClient returns a client of the server that serves a socket, now or later. The first call, and the next ones while
+// there is no server, check as Dial does whether it answers, and have the errors of Dial. After that the client connects
+// again by itself when the server has restarted.
+func NewClient(socket string) *Client {
+	conn := &connection{socket: socket, http: &http.Client{Transport: &http.Transport{
+		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialUnix(ctx, socket) },
+	}}}
+	return &Client{ServiceClient: &ServiceClient{conn}, connection: conn}
+}
+
 // Dial connects to the server of a socket and checks that it answers within five
 // seconds. The error is ErrNoServer if there is none. The caller closes the
 // client.
 func Dial(ctx context.Context, socket string) (*Client, error) {
-	conn := &connection{socket: socket, http: &http.Client{Transport: &http.Transport{
-		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) { return dialUnix(ctx, socket) },
-	}}}
-	c := &Client{ServiceClient: &ServiceClient{conn}, connection: conn}
-	ctx, cancel := context.WithTimeout(ctx, answer)
-	defer cancel()
-	_, err := c.Version(ctx)
-	switch {
-	case err == nil:
-		return c, nil
-	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
-		err = fmt.Errorf("%s: %w", socket, ErrNoServer)
+	c := NewClient(socket)
+	if err := c.check(ctx); err != nil {
+		c.Close()
+		return nil, err
 	}
-	c.Close()
-	return nil, err
+	return c, nil
 }
 
 // Close closes idle connections. Calls in progress continue.
@@ -165,8 +169,38 @@ func (c *connection) call(ctx context.Context, method, path string, body []byte,
 	return nil
 }
 
-// do makes a request. The caller closes the body.
+// check asks for the version of the server, until one has answered.
+func (c *connection) check(ctx context.Context) error {
+	if c.answered.Load() {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, answer)
+	defer cancel()
+	resp, err := c.send(ctx, http.MethodGet, "version", nil)
+	switch {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ECONNREFUSED):
+		return fmt.Errorf("%s: %w", c.socket, ErrNoServer)
+	case err != nil:
+		return err
+	}
+	defer resp.Body.Close()
+	if err := json.NewDecoder(resp.Body).Decode(new(Version)); err != nil {
+		return fmt.Errorf("GET version: read the reply: %w", err)
+	}
+	c.answered.Store(true)
+	return nil
+}
+
+// do makes a request of a server that answers. The caller closes the body.
 func (c *connection) do(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
+	if err := c.check(ctx); err != nil {
+		return nil, err
+	}
+	return c.send(ctx, method, path, body)
+}
+
+// send makes a request. The caller closes the body.
+func (c *connection) send(ctx context.Context, method, path string, body []byte) (*http.Response, error) {
 	req, err := http.NewRequestWithContext(ctx, method, "http://podtask/v1/"+path, bytes.NewReader(body))
 	if err != nil {
 		return nil, err

@@ -6,7 +6,7 @@ import (
 	"github.com/podtask/podtask/pkg/api"
 )
 
-// Agent runs tasks. A Socket is one.
+// Agent runs tasks. An api.Client is one.
 type Agent interface {
 	// Create has a task run. A name that is in use is a Conflict.
 	Create(ctx context.Context, t api.NewTask) (api.Task, error)
@@ -18,34 +18,11 @@ type Agent interface {
 	// Watch calls fn with the task now and after each change, until fn returns false or nothing
 	// follows.
 	Watch(ctx context.Context, id string, fn func(api.Task) bool) error
-	Stop(ctx context.Context, id string) error
-	Remove(ctx context.Context, id string) error
+	// Stop and Remove work as the methods of api.Client.
+	Stop(ctx context.Context, id, by string, force bool) error
+	Remove(ctx context.Context, id, by string, force bool) error
 	Version(ctx context.Context) (api.Version, error)
 }
 
-// byECS stands in the stopped reason of a task that ECS has stopped: "stopped by Amazon ECS".
-const byECS = "Amazon ECS"
-
-// Socket is the agent behind a socket.
-type Socket struct{ *api.Socket }
-
-// NewSocket returns the agent that serves the socket at path, now or later.
-func NewSocket(path string) Socket { return Socket{api.NewSocket(path)} }
-
-// Stop implements Agent.
-func (s Socket) Stop(ctx context.Context, id string) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	return c.Stop(ctx, id, byECS, false)
-}
-
-// Remove implements Agent.
-func (s Socket) Remove(ctx context.Context, id string) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	return c.Remove(ctx, id, byECS, true)
-}
+// ByECS stands in the stopped reason of a task that ECS has stopped: "stopped by Amazon ECS".
+const ByECS = "Amazon ECS"

@@ -493,7 +493,7 @@ func (a *stubAgent) Watch(ctx context.Context, id string, fn func(api.Task) bool
 	}
 }
 
-func (a *stubAgent) Stop(_ context.Context, id string) error {
+func (a *stubAgent) Stop(_ context.Context, id, _ string, _ bool) error {
 	a.mu.Lock()
 	a.asked++
 	if a.away {
@@ -514,7 +514,7 @@ func (a *stubAgent) Stop(_ context.Context, id string) error {
 	return nil
 }
 
-func (a *stubAgent) Remove(_ context.Context, id string) error {
+func (a *stubAgent) Remove(_ context.Context, id, _ string, _ bool) error {
 	a.mu.Lock()
 	a.asked++
 	defer a.mu.Unlock()

@@ -423,7 +423,7 @@ func TestAShortTaskIsMadeOnce(t *testing.T) {
 				l.kill()
 				if removed {
 					for id := range l.agent.tasks {
-						_ = l.agent.Remove(t.Context(), id)
+						_ = l.agent.Remove(t.Context(), id, ByECS, true)
 					}
 				}
 				l.start()
@@ -462,7 +462,7 @@ func TestATaskThatIsRemovedOnTheHost(t *testing.T) {
 		l.agent.runs(name(1))
 		synctest.Wait()
 		made, _ := l.agent.Task(t.Context(), name(1))
-		_ = l.agent.Remove(t.Context(), made.ID)
+		_ = l.agent.Remove(t.Context(), made.ID, ByECS, true)
 		synctest.Wait()
 		states := l.states(1)
 		if s := states[len(states)-1]; s.Status != "STOPPED" || !strings.HasPrefix(s.Containers[0].Reason, "ContainerVanishedError") {

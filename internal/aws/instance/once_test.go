@@ -63,7 +63,7 @@ func TestShortTasksRunOnceWhateverEnds(t *testing.T) {
 	for service := range l.config.Calls.Endpoints {
 		l.config.Calls.Endpoints[service] = server.URL
 	}
-	l.config.Agent = NewSocket(socket)
+	l.config.Agent = api.NewClient(socket)
 	l.join()
 	defer l.kill()
 	for n := 1; n <= kills; n++ {

@@ -389,7 +389,7 @@ func (w *taskWorker) stopWhenAsked(ctx context.Context, id string) {
 				return
 			}
 		}
-		err := w.node.Agent.Stop(ctx, id)
+		err := w.node.Agent.Stop(ctx, id, ByECS, false)
 		if err == nil || api.Is(err, api.NotFound) {
 			return
 		}
@@ -535,7 +535,7 @@ func (w *taskWorker) sent(ctx context.Context) bool {
 // remove removes the agent's task, its values and the record.
 func (w *taskWorker) remove(ctx context.Context, rec record) {
 	for failures := 1; rec.Agent != ""; failures++ {
-		err := w.node.Agent.Remove(ctx, rec.Agent)
+		err := w.node.Agent.Remove(ctx, rec.Agent, ByECS, true)
 		if err == nil || api.Is(err, api.NotFound) {
 			break
 		}

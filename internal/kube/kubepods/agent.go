@@ -29,18 +29,14 @@ type Agent interface {
 }
 
 // Socket is a client of the agent that serves a socket.
-type Socket struct{ *api.Socket }
+type Socket struct{ *api.Client }
 
 // NewSocket returns the agent that serves the socket at path, now or later.
-func NewSocket(path string) Socket { return Socket{api.NewSocket(path)} }
+func NewSocket(path string) Socket { return Socket{api.NewClient(path)} }
 
 // Pod implements Agent.
 func (s Socket) Pod(ctx context.Context, id string) (*corev1.Pod, error) {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return nil, err
-	}
-	text, err := api.PodStatus(ctx, c, id)
+	text, err := api.PodStatus(ctx, s.Client, id)
 	if err != nil {
 		return nil, err
 	}
@@ -51,50 +47,18 @@ func (s Socket) Pod(ctx context.Context, id string) (*corev1.Pod, error) {
 	return p, nil
 }
 
-// Stop implements Agent.
-func (s Socket) Stop(ctx context.Context, id, by string, force bool) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	return c.Stop(ctx, id, by, force)
-}
-
-// Remove implements Agent.
-func (s Socket) Remove(ctx context.Context, id, by string, force bool) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	return c.Remove(ctx, id, by, force)
-}
-
 // Resize implements Agent.
 func (s Socket) Resize(ctx context.Context, id string, r api.PodResources) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	return api.Resize(ctx, c, id, r)
+	return api.Resize(ctx, s.Client, id, r)
 }
 
 // SetNames implements Agent.
 func (s Socket) SetNames(ctx context.Context, node string, n api.NodeNames) error {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return err
-	}
-	return api.SetNodeNames(ctx, c, node, n)
+	return api.SetNodeNames(ctx, s.Client, node, n)
 }
 
 // Budget returns the budget of the host for all tasks.
-func (s Socket) Budget(ctx context.Context) (api.Budget, error) {
-	c, err := s.Client(ctx)
-	if err != nil {
-		return api.Budget{}, err
-	}
-	return api.BudgetOf(ctx, c)
-}
+func (s Socket) Budget(ctx context.Context) (api.Budget, error) { return api.BudgetOf(ctx, s.Client) }
 
 // isNotFound reports whether an agent does not know a task.
 func isNotFound(err error) bool { return failedWith(err, api.NotFound) }

@@ -261,7 +261,7 @@ func leave(ctx context.Context, o *options, stdout, _ io.Writer) error {
 	if err != nil {
 		return err
 	}
-	agent := instance.NewSocket(socket)
+	agent := api.NewClient(socket)
 	owned, _ := tasksOf(ctx, agent, id) // an agent that is away is told of below
 	running := 0
 	for _, t := range tasks {
@@ -351,7 +351,7 @@ func removeTasks(ctx context.Context, agent instance.Agent, id instance.Identity
 		return fmt.Errorf("its tasks cannot be removed: %w", err)
 	}
 	for _, task := range slices.Sorted(maps.Keys(all)) {
-		if err := agent.Remove(ctx, task); err != nil && !isGone(err) {
+		if err := agent.Remove(ctx, task, instance.ByECS, true); err != nil && !isGone(err) {
 			return fmt.Errorf("the task %s cannot be removed: %w", task, err)
 		}
 	}

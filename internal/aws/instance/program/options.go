@@ -28,6 +28,7 @@ import (
 	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/netns"
 )
@@ -339,7 +340,7 @@ func (o *options) config(log *slog.Logger) (c instance.Config, err error) {
 	if err != nil {
 		errs = append(errs, err)
 	}
-	c.Agent, c.Usage = instance.NewSocket(socket), instance.HostUsage{Root: os.DirFS("/")}
+	c.Agent, c.Usage = api.NewClient(socket), instance.HostUsage{Root: os.DirFS("/")}
 	if c.Dir, c.Runtime, err = o.dirs(); err != nil {
 		errs = append(errs, err)
 	}
