@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/serve/ownerapi"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/fault"
@@ -274,15 +275,10 @@ func (s *Connector) Ask(ctx context.Context, id string, ask func(*Task) error, d
 // eachOwner calls ask for one owner after the other until it has finished or failed. Ended
 // reports that all owners ended before that.
 func eachOwner(ctx context.Context, ask func() (finished bool, err error)) (ended bool, err error) {
-	pause := time.NewTimer(0)
-	defer pause.Stop()
 	began := time.Now()
 	for round := 0; round < minRounds || time.Since(began) < askLimit; round++ {
 		// An owner that has done its work answers until its process ends.
-		pause.Reset(min(time.Duration(round)*retryStep, maxPause))
-		select {
-		case <-pause.C:
-		case <-ctx.Done():
+		if !sleep.For(ctx, min(time.Duration(round)*retryStep, maxPause)) {
 			return false, context.Cause(ctx)
 		}
 		if finished, err := ask(); finished || err != nil {

@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/api/connlimit"
 	"golang.org/x/sys/unix"
 )
@@ -396,7 +397,7 @@ func (f *Forwarder) accept(d *door) {
 			if !d.shared {
 				<-d.budget.slots
 			}
-			f.pause(acceptPause)
+			sleep.For(f.ctx, acceptPause)
 		case d.shared && !f.takeSlot(d, d.budget, here):
 			client.Close()
 			return
@@ -442,14 +443,6 @@ func (f *Forwarder) takeSlot(d *door, b *Budget, waits func() bool) bool {
 		case <-f.ctx.Done():
 			return false
 		}
-	}
-}
-
-// pause waits for a time, or until the forwarder is closed.
-func (f *Forwarder) pause(d time.Duration) {
-	select {
-	case <-time.After(d):
-	case <-f.ctx.Done():
 	}
 }
 

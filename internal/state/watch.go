@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/fsnotify/fsnotify"
+	"github.com/podtask/podtask/internal/sleep"
 )
 
 // lookInterval is the interval in which a directory is read that cannot be watched.
@@ -42,12 +43,10 @@ func (w watch) close() {
 // may have changed. The error is the cause of the context's end, or the watch has failed.
 func (w watch) next(ctx context.Context) (change fsnotify.Event, err error) {
 	if w.inotify == nil {
-		select {
-		case <-time.After(lookInterval):
-			return change, nil
-		case <-ctx.Done():
+		if !sleep.For(ctx, lookInterval) {
 			return change, context.Cause(ctx)
 		}
+		return change, nil
 	}
 	var open bool
 	select {

@@ -10,6 +10,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/ecsstatus"
+	"github.com/podtask/podtask/internal/sleep"
 )
 
 // link is one of the two web sockets of an instance. It is opened again for as long as the instance
@@ -84,7 +85,7 @@ func (l *link) run(ctx context.Context) {
 			pause = l.backoff.pause(failures)
 		}
 		l.node.Log.Info("a link to ECS has ended", "link", l.name, "reason", err.Error(), "again", pause.Round(time.Millisecond).String())
-		if !sleep(ctx, pause) {
+		if !sleep.For(ctx, pause) {
 			return
 		}
 	}

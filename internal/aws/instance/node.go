@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/internal/state"
 )
 
@@ -186,7 +187,7 @@ func (n *node) awaitAgent(ctx context.Context) {
 		}
 		n.status.wait(ecsstatus.WaitAgent, "", "the podtask agent, which does not answer: "+err.Error())
 		n.Log.Warn("the agent does not answer", "error", err)
-		if !sleep(ctx, n.Pace.Agent.pause(failures)) {
+		if !sleep.For(ctx, n.Pace.Agent.pause(failures)) {
 			return
 		}
 	}
@@ -231,7 +232,7 @@ func (n *node) register(ctx context.Context) error {
 		}
 		n.status.wait(ecsstatus.WaitRegistration, "", "ECS to register the host: "+err.Error())
 		n.Log.Warn("the host cannot be registered yet", "attempts", failures, "error", err)
-		if !sleep(ctx, n.Pace.Register.pause(failures)) {
+		if !sleep.For(ctx, n.Pace.Register.pause(failures)) {
 			return nil
 		}
 	}

@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/ecsstatus"
 	"github.com/podtask/podtask/internal/engine/facts/arn"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -80,7 +81,7 @@ func (w *taskWorker) persist(ctx context.Context, change func(*record)) bool {
 		}
 		w.waits(ecsstatus.WaitDisk, "a record that can be written: "+err.Error())
 		w.node.Log.Error("the record of a task cannot be written", "task", w.arn(), "error", err)
-		if !sleep(ctx, w.node.Pace.Agent.pause(failures)) {
+		if !sleep.For(ctx, w.node.Pace.Agent.pause(failures)) {
 			return false
 		}
 	}
@@ -113,7 +114,7 @@ func (w *taskWorker) run(ctx context.Context) {
 		return
 	}
 	rec, _ := w.get()
-	if !sleep(ctx, time.Until(rec.Ended.Add(w.node.Cleanup))) {
+	if !sleep.For(ctx, time.Until(rec.Ended.Add(w.node.Cleanup))) {
 		return
 	}
 	w.remove(ctx, rec)
@@ -371,7 +372,7 @@ func (w *taskWorker) follow(ctx context.Context) bool {
 			w.waits(ecsstatus.WaitAgent, "the agent to tell of it: "+err.Error())
 			w.node.Log.Debug("the task cannot be watched", "task", w.arn(), "error", err)
 		}
-		if !sleep(ctx, w.node.Pace.Agent.pause(failures)) {
+		if !sleep.For(ctx, w.node.Pace.Agent.pause(failures)) {
 			return false
 		}
 	}
@@ -396,7 +397,7 @@ func (w *taskWorker) stopWhenAsked(ctx context.Context, id string) {
 		failures++
 		w.waits(ecsstatus.WaitAgent, "the agent to stop it: "+err.Error())
 		w.node.Log.Warn("a task of ECS cannot be stopped yet", "task", w.arn(), "error", err)
-		if !sleep(ctx, w.node.Pace.Agent.pause(failures)) {
+		if !sleep.For(ctx, w.node.Pace.Agent.pause(failures)) {
 			return
 		}
 	}
@@ -541,7 +542,7 @@ func (w *taskWorker) remove(ctx context.Context, rec record) {
 		}
 		w.waits(ecsstatus.WaitAgent, "the agent to remove it: "+err.Error())
 		w.node.Log.Warn("a task of ECS cannot be removed yet", "task", w.arn(), "error", err)
-		if !sleep(ctx, w.node.Pace.Agent.pause(failures)) {
+		if !sleep.For(ctx, w.node.Pace.Agent.pause(failures)) {
 			return
 		}
 	}
@@ -593,7 +594,7 @@ func (w *taskWorker) send(ctx context.Context) {
 			pause = w.node.Pace.Refused
 		}
 		w.node.Log.Warn("a state of a task could not be sent", "task", w.arn(), "status", rec.Queue[0].Status, "attempts", failures, "error", err)
-		if !sleep(ctx, pause.pause(failures)) {
+		if !sleep.For(ctx, pause.pause(failures)) {
 			return
 		}
 	}
@@ -601,15 +602,3 @@ func (w *taskWorker) send(ctx context.Context) {
 
 // String is for messages.
 func (w *taskWorker) String() string { return fmt.Sprintf("task %s", w.arn()) }
-
-// sleep waits; false if ctx ends before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}

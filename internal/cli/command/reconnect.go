@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/connect/sshhost"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/internal/term"
 )
 
@@ -28,11 +29,7 @@ func Reconnect(ctx context.Context, p *Program, h sshhost.Host, lost error) (*ss
 	defer cancel()
 	var said bytes.Buffer
 	for wait := reconnectFirst; ; wait = min(2*wait, reconnectMost) {
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep.For(ctx, wait) {
 			if !errors.Is(context.Cause(ctx), errNoConnection) {
 				return nil, ExitStatus(ExitInterrupted)
 			}

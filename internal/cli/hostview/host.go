@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/cli/console"
 	"github.com/podtask/podtask/internal/cli/top"
 	"github.com/podtask/podtask/internal/cli/webui"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/api"
 )
@@ -73,11 +74,7 @@ func (h *Host) keep(ctx context.Context) {
 			_ = stream.Close()
 		}
 		h.set(nil, err)
-		timer := time.NewTimer(wait)
-		select {
-		case <-timer.C:
-		case <-ctx.Done():
-			timer.Stop()
+		if !sleep.For(ctx, wait) {
 			return
 		}
 		wait = min(2*wait, againMost)

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/act/limits"
 	"github.com/podtask/podtask/internal/engine/act/preflight"
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -101,9 +102,7 @@ func (o updateOptions) changeSlice(ctx context.Context, id string) error {
 		if i == attempts || !errors.As(err, new(*cgroups.NotAppliedError)) {
 			return err
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
+		if !sleep.For(ctx, pause) {
 			return context.Cause(ctx)
 		}
 	}

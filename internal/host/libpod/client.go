@@ -13,6 +13,7 @@ import (
 
 	"github.com/blang/semver/v4"
 	"github.com/containers/podman/v5/pkg/bindings"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/transient"
 )
 
@@ -153,12 +154,8 @@ func (s *service) connect(ctx context.Context, log *slog.Logger) (bound context.
 		if !again || !transient.Is(err) || s.fixed != "" || n >= connectAttempts && (!CutOff(err) || time.Since(began) > killedLimit) {
 			return nil, nil, err
 		}
-		if n >= connectAttempts {
-			select {
-			case <-time.After(killedPause):
-			case <-ctx.Done():
-				return nil, nil, err
-			}
+		if n >= connectAttempts && !sleep.For(ctx, killedPause) {
+			return nil, nil, err
 		}
 	}
 }

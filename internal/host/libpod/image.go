@@ -12,6 +12,7 @@ import (
 	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/images"
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
+	"github.com/podtask/podtask/internal/sleep"
 	"go.podman.io/image/v5/docker/reference"
 	"go.podman.io/image/v5/manifest"
 )
@@ -128,10 +129,7 @@ func (c *Client) Images(ctx context.Context) ([]Image, error) {
 			default:
 				return err
 			}
-			select {
-			case <-time.After(listPause << n):
-			case <-ctx.Done():
-			}
+			sleep.For(ctx, listPause<<n)
 		}
 	})
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/taskspec"
 	"github.com/podtask/podtask/internal/engine/network/hostsfile"
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -260,9 +261,7 @@ func (c *Containers) Await(ctx context.Context, task, name string) (State, error
 		if waited != nil {
 			return now, waited
 		}
-		select { // a Podman that answers waits too early
-		case <-time.After(time.Second):
-		case <-ctx.Done():
+		if !sleep.For(ctx, time.Second) { // for a Podman that answers waits too early
 			return now, context.Cause(ctx)
 		}
 	}

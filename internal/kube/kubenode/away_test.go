@@ -21,6 +21,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 
 	"github.com/podtask/podtask/internal/kube/kubepods"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/internal/testing/kubetest"
 	"github.com/podtask/podtask/pkg/api"
 )
@@ -106,17 +107,17 @@ func TestAnHourWithoutTheAPIServer(t *testing.T) {
 			}
 			return p.(*corev1.Pod).Status
 		}
-		sleep(t.Context(), time.Minute)
+		sleep.For(t.Context(), time.Minute)
 		for _, uid := range []string{"u1", "u2", "u3"} {
 			set(uid, func(s *kubetest.Task) { s.Object.Status.Phase = corev1.PodRunning })
 		}
-		sleep(t.Context(), time.Minute)
+		sleep.For(t.Context(), time.Minute)
 		if status("steady").Phase != corev1.PodRunning {
 			t.Fatalf("the Pod is %+v", status("steady"))
 		}
 
 		server.leave()
-		sleep(t.Context(), 30*time.Minute)
+		sleep.For(t.Context(), 30*time.Minute)
 		set("u1", func(s *kubetest.Task) {
 			s.Object.Status.ContainerStatuses = []corev1.ContainerStatus{{Name: "app", RestartCount: 1}}
 		})
@@ -127,13 +128,13 @@ func TestAnHourWithoutTheAPIServer(t *testing.T) {
 		if err := server.Tracker().Update(corev1.SchemeGroupVersion.WithResource("pods"), gone, "default"); err != nil {
 			t.Fatal(err)
 		}
-		sleep(t.Context(), 30*time.Minute)
+		sleep.For(t.Context(), 30*time.Minute)
 		if asked := agent.Asked(); len(asked) != 0 || status("brief").Phase != corev1.PodRunning {
 			t.Errorf("while the API server was away the agent was asked %v", asked)
 		}
 
 		server.come()
-		sleep(t.Context(), 3*time.Minute) // a watch is tried again at least once a minute
+		sleep.For(t.Context(), 3*time.Minute) // a watch is tried again at least once a minute
 		if got := status("steady"); len(got.ContainerStatuses) != 1 || got.ContainerStatuses[0].RestartCount != 1 {
 			t.Errorf("the status of a Pod that was restarted is %+v", got)
 		}

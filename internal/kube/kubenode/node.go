@@ -18,6 +18,7 @@ import (
 
 	"github.com/podtask/podtask/internal/kube/kubepods"
 	"github.com/podtask/podtask/internal/kube/pressure"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
 )
@@ -112,7 +113,7 @@ func (n *node) pressures() (out []corev1.NodeConditionType) {
 
 // run measures the host until ctx ends, reports changes and has Pods evicted.
 func (n *node) run(ctx context.Context, evict func(context.Context, pressure.Shortage)) {
-	for sleep(ctx, n.every) {
+	for sleep.For(ctx, n.every) {
 		n.update(ctx)
 		if short := n.pressure.shortages(); len(short) > 0 {
 			evict(ctx, short[0])

@@ -23,6 +23,7 @@ import (
 	"github.com/podtask/podtask/internal/kube/kubepods"
 	"github.com/podtask/podtask/internal/kube/podmanifest"
 	"github.com/podtask/podtask/internal/kube/pressure"
+	"github.com/podtask/podtask/internal/sleep"
 )
 
 // Config configures a node.
@@ -149,7 +150,7 @@ func register(ctx context.Context, c Config, n *node) {
 		}
 		if ctx.Err() == nil {
 			c.Log.Warn("the node is not registered yet", "error", err)
-			sleep(ctx, pause)
+			sleep.For(ctx, pause)
 		}
 	}
 }
@@ -185,14 +186,4 @@ func newRecorder(client kubernetes.Interface, name string) (record.EventRecorder
 	broadcaster := record.NewBroadcaster()
 	broadcaster.StartRecordingToSink(&typedcore.EventSinkImpl{Interface: client.CoreV1().Events("")})
 	return broadcaster.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "podtask-kubelet", Host: name}), broadcaster.Shutdown
-}
-
-// sleep waits; false if ctx has ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
-	}
 }

@@ -25,6 +25,7 @@ import (
 
 	"github.com/podtask/podtask/internal/kube/kubepods"
 	"github.com/podtask/podtask/internal/kube/pressure"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/internal/testing/controlplane"
 	"github.com/podtask/podtask/internal/testing/kubetest"
 	"github.com/podtask/podtask/pkg/api"
@@ -150,7 +151,7 @@ func TestScale(t *testing.T) {
 			if out, _ := plane.Kubectl(ctx, "", args...); out == want {
 				return
 			}
-			if !sleep(ctx, time.Second) {
+			if !sleep.For(ctx, time.Second) {
 				t.Fatal(ctx.Err())
 			}
 		}
@@ -161,7 +162,7 @@ func TestScale(t *testing.T) {
 	rest := func(what string) {
 		sum.reset()
 		const time1 = time.Minute
-		sleep(ctx, time1)
+		sleep.For(ctx, time1)
 		t.Logf("%s, each node in a minute: %.1f requests, %.1f KB sent, %.1f KB received; %.1f watches; %.2f MB of memory", what, float64(sum.requests.Load())/float64(count),
 			float64(sum.sent.Load())/1024/float64(count), float64(sum.received.Load())/1024/float64(count), float64(sum.watches.Load())/float64(count), (memory()-before)/float64(count))
 	}

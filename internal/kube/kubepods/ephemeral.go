@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/kube/ephemeral"
 	"github.com/podtask/podtask/internal/kube/podevents"
 	"github.com/podtask/podtask/internal/kube/podstatus"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -67,7 +68,7 @@ func (r ephemeralRun) run(ctx context.Context) {
 		switch {
 		case ctx.Err() != nil:
 		case err != nil:
-			sleep(ctx, r.pods.config.Pace.Steady)
+			sleep.For(ctx, r.pods.config.Pace.Steady)
 		default:
 			s = now
 		}
@@ -102,7 +103,7 @@ func (r ephemeralRun) start(ctx context.Context, ran bool) (task string, s ephem
 			if err == nil || ctx.Err() != nil {
 				return task, s, ctx.Err() == nil
 			}
-			if !sleep(ctx, r.pods.config.Pace.Steady) {
+			if !sleep.For(ctx, r.pods.config.Pace.Steady) {
 				return "", s, false
 			}
 			continue
@@ -131,7 +132,7 @@ func (r ephemeralRun) start(ctx context.Context, ran bool) (task string, s ephem
 			reported = text
 			r.explain(reason, text)
 		}
-		if !sleep(ctx, pause) {
+		if !sleep.For(ctx, pause) {
 			return "", s, false
 		}
 	}
@@ -178,9 +179,9 @@ func (r ephemeralRun) awaitPod(ctx context.Context, report bool) (task string, o
 		case over && r.report.Ended():
 			return "", false
 		case over || isNotFound(err):
-			sleep(ctx, r.pods.config.Pace.First) // another task may take its place
+			sleep.For(ctx, r.pods.config.Pace.First) // another task may take its place
 		case err != nil:
-			sleep(ctx, r.pods.config.Pace.Steady)
+			sleep.For(ctx, r.pods.config.Pace.Steady)
 		}
 	}
 	return "", false

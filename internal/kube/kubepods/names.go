@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"github.com/podtask/podtask/internal/kube/podnames"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -39,7 +40,7 @@ func (n *nameSync) run(ctx context.Context) {
 			return
 		}
 		for pause := n.pods.config.Pace.Steady; !n.send(ctx); pause = min(2*pause, n.pods.config.Pace.Most) {
-			if !sleep(ctx, pause) {
+			if !sleep.For(ctx, pause) {
 				return
 			}
 		}

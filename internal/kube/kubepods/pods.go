@@ -14,6 +14,7 @@ import (
 
 	"github.com/podtask/podtask/internal/kube/podmanifest"
 	"github.com/podtask/podtask/internal/kube/podstatus"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -114,7 +115,7 @@ func (p *Pods) Adopt() error {
 			return nil
 		}
 		p.config.Log.Warn("the podtask agent does not answer: waiting for it", "error", err)
-		if !sleep(p.running, p.config.Pace.Steady) {
+		if !sleep.For(p.running, p.config.Pace.Steady) {
 			return context.Cause(p.running)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/podtask/podtask/internal/kube/podadmission"
 	"github.com/podtask/podtask/internal/kube/podstatus"
+	"github.com/podtask/podtask/internal/sleep"
 )
 
 // Reason and message of a Pod that comes while the host shuts down, as the kubelet has them (nodeshutdown).
@@ -57,7 +58,7 @@ func (w *podWorker) terminate(ctx context.Context, until time.Time) {
 		if w.stopWithin(ctx, podstatus.ByShutdown, false, max(min(grace, time.Until(until)), 0)) {
 			break
 		}
-		sleep(ctx, w.pods.config.Pace.Steady)
+		sleep.For(ctx, w.pods.config.Pace.Steady)
 	}
 	w.report.Settle(ctx)
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/kube/podmanifest"
 	"github.com/podtask/podtask/internal/kube/podnames"
 	"github.com/podtask/podtask/internal/kube/podstatus"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	corev1 "k8s.io/api/core/v1"
@@ -221,18 +222,7 @@ func (w *podWorker) runTask(ctx context.Context) {
 }
 
 // sleep waits; false if the Pod is to end.
-func (w *podWorker) sleep(d time.Duration) bool { return sleep(w.ctx, d) }
-
-func sleep(ctx context.Context, d time.Duration) bool {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return true
-	case <-ctx.Done():
-		return false
-	}
-}
+func (w *podWorker) sleep(d time.Duration) bool { return sleep.For(w.ctx, d) }
 
 // create has the agent create the task, unless there is one. It returns false if the Pod gets no task.
 func (w *podWorker) create(ctx context.Context) bool {
@@ -395,7 +385,7 @@ func (w *podWorker) follow(ctx context.Context) (again bool) {
 			w.pods.config.Log.Debug("the watch of a task has ended", "pod", w.name(), "error", err)
 		}
 		if !ended {
-			sleep(ctx, w.pods.config.Pace.Steady)
+			sleep.For(ctx, w.pods.config.Pace.Steady)
 		}
 	}
 	return again
@@ -486,7 +476,7 @@ func (w *podWorker) waitRemoved(ctx context.Context) error {
 		if _, err := w.pods.config.Agent.Pod(ctx, w.taskID()); err != nil {
 			return err
 		}
-		if !sleep(ctx, w.pods.config.Pace.Steady) { // the request has not reached the record yet
+		if !sleep.For(ctx, w.pods.config.Pace.Steady) { // the request has not reached the record yet
 			return context.Cause(ctx)
 		}
 	}
@@ -510,7 +500,7 @@ func (w *podWorker) end(ctx context.Context) {
 		if w.stop(ctx) {
 			break
 		}
-		sleep(ctx, w.pods.config.Pace.Steady)
+		sleep.For(ctx, w.pods.config.Pace.Steady)
 	}
 	w.report.Settle(ctx)
 	w.report.Remove(ctx)
@@ -518,7 +508,7 @@ func (w *podWorker) end(ctx context.Context) {
 		if err := w.pods.config.Agent.Remove(ctx, w.taskID(), podstatus.ByKubernetes, true); err == nil || isNotFound(err) {
 			return
 		}
-		sleep(ctx, w.pods.config.Pace.Steady)
+		sleep.For(ctx, w.pods.config.Pace.Steady)
 	}
 }
 
@@ -581,7 +571,7 @@ func (w *podWorker) refreshVolumes(ctx context.Context) {
 	if w.taskID() != "" && w.volumes.Missing() {
 		pause = min(pause, w.pods.config.Pace.Steady)
 	}
-	for ; sleep(ctx, pause); pause = min(2*pause, w.pods.config.Pace.Refresh) {
+	for ; sleep.For(ctx, pause); pause = min(2*pause, w.pods.config.Pace.Refresh) {
 		pod := w.report.Server()
 		if pod == nil || w.taskID() == "" || w.report.Ended() {
 			continue

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/kube/podmanifest"
+	"github.com/podtask/podtask/internal/sleep"
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/errors"
@@ -211,7 +212,7 @@ func (r *Reporter) Run(ctx context.Context) {
 			return
 		}
 		for pause := r.writer.Retry; !r.push(ctx); pause = min(2*pause, r.writer.Most) {
-			if !sleep(ctx, pause) {
+			if !sleep.For(ctx, pause) {
 				return
 			}
 		}
@@ -335,18 +336,8 @@ func (r *Reporter) Remove(ctx context.Context) {
 			return
 		}
 		r.writer.Log.Warn("a Pod that has ended is not removed from the API server yet", "pod", r.key.String(), "error", err)
-		if !sleep(ctx, pause) {
+		if !sleep.For(ctx, pause) {
 			return
 		}
-	}
-}
-
-// sleep waits; false if ctx has ended before.
-func sleep(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-time.After(d):
-		return true
-	case <-ctx.Done():
-		return false
 	}
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/network/hostsfile"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/logs/logfiles"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/ports"
 	"github.com/podtask/podtask/pkg/transient"
@@ -194,9 +195,6 @@ func (r *Interpreter) WaitEnd(ctx context.Context, name string) {
 		r.Log.Warn("cannot wait for the end of a container; inspecting it instead", "container", name, "error", err)
 		// The inspection that follows has its own back-off. This pause is for a Podman that
 		// answers inspections but refuses waits.
-		select {
-		case <-time.After(time.Second):
-		case <-ctx.Done():
-		}
+		sleep.For(ctx, time.Second)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/taskspec"
 	"github.com/podtask/podtask/internal/engine/network/hostsfile"
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
 )
@@ -319,9 +320,7 @@ func (e *Endpoint) Resume(ctx context.Context, s lifecycle.State) {
 			return
 		}
 		e.metadata.Log.Warn("the metadata endpoint is not back yet", "task", s.ID, "error", err)
-		select {
-		case <-time.After(time.Second << attempt):
-		case <-ctx.Done():
+		if !sleep.For(ctx, time.Second<<attempt) {
 			return
 		}
 	}

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/conn"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/images"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -260,13 +261,9 @@ func (p *Pruner) Rounds(ctx, running context.Context) {
 	if !p.Policy.Cleanup {
 		return
 	}
-	for {
+	p.PruneIfDue(ctx, running)
+	for sleep.For(running, max(p.Policy.Interval, time.Second)) {
 		p.PruneIfDue(ctx, running)
-		select {
-		case <-running.Done():
-			return
-		case <-time.After(max(p.Policy.Interval, time.Second)):
-		}
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/podtask/podtask/internal/host/libpod"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/cgroups"
 )
 
@@ -171,9 +172,7 @@ func (r *Remover) look(ctx context.Context, podman Podman, id string, windows []
 	if err != nil || found.certain() {
 		return found, err
 	}
-	select {
-	case <-time.After(settleTime):
-	case <-ctx.Done():
+	if !sleep.For(ctx, settleTime) {
 		return unknown{}, context.Cause(ctx)
 	}
 	storage := found.storage

@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/logs/logfiles"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -218,10 +219,7 @@ func (a *Delivery) follow(ctx context.Context, changes *logfiles.Changes) {
 				c.route.wake()
 			}
 		}
-		select {
-		case <-time.After(pause):
-		case <-ctx.Done():
-		}
+		sleep.For(ctx, pause)
 		changes.AwaitOr(ctx, a.passed)
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/failpoint"
 	"github.com/podtask/podtask/internal/logs/logfiles"
 	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/internal/term"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -355,12 +356,7 @@ func (r *route) failed(ctx context.Context, err error) {
 		wait = min(firstPause<<min(n-1, 10), longestWait)
 		wait = wait/2 + rand.N(wait)
 	}
-	t := time.NewTimer(wait)
-	defer t.Stop()
-	select {
-	case <-t.C:
-	case <-ctx.Done():
-	}
+	sleep.For(ctx, wait)
 }
 
 // note adds an event.

@@ -9,6 +9,7 @@ import (
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/logs/logfiles"
 	"github.com/podtask/podtask/internal/logs/logroute"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -89,10 +90,7 @@ func (l *Logs) whileRunning(ctx context.Context, name string, await func(context
 		if podman.WaitContainer(running, name) == nil { // a hint: Podman is asked again
 			return
 		}
-		select { // a Podman that answers inspections and refuses waits
-		case <-time.After(time.Second):
-		case <-running.Done():
-		}
+		sleep.For(running, time.Second) // for a Podman that answers inspections and refuses waits
 	}()
 	defer func() { stop(); <-over }()
 	for running.Err() == nil {

@@ -11,6 +11,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/taskspec"
 	"github.com/podtask/podtask/internal/host/libpod"
 	"github.com/podtask/podtask/internal/logs/logfiles"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
@@ -405,10 +406,7 @@ func endStream(ctx context.Context, podman LogReader, name string, lines <-chan 
 			if err == nil && seen.Status != libpod.Running {
 				break
 			}
-			select { // a Podman that does not answer, or answers waits too early
-			case <-time.After(time.Second):
-			case <-ctx.Done():
-			}
+			sleep.For(ctx, time.Second) // for a Podman that does not answer, or answers waits too early
 		}
 		quiet := time.NewTimer(streamGrace)
 		defer quiet.Stop()

@@ -22,6 +22,7 @@ import (
 	"github.com/podtask/podtask/internal/forward"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/taskdef"
@@ -304,10 +305,7 @@ func (p *Publisher) Run(ctx context.Context, changed func(), used func(services 
 			p.log.Debug("the ingress proxy does not answer", "error", err)
 		}
 		if p.answers(ctx) { // after a handover another process does
-			select {
-			case <-time.After(askPause):
-			case <-ctx.Done():
-			}
+			sleep.For(ctx, askPause)
 			continue
 		}
 		p.mu.Lock()

@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/owner"
 
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
@@ -219,9 +220,7 @@ func (f *Fleet) run(id string, c *claim, events []lifecycle.Event) error {
 			return closeErr
 		}
 		f.log.Error("the task stays as it is until the next attempt", "task", id, "error", err, "pause", pause)
-		select {
-		case <-time.After(pause):
-		case <-f.ctx.Done():
+		if !sleep.For(f.ctx, pause) {
 			return ErrEnding
 		}
 	}

@@ -13,6 +13,7 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/act/imagestore"
 	"github.com/podtask/podtask/internal/engine/facts/record"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/pkg/images/imageage"
 	"github.com/podtask/podtask/pkg/lifecycle"
@@ -158,14 +159,7 @@ func (l *Looker) Damaged() time.Time {
 // Run looks until ctx ends: a first time within half an hour, and then in rounds.
 func (l *Looker) Run(ctx context.Context) {
 	pause := time.Duration(rand.Float64() * float64(roundEvery))
-	for {
-		timer := time.NewTimer(pause)
-		select {
-		case <-ctx.Done():
-			timer.Stop()
-			return
-		case <-timer.C:
-		}
+	for sleep.For(ctx, pause) {
 		if err := l.Look(ctx); err != nil && ctx.Err() == nil {
 			l.log.Warn("the daily look at images", "error", err)
 		}

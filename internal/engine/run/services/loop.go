@@ -14,6 +14,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/run/fleet"
 	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/ingress/routefile"
+	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
 	"github.com/podtask/podtask/pkg/transient"
@@ -173,10 +174,8 @@ func (l *runner) hear(ctx context.Context, s service.State) {
 		return
 	}
 	l.tells.Start(ctx, "retry", func(ctx context.Context) {
-		select {
-		case <-time.After(listenPause):
+		if sleep.For(ctx, listenPause) {
 			l.send(ctx, service.TimerFired{})
-		case <-ctx.Done():
 		}
 	})
 }
@@ -197,9 +196,7 @@ func (l *runner) Finish(ctx context.Context, d driver.ServiceDecision, _ driver.
 			return nil
 		}
 		l.all.Log.Error("the service is not removed yet", "service", l.name, "error", err)
-		select {
-		case <-time.After(retryPause):
-		case <-ctx.Done():
+		if !sleep.For(ctx, retryPause) {
 			return ctx.Err()
 		}
 	}
@@ -334,10 +331,7 @@ func (l *runner) watch(ctx context.Context, id string) {
 		case ctx.Err() == nil:
 			l.all.Log.Warn("a service does not see its task", "task", id, "error", err)
 		}
-		select {
-		case <-time.After(retryPause):
-		case <-ctx.Done():
-		}
+		sleep.For(ctx, retryPause)
 	}
 }
 
