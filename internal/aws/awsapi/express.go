@@ -228,7 +228,7 @@ func (o *expressOps) add(ctx context.Context, in expressIn, token string, kept p
 	if grace := expressGrace; err == nil {
 		_, err = o.serviceOps.create(ctx, createServiceIn{ServiceName: in.Name, ClientToken: token, Tags: in.Tags, serviceIn: serviceIn{
 			Cluster: in.Cluster, TaskDefinition: in.Definition, DesiredCount: &scale.Min, GracePeriod: &grace,
-			Deployment: deploymentIn{Breaker: &breakerIn{Enable: true, Rollback: true}}, addresses: addresses,
+			Deployment: deploymentIn{Breaker: &breakerConfig{Enable: true, Rollback: true}}, addresses: addresses,
 		}}, kept)
 	}
 	if err == nil {

@@ -41,65 +41,61 @@ func under(path string, names ...string) []protocol.Member {
 
 // deploymentIn is deploymentConfiguration in requests. What is nil was not given.
 type deploymentIn struct {
-	Strategy string     `json:"strategy"`
-	Bake     *int       `json:"bakeTimeInMinutes"`
-	Maximum  *int       `json:"maximumPercent"`
-	Minimum  *int       `json:"minimumHealthyPercent"`
-	Linear   *linearIn  `json:"linearConfiguration"`
-	Canary   *canaryIn  `json:"canaryConfiguration"`
-	Hooks    []hookIn   `json:"lifecycleHooks"`
-	Breaker  *breakerIn `json:"deploymentCircuitBreaker"`
-	Early    *earlyIn   `json:"earlySuccessCriteria"`
-	Alarms   *alarmsIn  `json:"alarms"`
+	Strategy string         `json:"strategy"`
+	Bake     *int           `json:"bakeTimeInMinutes"`
+	Maximum  *int           `json:"maximumPercent"`
+	Minimum  *int           `json:"minimumHealthyPercent"`
+	Linear   *linearConfig  `json:"linearConfiguration"`
+	Canary   *canaryConfig  `json:"canaryConfiguration"`
+	Hooks    []hookConfig   `json:"lifecycleHooks"`
+	Breaker  *breakerConfig `json:"deploymentCircuitBreaker"`
+	Early    *earlyConfig   `json:"earlySuccessCriteria"`
+	Alarms   *alarmsConfig  `json:"alarms"`
 }
 
-type linearIn struct {
-	Percent *float64 `json:"stepPercent"`
-	Bake    *int     `json:"stepBakeTimeInMinutes"`
-}
-
-type canaryIn struct {
-	Percent *float64 `json:"canaryPercent"`
-	Bake    *int     `json:"canaryBakeTimeInMinutes"`
-}
-
-type hookIn struct {
-	Target  string          `json:"hookTargetArn"`
-	Role    string          `json:"roleArn"`
-	Stages  []string        `json:"lifecycleStages"`
-	Type    string          `json:"targetType"`
-	Details json.RawMessage `json:"hookDetails"`
-	Timeout *timeoutIn      `json:"timeoutConfiguration"`
-}
-
-type timeoutIn struct {
-	Action  string `json:"action"`
-	Minutes *int   `json:"timeoutInMinutes"`
-}
-
-type breakerIn struct {
-	Enable    bool         `json:"enable"`
-	Rollback  bool         `json:"rollback"`
-	Reset     *bool        `json:"resetOnHealthyTask"`
-	Threshold *thresholdIn `json:"thresholdConfiguration"`
-}
-
-type thresholdIn struct {
-	Type  string `json:"type"`
-	Value *int   `json:"value"`
-}
-
-type earlyIn struct {
-	Enable  *bool  `json:"enable"`
-	Percent *int   `json:"healthyPercent"`
-	Cleanup string `json:"sourceServiceRevisionCleanup"`
-}
-
-type alarmsIn struct {
-	Names    []string `json:"alarmNames"`
-	Enable   bool     `json:"enable"`
-	Rollback bool     `json:"rollback"`
-}
+// The members of deploymentConfiguration, in requests and in answers. In requests what is nil was not given.
+type (
+	linearConfig struct {
+		Percent *float64 `json:"stepPercent"`
+		Bake    *int     `json:"stepBakeTimeInMinutes"`
+	}
+	canaryConfig struct {
+		Percent *float64 `json:"canaryPercent"`
+		Bake    *int     `json:"canaryBakeTimeInMinutes"`
+	}
+	hookConfig struct {
+		Target  string          `json:"hookTargetArn,omitempty"`
+		Role    string          `json:"roleArn,omitempty"`
+		Stages  []service.Stage `json:"lifecycleStages"`
+		Type    string          `json:"targetType"`
+		Details json.RawMessage `json:"hookDetails,omitempty"`
+		Timeout *timeoutConfig  `json:"timeoutConfiguration,omitempty"`
+	}
+	timeoutConfig struct {
+		Action  string `json:"action"`
+		Minutes *int   `json:"timeoutInMinutes"`
+	}
+	breakerConfig struct {
+		Enable    bool             `json:"enable"`
+		Rollback  bool             `json:"rollback"`
+		Reset     *bool            `json:"resetOnHealthyTask"`
+		Threshold *thresholdConfig `json:"thresholdConfiguration,omitempty"`
+	}
+	thresholdConfig struct {
+		Type  string `json:"type"`
+		Value *int   `json:"value"`
+	}
+	earlyConfig struct {
+		Enable  *bool  `json:"enable"`
+		Percent *int   `json:"healthyPercent,omitempty"`
+		Cleanup string `json:"sourceServiceRevisionCleanup,omitempty"`
+	}
+	alarmsConfig struct {
+		Names    []string `json:"alarmNames"`
+		Enable   bool     `json:"enable"`
+		Rollback bool     `json:"rollback"`
+	}
+)
 
 const (
 	inDeployment = "deploymentConfiguration."
@@ -243,7 +239,7 @@ func stepBake(path string, given *int, step *service.Increment) error {
 	return protocol.Within(path, given, 0, maxBake)
 }
 
-func (in thresholdIn) read() (t service.Threshold, err error) {
+func (in thresholdConfig) read() (t service.Threshold, err error) {
 	const path = inDeployment + "deploymentCircuitBreaker.thresholdConfiguration."
 	if in.Type == "" {
 		return t, protocol.Invalidf("%stype is required", path)
@@ -261,7 +257,7 @@ func (in thresholdIn) read() (t service.Threshold, err error) {
 	})
 }
 
-func (in earlyIn) read() (e service.EarlySuccess, err error) {
+func (in earlyConfig) read() (e service.EarlySuccess, err error) {
 	const path = inDeployment + "earlySuccessCriteria."
 	if in.Enable == nil {
 		return e, protocol.Invalidf("%senable is required", path)
@@ -293,7 +289,7 @@ var (
 var functionARN = lazy.MustCompile(`^arn:[a-z-]+:lambda:[^:]*:[^:]*:function:([A-Za-z0-9_-]+)(:[A-Za-z0-9_$-]+)?$`)
 
 // readHooks reads lifecycleHooks. Each gets a name that no other has: that of its function.
-func readHooks(all []hookIn) (hooks []service.Hook, err error) {
+func readHooks(all []hookConfig) (hooks []service.Hook, err error) {
 	var errs []error
 	hooks = []service.Hook{}
 	count := make(map[service.HookKind]int)
@@ -313,23 +309,24 @@ func readHooks(all []hookIn) (hooks []service.Hook, err error) {
 	return hooks, joined(errs)
 }
 
-func (in hookIn) read(path string) (h service.Hook, err error) {
+func (in hookConfig) read(path string) (h service.Hook, err error) {
 	h = service.Hook{Name: "pause", Role: in.Role, Target: service.HookTarget{Kind: service.HookKind(cmp.Or(in.Type, string(service.HookLambda))), Value: in.Target}}
 	errs := []error{protocol.OneOf(path+".targetType", in.Type, string(service.HookLambda), string(service.HookPause))}
 	pause := h.Target.Kind == service.HookPause
 	if len(in.Stages) == 0 {
 		errs = append(errs, protocol.Invalidf("%s.lifecycleStages is required: at least one stage", path))
 	}
-	for i, s := range in.Stages {
+	for i, stage := range in.Stages {
+		s := string(stage)
 		switch {
 		case !slices.Contains(hookStages, s):
 			errs = append(errs, protocol.OneOf(path+".lifecycleStages", cmp.Or(s, "-"), hookStages...))
-		case slices.Contains(in.Stages[:i], s):
+		case slices.Contains(in.Stages[:i], stage):
 			continue
 		case pause && slices.Contains(shiftStages, s):
 			errs = append(errs, protocol.Invalidf("%s.lifecycleStages: a PAUSE hook cannot be in %s", path, s))
 		}
-		h.Stages = append(h.Stages, service.Stage(s))
+		h.Stages = append(h.Stages, stage)
 	}
 	switch found := functionARN.FindStringSubmatch(in.Target); {
 	case pause && (in.Target != "" || in.Role != ""):
@@ -363,89 +360,41 @@ func (in hookIn) read(path string) (h service.Hook, err error) {
 
 // deploymentConfigDoc is deploymentConfiguration in answers.
 type deploymentConfigDoc struct {
-	Breaker  breakerDoc      `json:"deploymentCircuitBreaker"`
+	Breaker  breakerConfig   `json:"deploymentCircuitBreaker"`
 	Maximum  int             `json:"maximumPercent"`
 	Minimum  int             `json:"minimumHealthyPercent"`
 	Strategy string          `json:"strategy"`
 	Bake     int             `json:"bakeTimeInMinutes"`
-	Linear   *linearDoc      `json:"linearConfiguration,omitempty"`
-	Canary   *canaryDoc      `json:"canaryConfiguration,omitempty"`
-	Hooks    []hookDoc       `json:"lifecycleHooks,omitempty"`
-	Early    *earlyDoc       `json:"earlySuccessCriteria,omitempty"`
+	Linear   *linearConfig   `json:"linearConfiguration,omitempty"`
+	Canary   *canaryConfig   `json:"canaryConfiguration,omitempty"`
+	Hooks    []hookConfig    `json:"lifecycleHooks,omitempty"`
+	Early    *earlyConfig    `json:"earlySuccessCriteria,omitempty"`
 	Alarms   json.RawMessage `json:"alarms,omitempty"`
-}
-
-type breakerDoc struct {
-	Enable    bool          `json:"enable"`
-	Rollback  bool          `json:"rollback"`
-	Reset     bool          `json:"resetOnHealthyTask"`
-	Threshold *thresholdDoc `json:"thresholdConfiguration,omitempty"`
-}
-
-type thresholdDoc struct {
-	Type  string `json:"type"`
-	Value int    `json:"value"`
-}
-
-type linearDoc struct {
-	Percent float64 `json:"stepPercent"`
-	Bake    int     `json:"stepBakeTimeInMinutes"`
-}
-
-type canaryDoc struct {
-	Percent float64 `json:"canaryPercent"`
-	Bake    int     `json:"canaryBakeTimeInMinutes"`
-}
-
-type hookDoc struct {
-	Target  string          `json:"hookTargetArn,omitempty"`
-	Role    string          `json:"roleArn,omitempty"`
-	Stages  []service.Stage `json:"lifecycleStages"`
-	Type    string          `json:"targetType"`
-	Details json.RawMessage `json:"hookDetails,omitempty"`
-	Timeout *timeoutDoc     `json:"timeoutConfiguration,omitempty"`
-}
-
-type timeoutDoc struct {
-	Action  string `json:"action"`
-	Minutes int    `json:"timeoutInMinutes"`
-}
-
-type earlyDoc struct {
-	Enable  bool   `json:"enable"`
-	Percent *int   `json:"healthyPercent,omitempty"`
-	Cleanup string `json:"sourceServiceRevisionCleanup,omitempty"`
-}
-
-type alarmsDoc struct {
-	Names    []string `json:"alarmNames"`
-	Enable   bool     `json:"enable"`
-	Rollback bool     `json:"rollback"`
 }
 
 // configOf describes how copies are replaced. Without bounds that is within ECS's defaults.
 func configOf(breaker service.Breaker, bounds *service.Bounds, m service.Method) deploymentConfigDoc {
 	doc := deploymentConfigDoc{
-		Breaker: breakerDoc{Enable: breaker.Enable, Rollback: breaker.Rollback, Reset: !breaker.Cumulative}, Maximum: 200, Minimum: 100,
+		Breaker: breakerConfig{Enable: breaker.Enable, Rollback: breaker.Rollback, Reset: new(!breaker.Cumulative)}, Maximum: 200, Minimum: 100,
 		Strategy: string(cmp.Or(m.Strategy, service.Rolling)), Bake: inMinutes(m.Bake), Alarms: alarmsOf(m.Alarms),
 	}
 	if t := breaker.Threshold; t.Type != "" {
-		doc.Breaker.Threshold = &thresholdDoc{string(t.Type), t.Value}
+		doc.Breaker.Threshold = &thresholdConfig{string(t.Type), &t.Value}
 	}
 	if bounds != nil {
 		doc.Maximum, doc.Minimum = bounds.MaximumPercent, bounds.MinimumHealthyPercent
 	}
 	switch m.Strategy {
 	case service.Linear:
-		doc.Linear = &linearDoc{m.Step.Part.Percent(), inMinutes(m.Step.Bake)}
+		doc.Linear = &linearConfig{new(m.Step.Part.Percent()), new(inMinutes(m.Step.Bake))}
 	case service.Canary:
-		doc.Canary = &canaryDoc{m.Step.Part.Percent(), inMinutes(m.Step.Bake)}
+		doc.Canary = &canaryConfig{new(m.Step.Part.Percent()), new(inMinutes(m.Step.Bake))}
 	}
 	for _, h := range m.Hooks {
 		doc.Hooks = append(doc.Hooks, hookOf(h))
 	}
 	if e := m.Early; e != (service.EarlySuccess{}) {
-		doc.Early = &earlyDoc{Enable: e.Enable}
+		doc.Early = &earlyConfig{Enable: &e.Enable}
 		if e.Enable {
 			doc.Early.Percent, doc.Early.Cleanup = &e.HealthyPercent, "BLOCKING"
 		}
@@ -476,10 +425,10 @@ func kindOf(h service.Hook) string {
 	return string(service.HookLambda)
 }
 
-func hookOf(h service.Hook) hookDoc {
-	doc := hookDoc{Target: targetOf(h), Role: h.Role, Stages: h.Stages, Type: kindOf(h), Details: h.Details}
+func hookOf(h service.Hook) hookConfig {
+	doc := hookConfig{Target: targetOf(h), Role: h.Role, Stages: h.Stages, Type: kindOf(h), Details: h.Details}
 	if h.Timeout != 0 || h.OnTimeout != "" {
-		doc.Timeout = &timeoutDoc{string(cmp.Or(h.OnTimeout, service.TimeoutRollback)), max(1, inMinutes(cmp.Or(h.Timeout, service.DefaultHookTimeout)))}
+		doc.Timeout = &timeoutConfig{string(cmp.Or(h.OnTimeout, service.TimeoutRollback)), new(max(1, inMinutes(cmp.Or(h.Timeout, service.DefaultHookTimeout))))}
 	}
 	return doc
 }
@@ -489,7 +438,7 @@ func alarmsOf(a service.Alarms) json.RawMessage {
 	if !a.Enable && !a.Rollback && len(a.Alarms) == 0 {
 		return nil
 	}
-	doc := alarmsDoc{Names: namesOf(a), Enable: a.Enable, Rollback: a.Rollback}
+	doc := alarmsConfig{Names: namesOf(a), Enable: a.Enable, Rollback: a.Rollback}
 	data, _ := json.Marshal(doc) // of texts and flags
 	return data
 }

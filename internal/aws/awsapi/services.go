@@ -136,7 +136,7 @@ func (in serviceIn) apply(c service.Config, client serviceClient, kept protocol.
 	}
 	maps.Copy(client.Kept, kept)
 	if a := in.Deployment.Alarms; a != nil {
-		if client.Kept[keptAlarms], err = json.Marshal(alarmsDoc{append([]string{}, a.Names...), a.Enable, a.Rollback}); err != nil {
+		if client.Kept[keptAlarms], err = json.Marshal(alarmsConfig{append([]string{}, a.Names...), a.Enable, a.Rollback}); err != nil {
 			return c, err
 		}
 	}
