@@ -217,8 +217,7 @@ func parse(text []byte, file string) ([]entry, refs.Table, []Problem) {
 		if tag, found := unrendered.Find(text); found {
 			return nil, nil, []Problem{{Line: tag.Line, Message: fmt.Sprintf("%q is a tag of a template that was not rendered: %s", tag.Tag, unrendered.Fix)}}
 		}
-		var syntax *toml.DecodeError
-		if errors.As(err, &syntax) {
+		if syntax, ok := errors.AsType[*toml.DecodeError](err); ok {
 			row, _ := syntax.Position()
 			return nil, nil, []Problem{{Line: row, Message: "not valid TOML (" + strings.TrimPrefix(syntax.Error(), "toml: ") + "): a line is KEY = VALUE, with text in double quotes"}}
 		}
@@ -285,8 +284,7 @@ func scalarAt(values map[string]any, path []string) (text string, scalar bool) {
 
 // reason returns an error about a file without its path, which the caller names.
 func reason(err error) string {
-	var bad *fs.PathError
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*fs.PathError](err); ok {
 		return bad.Err.Error()
 	}
 	return err.Error()

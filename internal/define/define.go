@@ -241,8 +241,7 @@ func (d *Definition) override(settings *taskdef.Settings, doc Document) error {
 
 // addProblems adds what an *taskdef.InvalidError contains, and returns another error.
 func (d *Definition) addProblems(err error) error {
-	var invalid *taskdef.InvalidError
-	if errors.As(err, &invalid) {
+	if invalid, ok := errors.AsType[*taskdef.InvalidError](err); ok {
 		d.Problems = append(d.Problems, invalid.Problems...)
 		return nil
 	}

@@ -20,8 +20,7 @@ func awsReader(s *config.Settings, getenv func(string) string) secretsource.AWS 
 			Credentials: func(ctx context.Context) (awsvalues.Credentials, error) { return awsCredentials(ctx, s, getenv, a) },
 		}
 		value, err := c.Read(ctx, awsvalues.Wanted{Name: name, Stage: a.VersionStage, Version: a.VersionID})
-		var e *awsvalues.Error
-		if errors.As(err, &e) {
+		if e, ok := errors.AsType[*awsvalues.Error](err); ok {
 			err = &secretsource.Error{Message: e.Message, Transient: transient.Is(err)}
 		}
 		return value, err

@@ -207,8 +207,7 @@ func (c *connection) send(ctx context.Context, method, path string, body []byte)
 	}
 	resp, err := c.http.Do(req)
 	if err != nil {
-		var wrapped *url.Error
-		if errors.As(err, &wrapped) {
+		if wrapped, ok := errors.AsType[*url.Error](err); ok {
 			err = wrapped.Err // its URL names a host that does not exist
 		}
 		return nil, fmt.Errorf("ask %s: %w", c.socket, err)

@@ -127,13 +127,11 @@ func (r *Resolver) newError(ref Ref, login Login, err error) *Error {
 		// An unknown failure is retried if podman pull would retry it.
 		e.transient = retry.IsErrorRetryable(err)
 	}
-	var dns *net.DNSError
-	if errors.As(err, &dns) {
+	if dns, ok := errors.AsType[*net.DNSError](err); ok {
 		// "No such host" is a definite answer; other DNS errors may pass.
 		e.transient = !dns.IsNotFound
 	}
-	var answer *refusal
-	if errors.As(err, &answer) && answer.after > 0 {
+	if answer, ok := errors.AsType[*refusal](err); ok && answer.after > 0 {
 		e.RetryAfter = answer.after
 	}
 	e.Message, e.Hint = r.explain(e.Class, ref, login, err)
@@ -239,12 +237,10 @@ func classOfTransport(err error) Class {
 // statusOf returns the HTTP status of err, or 0. If the body had no error code (as after
 // HEAD), containers/image reports the status only as text.
 func statusOf(err error) int {
-	var answer *refusal
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*refusal](err); ok {
 		return answer.status
 	}
-	var unexpected docker.UnexpectedHTTPStatusError
-	if errors.As(err, &unexpected) {
+	if unexpected, ok := errors.AsType[docker.UnexpectedHTTPStatusError](err); ok {
 		return unexpected.StatusCode
 	}
 	for ; err != nil; err = errors.Unwrap(err) {
@@ -258,8 +254,7 @@ func statusOf(err error) int {
 
 // isPing reports whether err comes from GET /v2/, which is not about an image.
 func isPing(err error) bool {
-	var answer *refusal
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*refusal](err); ok {
 		return answer.ping
 	}
 	return anyText(err, "pinging container registry ")

@@ -191,8 +191,7 @@ var errPlainHTTP = errors.New("plain HTTP is not allowed")
 
 // explain returns the cause of an error of go-containerregistry.
 func (w *wire) explain(err error) error {
-	var answered *transport.Error
-	if errors.As(err, &answered) {
+	if answered, ok := errors.AsType[*transport.Error](err); ok {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if w.last != nil && w.last.status == answered.StatusCode {

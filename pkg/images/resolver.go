@@ -155,8 +155,7 @@ func (r *Resolver) direct(ref Ref) (bool, error) {
 
 // needsGet reports whether a GET may help after a failed HEAD.
 func needsGet(err error) bool {
-	var answer *refusal
-	if errors.As(err, &answer) {
+	if answer, ok := errors.AsType[*refusal](err); ok {
 		return !answer.ping && (answer.status == http.StatusNotFound || answer.status == http.StatusMethodNotAllowed)
 	}
 	return errors.Is(err, errNoDigest)

@@ -97,8 +97,7 @@ func (s Source) root() (*doctree.Node, error) {
 
 // invalid makes an *InvalidError of what is wrong with the text.
 func (s Source) invalid(err error) error {
-	var syntax *doctree.SyntaxError
-	if errors.As(err, &syntax) {
+	if syntax, ok := errors.AsType[*doctree.SyntaxError](err); ok {
 		return &InvalidError{s.name, []Problem{{s.name, "", syntax.Line, syntax.Col, syntax.Message, syntax.Fix}}}
 	}
 	return &InvalidError{s.name, []Problem{{s.name, "", 1, 1, err.Error(), ""}}}

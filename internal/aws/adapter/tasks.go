@@ -131,8 +131,7 @@ func (e ECS) define(ctx context.Context, n awsapi.NewTask) (taskdef.Task, lifecy
 		changes.Override = &define.Document{Name: "overrides", Source: n.Overrides}
 	}
 	task, options, err := e.backend.Define(ctx, define.Document{Name: r.Name, Dir: r.Dir, Source: r.Source, Registered: true, Revision: r.Revision}, changes)
-	var refused *api.Failure
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*api.Failure](err); ok {
 		err = &protocol.Failure{Code: "InvalidParameterException", Message: withProblems(refused)}
 	}
 	options.Client = n.Client

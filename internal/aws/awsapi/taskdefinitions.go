@@ -221,8 +221,7 @@ func (d *definitions) find(path, text string) (catalog.Revision, []byte, error) 
 // findToRun is find with the words of ECS for requests that run a definition.
 func (d *definitions) findToRun(text string) (catalog.Revision, []byte, error) {
 	r, source, err := d.find("taskDefinition", text)
-	var f *protocol.Failure
-	if errors.As(err, &f) && f.Code == protocol.CodeClient {
+	if f, ok := errors.AsType[*protocol.Failure](err); ok && f.Code == protocol.CodeClient {
 		err = protocol.Failf(protocol.CodeClient, "TaskDefinition not found.")
 	}
 	if err == nil && r.Status != catalog.Active {

@@ -76,8 +76,7 @@ func (h *acsHandler) frame(ctx context.Context, c awscall.Conn, f wire.Frame) er
 	default:
 		h.node.Log.Warn("ECS sent a message of a type that is not known", "type", f.Type)
 	}
-	var send *sendError
-	if errors.As(err, &send) {
+	if send, ok := errors.AsType[*sendError](err); ok {
 		return send.err
 	}
 	var repeated *repeatedError
@@ -244,8 +243,7 @@ func readOverrides(c wire.Container) error {
 
 // plain is an error of JSON without the names of Go's types.
 func plain(err error) error {
-	var wrong *json.UnmarshalTypeError
-	if errors.As(err, &wrong) {
+	if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 		return fmt.Errorf("the member %s cannot be a JSON %s", wrong.Field, wrong.Value)
 	}
 	return err

@@ -93,8 +93,7 @@ func (l *link) run(ctx context.Context) {
 
 // atOnce reports whether a link that ended in this way is opened again without a pause.
 func atOnce(err error) bool {
-	var closed *awscall.CloseError
-	if errors.As(err, &closed) {
+	if closed, ok := errors.AsType[*awscall.CloseError](err); ok {
 		return closed.Expected()
 	}
 	return errors.Is(err, io.EOF) || errors.Is(err, errExpired)
@@ -107,8 +106,7 @@ func (l *link) once(ctx context.Context) error {
 		return err
 	}
 	c, err := l.node.Calls.Dial(ctx, address)
-	var refused *awscall.HandshakeError
-	if errors.As(err, &refused) && refused.Type == wire.TypeInactiveInstance {
+	if refused, ok := errors.AsType[*awscall.HandshakeError](err); ok && refused.Type == wire.TypeInactiveInstance {
 		return errInactive
 	}
 	if err != nil {

@@ -242,8 +242,7 @@ func (n *node) tryRegister(ctx context.Context) error {
 	in := n.registration()
 	var out wire.Registered
 	err := n.Calls.Call(ctx, awscall.ECS, "RegisterContainerInstance", in, &out)
-	var refused *awscall.Error
-	if errors.As(err, &refused) && refused.Message == "Cluster not found." && n.Cluster == "" {
+	if refused, ok := errors.AsType[*awscall.Error](err); ok && refused.Message == "Cluster not found." && n.Cluster == "" {
 		created := n.Calls.Call(ctx, awscall.ECS, "CreateCluster", map[string]string{"clusterName": in.Cluster}, nil)
 		if created != nil {
 			return &FatalError{fmt.Errorf("the cluster %q does not exist and cannot be created: %w", in.Cluster, created)}

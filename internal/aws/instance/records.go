@@ -79,8 +79,7 @@ func openRecords(dir string, fsys state.FS) (*Records, error) {
 // Lock takes the lock of the instance, which one process at a time may have.
 func (r *Records) Lock() (release func(), err error) {
 	lock, err := r.locks.Lock(identityKey)
-	var held *state.LockedError
-	if errors.As(err, &held) {
+	if held, ok := errors.AsType[*state.LockedError](err); ok {
 		return nil, fmt.Errorf("%s is this instance already: %w", held.Holder.Process(), state.ErrLocked)
 	}
 	if err != nil {

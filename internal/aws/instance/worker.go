@@ -173,8 +173,7 @@ func refusalOf(problems []payload.Problem) *refusal {
 // refuse tells ECS that the task ended before it ran.
 func (w *taskWorker) refuse(ctx context.Context, err error) bool {
 	w.node.Log.Warn("a task of ECS cannot run", "task", w.arn(), "error", err)
-	var r *refusal
-	if errors.As(err, &r) {
+	if r, ok := errors.AsType[*refusal](err); ok {
 		return w.end(ctx, r.reason, r.containers)
 	}
 	return w.end(ctx, err.Error(), nil)
@@ -294,8 +293,7 @@ func (w *taskWorker) tryCreate(ctx context.Context, rec record) (t api.Task, wai
 		return t, changed, nil
 	}
 	references, err := w.references(ctx, plan.Needs)
-	var value *valueError
-	if errors.As(err, &value) && awscall.Refused(value.err) && !awscall.Outdated(value.err) {
+	if value, ok := errors.AsType[*valueError](err); ok && awscall.Refused(value.err) && !awscall.Outdated(value.err) {
 		return t, nil, &refusal{reason: cut(err.Error(), maxReason)}
 	}
 	if err != nil {

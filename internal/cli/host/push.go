@@ -117,8 +117,7 @@ func (p pusher) push(ctx context.Context, link *sshhost.Link, name string) error
 	}
 	there := p.layersThere(ctx, link, found[0].RootFS.Layers)
 	err = p.send(ctx, link, name, found[0], there)
-	var refused command.ExitStatus
-	if errors.As(err, &refused) && len(there) > 0 && ctx.Err() == nil {
+	if _, ok := errors.AsType[command.ExitStatus](err); ok && len(there) > 0 && ctx.Err() == nil {
 		fmt.Fprintf(p.errOut, "sending all layers of %s\n", name)
 		return p.send(ctx, link, name, found[0], nil)
 	}

@@ -565,8 +565,7 @@ func (s *setup) showing(w io.Writer, all int64) io.Writer {
 }
 
 func (s *setup) shellError(what string, err error) error {
-	var ended *exec.ExitError
-	if errors.As(err, &ended) {
+	if _, ok := errors.AsType[*exec.ExitError](err); ok {
 		return fmt.Errorf("%s: %s: the host's commands ended with %w", s.host, what, err)
 	}
 	return err

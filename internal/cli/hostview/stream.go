@@ -70,8 +70,7 @@ func Local(command func(ctx context.Context) (*exec.Cmd, error)) func(ctx contex
 		go func() {
 			defer close(done)
 			err := cmd.Wait()
-			var ended *exec.ExitError
-			if errors.As(err, &ended) {
+			if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 				err = said.failure(ended.ExitCode())
 			}
 			_ = write.CloseWithError(err)

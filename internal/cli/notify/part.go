@@ -134,8 +134,7 @@ func stackOf(stateDir string) func(service, task string) string {
 }
 
 func failureOf(err error) notice.Failure {
-	var e *deliver.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*deliver.Error](err); ok {
 		return e.Failure
 	}
 	return notice.Failure{Text: err.Error()}

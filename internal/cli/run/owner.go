@@ -65,8 +65,7 @@ func (o ownerOptions) Run(ctx context.Context, c *cli.Context) error {
 	if errors.Is(err, state.ErrLocked) {
 		return nil // an agent that has just started owns it
 	}
-	var notFound *record.NotFoundError
-	if errors.As(err, &notFound) { // not created, or removed before this process started; a failure would start it again
+	if _, ok := errors.AsType[*record.NotFoundError](err); ok { // not created, or removed before this process started; a failure would start it again
 		if isEmpty(o.connector.OwnerLog(id)) {
 			return o.connector.RemoveOwnerLog(id)
 		}

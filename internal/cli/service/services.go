@@ -550,8 +550,7 @@ func (k serviceCall) change(ctx context.Context, verb, name string, ask func() (
 
 // reportError returns the error of a request, after printing the problems of its definition.
 func (k serviceCall) reportError(verb, name string, err error) error {
-	var f *api.Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*api.Failure](err); ok {
 		for _, p := range f.Problems {
 			fmt.Fprintf(k.errOut, "Error: %s\n", p)
 		}

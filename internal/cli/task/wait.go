@@ -79,8 +79,7 @@ func (o waitOptions) Run(ctx context.Context, c *cli.Context) error {
 		if err == nil {
 			t, err = o.owners.Await(ctx, st, what, nil, func(api.Task) {})
 		}
-		var missed *connect.MissedError
-		if errors.As(err, &missed) {
+		if missed, ok := errors.AsType[*connect.MissedError](err); ok {
 			err = &command.ExitError{Code: max(1, connect.CodeOf(missed.Task)), What: err.Error()}
 		}
 		if err != nil {

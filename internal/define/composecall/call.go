@@ -60,7 +60,6 @@ func (c Caller) Convert(ctx context.Context, r compose.Request, result any) erro
 	cmd := exec.CommandContext(limited, path)
 	cmd.Env, cmd.Stdin, cmd.Stdout, cmd.Stderr = c.Environ(), bytes.NewReader(request), &out, &problems
 	if err := cmd.Run(); err != nil {
-		var exit *exec.ExitError
 		switch {
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -69,7 +68,7 @@ func (c Caller) Convert(ctx context.Context, r compose.Request, result any) erro
 		case outOfMemory.Get().Match(problems.Bytes()):
 			return fmt.Errorf("%s: to read it takes more than %d MiB of memory%s", r.File, MaxMemory>>20, multiplies)
 		}
-		if errors.As(err, &exit) && exit.ExitCode() == 1 && problems.Len() > 0 {
+		if exit, ok := errors.AsType[*exec.ExitError](err); ok && exit.ExitCode() == 1 && problems.Len() > 0 {
 			return errors.New(strings.TrimSpace(problems.String()))
 		}
 		return fmt.Errorf("execute %s: %w", path, err)

@@ -41,8 +41,7 @@ func ReadAll(req toolfile.Request, stack, tag string) (all []toolfile.Result, er
 		for _, k := range reader.Known {
 			known[k] = true
 		}
-		var bad *toolfile.Error
-		if errors.As(err, &bad) {
+		if bad, ok := errors.AsType[*toolfile.Error](err); ok {
 			problems.Problems = append(problems.Problems, bad.Problems...)
 			continue
 		}

@@ -110,8 +110,7 @@ func ReadBelow(dir, name string) ([]byte, error) {
 	defer root.Close()
 	f, err := root.OpenFile(name, os.O_RDONLY|syscall.O_NONBLOCK, 0) // a named pipe would block
 	if err != nil {
-		var inPath *fs.PathError
-		if errors.As(err, &inPath) {
+		if inPath, ok := errors.AsType[*fs.PathError](err); ok {
 			err = inPath.Err
 		}
 		return nil, err

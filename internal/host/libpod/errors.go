@@ -166,8 +166,7 @@ func fail(ctx context.Context, op, object string, err error) error {
 	if err == nil {
 		return nil
 	}
-	var done *Error
-	if errors.As(err, &done) {
+	if done, ok := errors.AsType[*Error](err); ok {
 		return &Error{Op: op, Object: object, Class: done.Class, Status: done.Status, Cause: done.Cause}
 	}
 	class, status, cause := classify(ctx, err)
@@ -191,8 +190,7 @@ func classify(ctx context.Context, err error) (class Class, status int, cause st
 			return classifyTransport(lost)
 		}
 	}
-	var model *errorhandling.ErrorModel
-	if errors.As(err, &model) {
+	if model, ok := errors.AsType[*errorhandling.ErrorModel](err); ok {
 		text := model.Message
 		if text == "" {
 			text = model.Because
@@ -203,8 +201,7 @@ func classify(ctx context.Context, err error) (class Class, status int, cause st
 		}
 		return class, model.ResponseCode, cmp.Or(cause, text)
 	}
-	var pod *errorhandling.PodConflictErrorModel
-	if errors.As(err, &pod) {
+	if pod, ok := errors.AsType[*errorhandling.PodConflictErrorModel](err); ok {
 		text := strings.Join(pod.Errs, "; ")
 		class, cause = explainReply(http.StatusConflict, text)
 		return class, http.StatusConflict, cmp.Or(cause, text)

@@ -68,8 +68,7 @@ func (c *Client) imageConfig(ctx context.Context, s ContainerSpec) (imageConfig,
 	}
 	image, err := c.Image(ctx, s.Image)
 	if err != nil {
-		var e *Error
-		if errors.As(err, &e) && e.Class == NotFound {
+		if e, ok := errors.AsType[*Error](err); ok && e.Class == NotFound {
 			e.Op, e.Object, e.Class = "create container", s.Name, NoImage
 		}
 		return imageConfig{}, err

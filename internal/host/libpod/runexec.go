@@ -38,8 +38,7 @@ func (c *Client) RunExec(ctx context.Context, container string, command []string
 		c.kill(context.WithoutCancel(ctx), id)
 		return ExecResult{}, fail(limited, op, container, limited.Err())
 	}
-	var refused *Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*Error](err); ok {
 		switch refused.Class {
 		case CommandNotFound:
 			return ExecResult{ExitCode: 127, Output: tail(refused.Cause, maxExecOutput)}, nil

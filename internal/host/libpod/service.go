@@ -301,8 +301,7 @@ func (s *service) launch(ctx context.Context) error {
 		case <-ctx.Done():
 			return ctx.Err()
 		case err := <-exited:
-			var exit *exec.ExitError
-			if errors.As(err, &exit) && !exit.Exited() {
+			if exit, ok := errors.AsType[*exec.ExitError](err); ok && !exit.Exited() {
 				return &Error{Op: "start Podman's service", Class: Temporary, Cause: fmt.Sprintf("%s (its service ended at once: %v)", ConnectionBroke, err)}
 			}
 			if isClient(lastLine(logPath)) {

@@ -226,8 +226,7 @@ func checkPrivate(path string, info fs.FileInfo) error {
 }
 
 func fileError(err error) error {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err // the path is in the source already
 	}
 	return &Error{Message: "it cannot be read: " + err.Error(), Cause: err}
@@ -279,8 +278,7 @@ func (r Reader) runProgram(ctx context.Context, s Source) ([]byte, error) {
 	case errors.As(err, &exit):
 		failed.Message, failed.Transient = "the program failed: "+exit.String(), true
 	default:
-		var p *fs.PathError
-		if errors.As(err, &p) {
+		if p, ok := errors.AsType[*fs.PathError](err); ok {
 			err = p.Err
 		}
 		failed.Message, failed.Hint = "the program cannot be run: "+err.Error(), ""

@@ -418,8 +418,7 @@ func (t roundTripper) RoundTrip(r *http.Request) (*http.Response, error) {
 			continue
 		}
 		resp, err := transport.RoundTrip(requestTo(r, target.Address))
-		var dial *dialError
-		if err != nil && errors.As(err, &dial) && r.Context().Err() == nil && x.body.Load() == 0 {
+		if _, ok := errors.AsType[*dialError](err); ok && r.Context().Err() == nil && x.body.Load() == 0 {
 			t.p.cfg.Log.Debug("a copy cannot be dialed", "task", target.ID, "address", target.Address, "error", err)
 			t.p.release(x.target)
 			x.target = ""

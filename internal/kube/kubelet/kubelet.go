@@ -96,8 +96,7 @@ func takeNode(podFiles, name string) (release func(), err error) {
 		return nil, err
 	}
 	lock, err := locks.Lock(nodeLock)
-	var held *state.LockedError
-	if errors.As(err, &held) {
+	if held, ok := errors.AsType[*state.LockedError](err); ok {
 		return nil, fmt.Errorf("%s runs the node %s already: end it, or give this one another --node-name: %w", held.Holder.Process(), name, state.ErrLocked)
 	}
 	if err != nil {

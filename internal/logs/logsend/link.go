@@ -129,8 +129,7 @@ func (l *Link) drop() error {
 
 // failure is an error of the network, which goes away by itself.
 func failure(err error) error {
-	var known *logroute.SendError
-	if errors.As(err, &known) {
+	if known, ok := errors.AsType[*logroute.SendError](err); ok {
 		return known
 	}
 	return &logroute.SendError{Text: err.Error()}

@@ -32,8 +32,7 @@ func (s Sender) command(ctx context.Context, argv []string, m notice.Message) er
 	}
 	cmd.WaitDelay = time.Second
 	err = procgroup.Run(cmd)
-	var ended *exec.ExitError
-	if errors.As(err, &ended) && ctx.Err() == nil {
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok && ctx.Err() == nil {
 		return fmt.Errorf("the program %s ended with %s", argv[0], ended)
 	}
 	return err

@@ -84,8 +84,7 @@ func (s Sender) post(ctx context.Context, t Target, m notice.Message) error {
 		return err
 	}
 	resp, err := client.Do(req)
-	var bad *url.Error
-	if errors.As(err, &bad) {
+	if bad, ok := errors.AsType[*url.Error](err); ok {
 		return bad.Err // the URL may be a secret
 	}
 	if err != nil {

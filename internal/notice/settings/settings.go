@@ -246,8 +246,7 @@ func (p *parser) target(given map[string]any) (t deliver.Target) {
 
 // plain is an error without the word that it begins with.
 func plain(err error) string {
-	var e *secretsource.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*secretsource.Error](err); ok {
 		return strings.TrimSpace(e.Message + "; " + e.Hint)
 	}
 	return err.Error()

@@ -38,8 +38,7 @@ func (h Host) OfferSocket(id string) string {
 
 // Unreachable is the error for an owner that holds the lock and does not answer.
 func Unreachable(id string, err error) error {
-	var locked *state.LockedError
-	if errors.As(err, &locked) && locked.Holder.PID != 0 {
+	if locked, ok := errors.AsType[*state.LockedError](err); ok && locked.Holder.PID != 0 {
 		return fmt.Errorf("task %s is owned by process %d (%s), which does not answer: end it with `kill -9 %d` (the task continues to run) and try again",
 			lifecycle.ShortID(id), locked.Holder.PID, locked.Holder.Command, locked.Holder.PID)
 	}

@@ -163,8 +163,7 @@ func (l *loader) read(path string) (string, error) {
 }
 
 func (l *loader) failed(path string, err error) {
-	var p *fs.PathError
-	if errors.As(err, &p) {
+	if p, ok := errors.AsType[*fs.PathError](err); ok {
 		err = p.Err
 	}
 	l.problems = append(l.problems, taskunit.Problem{Path: path, Message: "cannot be read: " + err.Error()})

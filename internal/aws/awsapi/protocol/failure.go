@@ -40,8 +40,7 @@ func Invalidf(format string, args ...any) *Failure { return Failf(codeInvalid, f
 // AsFailure converts any error. What is no Failure is a fault of this side: the client may
 // try again.
 func AsFailure(err error) *Failure {
-	var f *Failure
-	if errors.As(err, &f) {
+	if f, ok := errors.AsType[*Failure](err); ok {
 		return f
 	}
 	return Failf(CodeServer, "%v", err)

@@ -85,8 +85,7 @@ func Define[In any](name string, all []Member, serve func(context.Context, In, F
 	return Operation{Name: name, Members: all, Serve: func(ctx context.Context, body []byte, kept Fields) (any, error) {
 		var in In
 		if err := json.Unmarshal(body, &in); err != nil {
-			var wrong *json.UnmarshalTypeError
-			if errors.As(err, &wrong) {
+			if wrong, ok := errors.AsType[*json.UnmarshalTypeError](err); ok {
 				return nil, Failf(CodeSyntax, "%s cannot be a %s", named(wrong.Field, all), wrong.Value)
 			}
 			return nil, Failf(CodeSyntax, "the request cannot be read: %v", err)

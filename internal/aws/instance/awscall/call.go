@@ -112,8 +112,7 @@ func (e *Error) Passing() bool {
 
 // CodeOf returns the code of an *Error; empty for other errors.
 func CodeOf(err error) string {
-	var e *Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*Error](err); ok {
 		return e.Code
 	}
 	return ""
@@ -219,8 +218,7 @@ var regionName = lazy.MustCompile(`^[a-z0-9-]{1,32}$`)
 // Get reads an object of S3, whichever region it is in.
 func (c *Client) Get(ctx context.Context, bucket, key string) ([]byte, error) {
 	content, err := c.get(ctx, bucket, key)
-	var e *Error
-	if errors.As(err, &e) && regionName.MatchString(e.Region) && e.Region != c.Region {
+	if e, ok := errors.AsType[*Error](err); ok && regionName.MatchString(e.Region) && e.Region != c.Region {
 		return c.With(c.Credentials, e.Region).get(ctx, bucket, key)
 	}
 	return content, err
@@ -300,8 +298,7 @@ func skewed(e *Error) bool {
 
 // withoutQuery shortens an error of HTTP to its cause: the address is known, and may be long.
 func withoutQuery(err error) error {
-	var wrapped *url.Error
-	if errors.As(err, &wrapped) {
+	if wrapped, ok := errors.AsType[*url.Error](err); ok {
 		return wrapped.Err
 	}
 	return err

@@ -185,8 +185,7 @@ func unknownMember(text string) string {
 // located gives an error the line in the file, if it names a member.
 func (c *conversion) located(err error) error {
 	text := err.Error()
-	var missing *unknownVariable
-	if errors.As(err, &missing) {
+	if missing, ok := errors.AsType[*unknownVariable](err); ok {
 		err = missing
 	} else if member := unknownMember(text); member != "" {
 		err, text = c.noMember(member), member
@@ -247,8 +246,7 @@ func (v variables) substitute(text string, file template.Mapping) (string, error
 	}
 	out, err := template.SubstituteWithOptions(text, lookup, template.WithoutLogging)
 	if err != nil {
-		var required *template.MissingRequiredError
-		if errors.As(err, &required) {
+		if required, ok := errors.AsType[*template.MissingRequiredError](err); ok {
 			return "", &unknownVariable{fmt.Sprintf("variable %s must be set: %s", required.Variable, required.Reason)}
 		}
 		return "", &unknownVariable{"a variable is written wrongly: ${NAME}, ${NAME:-default} and $$ for a dollar sign are known"}

@@ -33,7 +33,6 @@ func Failure(err error) lifecycle.Failure {
 	f := lifecycle.Failure{Class: lifecycle.Permanent, Message: plain.Replace(err.Error())}
 	var pod *libpod.Error
 	var img *images.Error
-	var auth *imagestore.CredentialsError
 	switch {
 	case libpod.Away(err):
 		f.Class = lifecycle.Outage
@@ -53,7 +52,7 @@ func Failure(err error) lifecycle.Failure {
 	if errors.Is(err, libpod.RootUser) {
 		f.Name = ErrCreateConfig
 	}
-	if errors.As(err, &auth) && f.Class == lifecycle.Permanent {
+	if _, ok := errors.AsType[*imagestore.CredentialsError](err); ok && f.Class == lifecycle.Permanent {
 		f.Name = "CannotPullContainerAuthError"
 	}
 	return f

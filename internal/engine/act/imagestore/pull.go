@@ -398,8 +398,7 @@ func (p *Puller) reachable(ctx context.Context, s lifecycle.State, e lifecycle.P
 	limited, cancel := context.WithTimeout(ctx, reachableLimit)
 	defer cancel()
 	_, err := p.Resolver.Registry.Resolve(limited, e.Ref, images.Login{})
-	var failed *images.Error
-	if errors.As(err, &failed) && (failed.Class == images.DNS || failed.Class == images.Unreachable || failed.Class == images.Timeout && ctx.Err() == nil) {
+	if failed, ok := errors.AsType[*images.Error](err); ok && (failed.Class == images.DNS || failed.Class == images.Unreachable || failed.Class == images.Timeout && ctx.Err() == nil) {
 		return transient.Mark(failed)
 	}
 	return nil

@@ -326,9 +326,8 @@ func brief(err error) string {
 
 // failed notes an error and waits before the next attempt.
 func (r *route) failed(ctx context.Context, err error) {
-	var failed *logroute.SendError
 	wait := time.Duration(0)
-	if errors.As(err, &failed) {
+	if failed, ok := errors.AsType[*logroute.SendError](err); ok {
 		wait = failed.Pause
 	}
 	r.mu.Lock()

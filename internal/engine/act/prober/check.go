@@ -115,8 +115,7 @@ func (t target) http(ctx context.Context, a taskdef.HTTPAction) (Result, error) 
 	}}
 	res, err := client.Do(req)
 	if err != nil {
-		var outer *url.Error
-		if errors.As(err, &outer) {
+		if outer, ok := errors.AsType[*url.Error](err); ok {
 			err = outer.Err // without the address, which may hold what is secret
 		}
 		return Result{}, err

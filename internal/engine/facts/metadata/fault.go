@@ -150,8 +150,7 @@ func (s *Server) serveFault(w http.ResponseWriter, r *http.Request, what faultRe
 
 // faultCode is the status of HTTP for an error.
 func faultCode(err error) int {
-	var refused *fault.Error
-	if errors.As(err, &refused) {
+	if refused, ok := errors.AsType[*fault.Error](err); ok {
 		switch refused.Code {
 		case fault.Invalid:
 			return http.StatusBadRequest

@@ -36,8 +36,7 @@ const agentKey = "00000000000000000000000000000001"
 // lives the error is state.ErrLocked and names it.
 func (t *Tasks) LockAgent() (unlock func() error, err error) {
 	lock, err := t.Locks.Lock(agentKey)
-	var held *state.LockedError
-	if errors.As(err, &held) && held.Holder.PID != 0 && errors.Is(syscall.Kill(held.Holder.PID, 0), syscall.ESRCH) {
+	if held, ok := errors.AsType[*state.LockedError](err); ok && held.Holder.PID != 0 && errors.Is(syscall.Kill(held.Holder.PID, 0), syscall.ESRCH) {
 		ctx, cancel := context.WithTimeout(context.Background(), deadHolderLimit)
 		defer cancel()
 		if late, waitErr := t.Locks.LockWait(ctx, agentKey); waitErr == nil {

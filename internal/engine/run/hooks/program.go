@@ -55,8 +55,7 @@ func (r *Runner) runProgram(ctx context.Context, argv []string, input []byte, va
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
-		var at *fs.PathError
-		if errors.As(err, &at) {
+		if at, ok := errors.AsType[*fs.PathError](err); ok {
 			err = at.Err
 		}
 		return p, fmt.Errorf("%s cannot be run: %w", argv[0], err)

@@ -161,8 +161,7 @@ const maxCause = 300
 
 // plain is the cause of an error of net/http, whose text has the URL and may have a part of the answer.
 func plain(err error) error {
-	var at *url.Error
-	if errors.As(err, &at) {
+	if at, ok := errors.AsType[*url.Error](err); ok {
 		err = at.Err
 	}
 	text := term.Line(err.Error())

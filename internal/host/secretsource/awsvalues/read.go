@@ -134,8 +134,7 @@ func explain(err error) error {
 		}
 		return refused
 	}
-	var send *smithyhttp.RequestSendError
-	if errors.As(err, &send) {
+	if send, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
 		return transient.Mark(&Error{Message: "AWS cannot be reached: " + send.Err.Error()})
 	}
 	if errors.Is(err, context.DeadlineExceeded) {

@@ -159,8 +159,7 @@ func (s *Sender) put(ctx context.Context, events []event) (lost int, why string,
 	}
 	slices.SortStableFunc(in.LogEvents, func(a, b types.InputLogEvent) int { return int(min(max(*a.Timestamp-*b.Timestamp, -1), 1)) })
 	out, err := s.api.putLogEvents(ctx, in, s.format)
-	var known *types.DataAlreadyAcceptedException
-	if errors.As(err, &known) {
+	if _, ok := errors.AsType[*types.DataAlreadyAcceptedException](err); ok {
 		return 0, "", nil
 	}
 	if err != nil {
@@ -206,8 +205,7 @@ const (
 
 // explain makes an error that says when to try again. What does not exist is made first.
 func (s *Sender) explain(ctx context.Context, err error) error {
-	var absent *types.ResourceNotFoundException
-	if errors.As(err, &absent) {
+	if _, ok := errors.AsType[*types.ResourceNotFoundException](err); ok {
 		return s.create(ctx)
 	}
 	return failure(err)
@@ -235,12 +233,10 @@ var passing = map[string]bool{
 
 // plain is the cause of an error of the SDK.
 func plain(err error) string {
-	var op *smithy.OperationError
-	if errors.As(err, &op) {
+	if op, ok := errors.AsType[*smithy.OperationError](err); ok {
 		err = op.Err
 	}
-	var sending *smithyhttp.RequestSendError
-	if errors.As(err, &sending) {
+	if sending, ok := errors.AsType[*smithyhttp.RequestSendError](err); ok {
 		err = sending.Err
 	}
 	return err.Error()
@@ -291,8 +287,7 @@ func exists(err error) bool {
 func (s *Sender) Prepare(ctx context.Context) error {
 	s.made = time.Time{}
 	err := s.create(ctx)
-	var failed *logroute.SendError
-	if errors.As(err, &failed) && !s.made.IsZero() {
+	if _, ok := errors.AsType[*logroute.SendError](err); ok && !s.made.IsZero() {
 		return nil
 	}
 	return err

@@ -172,8 +172,7 @@ func (s *Sender) await(conn net.Conn, chunk string) error {
 		var b [512]byte
 		n, err := conn.Read(b[:])
 		s.buffer = append(s.buffer, b[:n]...)
-		var late net.Error
-		if errors.As(err, &late) && late.Timeout() {
+		if late, ok := errors.AsType[net.Error](err); ok && late.Timeout() {
 			return errors.New("the server does not acknowledge what it was sent (see fluentd-request-ack)")
 		}
 		if err != nil {
