@@ -12,6 +12,7 @@ import (
 
 	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 const (
@@ -109,7 +110,7 @@ func decodePlatform(c cursor) Platform {
 	case "ARM64":
 		p.Architecture = "arm64"
 	default:
-		arch.wrong("cpuArchitecture cannot be "+quote(s), cmpFix(didYouMean(s, []string{"X86_64", "ARM64"}), "use X86_64 or ARM64"))
+		arch.wrong("cpuArchitecture cannot be "+quote(s), cmp.Or(suggest.Question(s, []string{"X86_64", "ARM64"}), "use X86_64 or ARM64"))
 	}
 	return p
 }
@@ -179,7 +180,7 @@ func decodeMebibytes(c cursor) int64 {
 func decodeOneOf(c cursor, words ...string) string {
 	s := c.str()
 	if s != "" && !slices.Contains(words, s) {
-		c.wrong("this cannot be "+quote(s), cmpFix(didYouMean(s, words), "use "+strings.Join(words, " or ")))
+		c.wrong("this cannot be "+quote(s), cmp.Or(suggest.Question(s, words), "use "+strings.Join(words, " or ")))
 		return ""
 	}
 	return s
@@ -312,7 +313,7 @@ func whichContainer(t Task, name string) string {
 // whichName is the fix for a name that is none of names.
 func whichName(name string, names []string, all string) string {
 	names = slices.Clone(names[:min(len(names), maxContainers)])
-	if fix := didYouMean(name, names); fix != "" || len(names) == 0 {
+	if fix := suggest.Question(name, names); fix != "" || len(names) == 0 {
 		return fix
 	}
 	for i, n := range names {

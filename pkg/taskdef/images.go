@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // Images returns the images of all containers and of the volumes that are images, as the document has them,
@@ -127,7 +128,7 @@ func (t Task) CheckLeaveOut(names []string) error {
 	var wrong []Problem
 	for _, name := range names {
 		if !slices.Contains(all, name) {
-			wrong = append(wrong, Problem{Message: fmt.Sprintf("no container %s is here to leave out", quote(name)), Fix: cmp.Or(didYouMean(name, all), "the containers are "+strings.Join(all, ", "))})
+			wrong = append(wrong, Problem{Message: fmt.Sprintf("no container %s is here to leave out", quote(name)), Fix: cmp.Or(suggest.Question(name, all), "the containers are "+strings.Join(all, ", "))})
 		}
 	}
 	if len(wrong) == 0 && !slices.ContainsFunc(t.Containers, func(c Container) bool { return c.Essential && !slices.Contains(names, c.Name) }) {

@@ -1,12 +1,14 @@
 package taskdef
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // Limits of the ECS model for members that have no effect here: ECS would refuse
@@ -86,7 +88,7 @@ func checkIsolation(c cursor) {
 // a placeholder, need not be given for a member without effect.
 func warnUnusedWord(c cursor, words []string) {
 	if c.node.Kind == doctree.Text && c.node.Text != "" && !slices.Contains(words, c.node.Text) && !placeholder.MatchString(c.node.Text) {
-		c.wrong("this cannot be "+quote(c.node.Text), cmpFix(didYouMean(c.node.Text, words), "use "+strings.Join(words, " or ")))
+		c.wrong("this cannot be "+quote(c.node.Text), cmp.Or(suggest.Question(c.node.Text, words), "use "+strings.Join(words, " or ")))
 	}
 }
 

@@ -1,12 +1,14 @@
 package taskdef
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"slices"
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // Linux holds the kernel settings of a container (linuxParameters, ulimits, systemControls).
@@ -231,17 +233,10 @@ func decodeSecurity(c cursor) Security {
 		case name == "credentialspec":
 			item.wrong("the container would start without its Active Directory account", "if the task can do without, remove it or give --without dockerSecurityOptions.credentialspec")
 		default:
-			item.wrong("no security option "+quote(name), cmpFix(didYouMean(name, securityOptions), "use no-new-privileges or label:VALUE"))
+			item.wrong("no security option "+quote(name), cmp.Or(suggest.Question(name, securityOptions), "use no-new-privileges or label:VALUE"))
 		}
 	}
 	return s
-}
-
-func cmpFix(fix, otherwise string) string {
-	if fix != "" {
-		return fix
-	}
-	return otherwise
 }
 
 func checkLinux(r rules, t Task, c Container) {
@@ -261,7 +256,7 @@ func checkLinux(r rules, t Task, c Container) {
 		at.in("size").require(m.Size >= mib, "write MiB", "size is missing")
 		for j, o := range m.Options {
 			name, _, _ := strings.Cut(o, "=")
-			at.in("mountOptions").item(j).require(slices.Contains(tmpfsOptions, name), didYouMean(name, tmpfsOptions), "no mount option %s", quote(name))
+			at.in("mountOptions").item(j).require(slices.Contains(tmpfsOptions, name), suggest.Question(name, tmpfsOptions), "no mount option %s", quote(name))
 		}
 	}
 	in.in("sharedMemorySize").require(c.Linux.ShmSize >= 0, "", "sharedMemorySize is negative")
@@ -332,7 +327,7 @@ func checkSharedSysctls(r rules, t Task) {
 // words reports items that are none of the candidates.
 func (r rules) words(key string, values, candidates []string) {
 	for i, v := range values {
-		r.in(key).item(i).require(slices.Contains(candidates, v), didYouMean(v, candidates), "%s cannot be %s", key, quote(v))
+		r.in(key).item(i).require(slices.Contains(candidates, v), suggest.Question(v, candidates), "%s cannot be %s", key, quote(v))
 	}
 }
 

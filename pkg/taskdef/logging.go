@@ -9,6 +9,7 @@ import (
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // LogConfiguration selects the destination of a container's output.
@@ -177,7 +178,7 @@ func checkLogOptions(in rules, l *LogConfiguration, sent bool) {
 			at = at.in(p.Option)
 		}
 		fix := p.Hint
-		if like := didYouMean(p.Option, names); like != "" && p.Option != "" && !slices.Contains(names, p.Option) {
+		if like := suggest.Question(p.Option, names); like != "" && p.Option != "" && !slices.Contains(names, p.Option) {
 			fix = like
 		}
 		switch {

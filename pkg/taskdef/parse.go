@@ -1,6 +1,7 @@
 package taskdef
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"strconv"
@@ -253,7 +254,7 @@ func plain(note string) string { return strings.ReplaceAll(note, "`", "\"") }
 // unknown reports a member that is not in the table. A member that it may be a misspelling of is
 // not reported as missing on top.
 func (p *parser) unknown(c cursor, f doctree.Field, names []string) {
-	ptr, message, fix := c.ptr+"/"+doctree.Escape(f.Key), "unknown member "+quote(f.Key), didYouMean(f.Key, names)
+	ptr, message, fix := c.ptr+"/"+doctree.Escape(f.Key), "unknown member "+quote(f.Key), suggest.Question(f.Key, names)
 	if p.settings.Lenient {
 		p.warnings = append(p.warnings, p.problem(ptr, f.Line, f.Col, message+": it has no effect", fix))
 		return
@@ -261,5 +262,5 @@ func (p *parser) unknown(c cursor, f doctree.Field, names []string) {
 	if meant := suggest.Closest(f.Key, names); meant != "" && c.node.Member(meant) == nil {
 		p.broken[c.ptr+"/"+doctree.Escape(meant)] = true
 	}
-	p.problems = append(p.problems, p.problem(ptr, f.Line, f.Col, message, cmpFix(fix, "remove it, or use --lenient to ignore it")))
+	p.problems = append(p.problems, p.problem(ptr, f.Line, f.Col, message, cmp.Or(fix, "remove it, or use --lenient to ignore it")))
 }

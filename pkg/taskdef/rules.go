@@ -12,6 +12,7 @@ import (
 	"github.com/distribution/reference"
 	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 	"github.com/podtask/podtask/pkg/taskdef/unrendered"
 )
 
@@ -171,7 +172,7 @@ func checkTask(r rules, t Task) {
 
 // word reports a member that is not one of some words.
 func (r rules) word(key, value string, words ...string) {
-	fix := didYouMean(value, words)
+	fix := suggest.Question(value, words)
 	if fix == "" {
 		fix = "use " + strings.Join(words[:len(words)-1], ", ") + " or " + words[len(words)-1]
 	}

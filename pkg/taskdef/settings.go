@@ -9,6 +9,7 @@ import (
 	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // Settings are settings of a command line for a document. The zero value adds nothing.
@@ -102,7 +103,7 @@ func (p *parser) answerSettings(t Task) {
 		}
 		name, fix := rule.Match, ""
 		if volume, ok := strings.CutPrefix(rule.Match, "volume:"); ok {
-			name, fix = volume, didYouMean(volume, volumeNames(t))
+			name, fix = volume, suggest.Question(volume, volumeNames(t))
 		}
 		p.warnings = append(p.warnings, Problem{p.name, "", 1, 1, rule.Origin + " " + quote(name) + ": the task names nothing that this answers", fix})
 	}

@@ -5,11 +5,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
-	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
-
-// didYouMean is the fix for a word that is none of the candidates.
-func didYouMean(word string, candidates []string) string { return suggest.Question(word, candidates) }
 
 // printable returns s as it is where a terminal shows it as it is, and else
 // with escapes: a document must not steer the terminal of its reader.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // vital are the members without which there is no task.
@@ -36,7 +37,7 @@ func CheckWithout(name string) error {
 	if field := name[strings.LastIndexByte(name, '.')+1:]; found || slices.Contains(podFields, field) {
 		return nil
 	}
-	fix := didYouMean(name, known)
+	fix := suggest.Question(name, known)
 	if fix != "" {
 		fix = "; " + fix
 	}

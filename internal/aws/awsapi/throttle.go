@@ -1,6 +1,7 @@
 package awsapi
 
 import (
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -133,9 +134,5 @@ func (t *throttle) count(operation string, err error) {
 func (s *Server) Requests() map[Request]uint64 {
 	s.throttle.mu.Lock()
 	defer s.throttle.mu.Unlock()
-	all := make(map[Request]uint64, len(s.throttle.counts))
-	for r, n := range s.throttle.counts {
-		all[r] = n
-	}
-	return all
+	return maps.Clone(s.throttle.counts)
 }

@@ -3,6 +3,7 @@ package console
 import (
 	"fmt"
 	"io"
+	"strings"
 
 	"github.com/podtask/podtask/internal/term"
 	"github.com/vbauerster/mpb/v8"
@@ -85,11 +86,4 @@ func amounts(s decor.Statistics) string {
 }
 
 // lastPart returns an image without its registry and directories.
-func lastPart(image string) string {
-	for i := len(image) - 1; i >= 0; i-- {
-		if image[i] == '/' {
-			return image[i+1:]
-		}
-	}
-	return image
-}
+func lastPart(image string) string { return image[strings.LastIndexByte(image, '/')+1:] }

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -179,9 +180,7 @@ func (t *trial) step(ctx context.Context, s step) (answer string, err error) {
 // register registers a revision whose container runs a script.
 func (t *trial) register(ctx context.Context, family, script string, fields map[string]any) (arn string, err error) {
 	container := map[string]any{"name": "app", "image": t.image, "memory": 32, "essential": true, "stopTimeout": 5, "entryPoint": []string{"/bin/sh", "-c"}, "command": []string{script}}
-	for k, v := range fields {
-		container[k] = v
-	}
+	maps.Copy(container, fields)
 	text, err := json.Marshal([]any{container})
 	if err != nil {
 		return "", err

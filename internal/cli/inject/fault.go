@@ -216,12 +216,7 @@ func (o faultOptions) stop(ctx context.Context, call faultCall) error {
 		return err
 	}
 	return o.owners.Ask(ctx, st.ID, func(r *connect.Task) error { return r.StopFaults(ctx, like) }, func(t api.Task) (bool, error) {
-		for _, f := range t.Faults {
-			if like.Matches(f) {
-				return false, nil
-			}
-		}
-		return true, nil
+		return !slices.ContainsFunc(t.Faults, like.Matches), nil
 	})
 }
 

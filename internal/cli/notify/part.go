@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"math/rand/v2"
 	"os"
 	"path/filepath"
@@ -152,9 +153,7 @@ func newSender(e *engine.Engine, getenv func(string) string) deliver.Sender {
 func labels(s lifecycle.State) map[string]string {
 	all := map[string]string{}
 	for _, c := range s.Task.Containers {
-		for name, value := range c.Labels {
-			all[name] = value
-		}
+		maps.Copy(all, c.Labels)
 	}
 	return all
 }

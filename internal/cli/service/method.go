@@ -231,10 +231,8 @@ func parseHook(word string) (h api.Hook, err error) {
 // stageOf returns the stage that a word stands for: post-test-traffic-shift, or post-test for short.
 func stageOf(word string) string {
 	stage := strings.ToUpper(strings.ReplaceAll(word, "-", "_"))
-	for _, short := range []string{"TEST", "POST_TEST", "PRE_PRODUCTION", "PRODUCTION", "POST_PRODUCTION"} {
-		if stage == short {
-			return stage + "_TRAFFIC_SHIFT"
-		}
+	if slices.Contains([]string{"TEST", "POST_TEST", "PRE_PRODUCTION", "PRODUCTION", "POST_PRODUCTION"}, stage) {
+		return stage + "_TRAFFIC_SHIFT"
 	}
 	if stage == "RECONCILE" {
 		return string(service.Reconcile)

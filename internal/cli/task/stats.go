@@ -94,7 +94,7 @@ func (o statsOptions) Run(ctx context.Context, c *cli.Context) error {
 			return err
 		}
 		lines := usage.Compare(before, after)
-		if starts > 0 && len(lines) == 0 && (len(after) > 0 || c.Args().Present() && slices.ContainsFunc(wanted, isActive)) {
+		if starts > 0 && len(lines) == 0 && (len(after) > 0 || c.Args().Present() && slices.ContainsFunc(wanted, command.IsRunning)) {
 			starts, before = starts-1, after
 			continue
 		}
@@ -110,8 +110,6 @@ func (o statsOptions) Run(ctx context.Context, c *cli.Context) error {
 
 // mostStarts limits the intervals for which --no-stream waits for tasks that are just starting.
 const mostStarts = 5
-
-func isActive(s lifecycle.State) bool { return s.Status() != lifecycle.StatusStopped }
 
 func (o statsOptions) print(format string, lines []usage.Task, stream, live bool) error {
 	switch {

@@ -12,6 +12,7 @@ import (
 	"net/http"
 	"net/netip"
 	"os/exec"
+	"slices"
 	"strings"
 	"time"
 
@@ -131,7 +132,7 @@ func lookHealthy(t api.Task, names []string) finding {
 	var missing []string
 	for _, c := range t.Containers {
 		all := len(names) == 1 && names[0] == "all"
-		if !all && !contains(names, c.Name) {
+		if !all && !slices.Contains(names, c.Name) {
 			continue
 		}
 		running := c.Status == lifecycle.StatusRunning.String()
@@ -150,15 +151,6 @@ func lookHealthy(t api.Task, names []string) finding {
 		}
 	}
 	return finding{ok: len(missing) == 0 && t.Status == lifecycle.StatusRunning.String(), got: cmp.Or(strings.Join(missing, "; "), "the task is "+t.Status)}
-}
-
-func contains(names []string, name string) bool {
-	for _, n := range names {
-		if n == name {
-			return true
-		}
-	}
-	return false
 }
 
 func lookExit(t api.Task, e testfile.Exit) finding {

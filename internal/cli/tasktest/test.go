@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -237,9 +238,7 @@ func (o testOptions) read(c *cli.Context, file string, f testfile.File, test tes
 	}
 	vars := d.Changes.Vars
 	d.Changes.Vars = test.Vars
-	for name, value := range vars {
-		d.Changes.Vars[name] = value
-	}
+	maps.Copy(d.Changes.Vars, vars)
 	d.Changes.Environment = variables(test.Environment)
 	d.Changes.Options = map[string]string{"limits": c.String("limits"), "pull": c.String("pull")}
 	d.Changes.Adjustments.LeaveOut = slices.Concat(test.LeaveOut, c.StringSlice("leave-out"))

@@ -10,6 +10,7 @@ import (
 	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // hostFacts are the paths of fieldRef that only the host can answer.
@@ -49,7 +50,7 @@ func (b *reader) fieldRef(ref value) (string, bool) {
 		return taskdef.PodIPs, true
 	}
 	if !slices.Contains(hostFacts, path) {
-		ref.wrong(doctree.Quote(path)+" is not a field that a container can be given", didYouMean(path, fieldPaths))
+		ref.wrong(doctree.Quote(path)+" is not a field that a container can be given", suggest.Question(path, fieldPaths))
 		return "", false
 	}
 	if node := b.spec.at("nodeName"); path == "spec.nodeName" && node.filled() {
@@ -95,7 +96,7 @@ func (b *reader) resourceFieldRef(ref value, i int) (string, bool) {
 	list, resource, _ := strings.Cut(res.str(), ".")
 	if list != "limits" && list != "requests" || resource != "cpu" && resource != "memory" {
 		all := []string{"limits.cpu", "limits.memory", "requests.cpu", "requests.memory"}
-		res.wrong(doctree.Quote(res.str())+" is not a resource that a container can be given", didYouMean(res.str(), all))
+		res.wrong(doctree.Quote(res.str())+" is not a resource that a container can be given", suggest.Question(res.str(), all))
 		return "", false
 	}
 	divisor, _ := parseQuantity("1")

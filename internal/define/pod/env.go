@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // variable is one of the environment: a value, where a secret one comes from, or the parts of a value
@@ -331,7 +332,7 @@ func (b *reader) noKey(ref value, kind, name, key string, keys []string) {
 		ref.wrong("key is missing", "")
 		return
 	}
-	ref.wrong(fmt.Sprintf("the %s %s has no key %s", kind, doctree.Quote(name), doctree.Quote(key)), didYouMean(key, keys))
+	ref.wrong(fmt.Sprintf("the %s %s has no key %s", kind, doctree.Quote(name), doctree.Quote(key)), suggest.Question(key, keys))
 }
 
 // secretVariable returns a variable whose value is a key of a Secret.

@@ -11,6 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // Options are what a file leaves to the command line and the host.
@@ -267,7 +268,7 @@ func (m *manifest) addOther(doc value, name string) {
 	for _, k := range kinds {
 		known = append(known, k.name)
 	}
-	if fix := didYouMean(name, known); fix != "" && m.knows(doc.at("apiVersion").str()) && !slices.Contains(otherKinds, name) {
+	if fix := suggest.Question(name, known); fix != "" && m.knows(doc.at("apiVersion").str()) && !slices.Contains(otherKinds, name) {
 		doc.at("kind").wrong("unknown kind "+doctree.Quote(name), fix)
 		return
 	}

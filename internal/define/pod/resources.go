@@ -7,6 +7,7 @@ import (
 
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // QOSClass is the quality-of-service class of a Pod.
@@ -73,7 +74,7 @@ func checkResources(v value) {
 			case strings.Contains(f.Key, "/"):
 				at.wrong("the resource "+doctree.Quote(f.Key)+" is a device that only a cluster allocates", "remove it if the Pod can do without")
 			default:
-				at.wrong("unknown resource "+doctree.Quote(f.Key), didYouMean(f.Key, []string{"cpu", "memory", "ephemeral-storage"}))
+				at.wrong("unknown resource "+doctree.Quote(f.Key), suggest.Question(f.Key, []string{"cpu", "memory", "ephemeral-storage"}))
 			}
 		}
 	}

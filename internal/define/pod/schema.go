@@ -10,6 +10,7 @@ import (
 	"github.com/podtask/podtask/internal/define/members"
 	"github.com/podtask/podtask/internal/lazy"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // property is a member of a type of the Kubernetes API: its name and the word of its
@@ -86,7 +87,7 @@ func (c checker) check(v value, word string) {
 	word, only, _ := strings.Cut(word, "=")
 	c.scalar(v, word)
 	if words := strings.Split(only, "|"); only != "" && v.str() != "" && !slices.Contains(words, v.str()) {
-		c.unknown(v, "this cannot be "+doctree.Quote(v.str()), cmp.Or(didYouMean(v.str(), words), "use "+strings.Join(words, ", ")))
+		c.unknown(v, "this cannot be "+doctree.Quote(v.str()), cmp.Or(suggest.Question(v.str(), words), "use "+strings.Join(words, ", ")))
 	}
 }
 
@@ -119,7 +120,7 @@ func (c checker) object(v value, typ string, members []property) {
 			for _, p := range members {
 				names = append(names, p.name)
 			}
-			c.unknown(in.atKey(f), "unknown field "+doctree.Quote(f.Key)+" of "+typ, didYouMean(f.Key, names))
+			c.unknown(in.atKey(f), "unknown field "+doctree.Quote(f.Key)+" of "+typ, suggest.Question(f.Key, names))
 			continue
 		}
 		below := c

@@ -149,7 +149,7 @@ func (v value) word(unset string, words ...string) string {
 		return s
 	}
 	if !slices.ContainsFunc(v.report.problems, func(p taskdef.Problem) bool { return p.Pointer == v.pointer }) { // the schema has its words too
-		v.wrong("this cannot be "+doctree.Quote(s), cmp.Or(didYouMean(s, words), "use "+strings.Join(words, ", ")))
+		v.wrong("this cannot be "+doctree.Quote(s), cmp.Or(suggest.Question(s, words), "use "+strings.Join(words, ", ")))
 	}
 	return unset
 }
@@ -169,7 +169,3 @@ func (v value) warn(message, fix string) {
 func (v value) need(message, fix string) {
 	v.report.needs = append(v.report.needs, v.problem(message, fix))
 }
-
-// didYouMean is the fix for a word that is none of the candidates; empty when no candidate
-// is close.
-func didYouMean(word string, candidates []string) string { return suggest.Question(word, candidates) }

@@ -12,6 +12,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
 	"github.com/podtask/podtask/pkg/taskdef/refs"
+	"github.com/podtask/podtask/pkg/taskdef/suggest"
 )
 
 // volume is one of the Pod's: a volume of the task, or files.
@@ -344,7 +345,7 @@ func (b *reader) mounts(i int) {
 			target.wrong("mountPath has the options "+doctree.Quote(relabels(p))+", which only podman kube play reads: Kubernetes refuses the colon", "remove them: "+relabelFix)
 			continue
 		case !known:
-			m.wrong("no volume named "+doctree.Quote(name.str()), didYouMean(name.str(), slices.Sorted(maps.Keys(b.volumes))))
+			m.wrong("no volume named "+doctree.Quote(name.str()), suggest.Question(name.str(), slices.Sorted(maps.Keys(b.volumes))))
 			continue
 		case !cleanAbsolute(p) || path.Clean(p) == "/" || strings.Contains(p, ":"):
 			m.wrong("mountPath must be an absolute path without \"..\" and \":\", and not the root", "")

@@ -506,7 +506,7 @@ func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error
 		s.CgroupParent = p.CgroupParent
 	}
 	if p.ShmSize > 0 {
-		s.ShmSize = ptr(p.ShmSize)
+		s.ShmSize = new(p.ShmSize)
 	}
 	var err error
 	if s.Labels, err = labels(p.Labels, p.TaskID, p); err != nil {
@@ -515,7 +515,7 @@ func podSpec(p PodSpec, server semver.Version) (*specgen.PodSpecGenerator, error
 	shield(s.Labels, nil)
 	if p.NoInfra {
 		// Podman 4.3 makes a cgroup for a pod only if it has an infra container.
-		s.NoInfra, s.ShareParent = true, ptr(false)
+		s.NoInfra, s.ShareParent = true, new(false)
 		return s, nil
 	}
 	s.InfraName, s.Hostname, s.SharedNamespaces = InfraName(p.Name), p.Hostname, sharedNamespaces(p)

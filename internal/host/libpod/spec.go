@@ -213,19 +213,19 @@ func containerSpec(c ContainerSpec, root bool, server semver.Version) (*specgen.
 	s.Command = c.Command
 	s.Env = c.Env
 	// If these are missing, 5.x uses containers.conf, where http_proxy is true.
-	s.EnvHost, s.HTTPProxy = ptr(false), ptr(false)
+	s.EnvHost, s.HTTPProxy = new(false), new(false)
 	s.WorkDir = c.WorkDir
 	if c.WorkDir != "" {
 		// As the podman command does; otherwise a container with a missing directory
 		// fails at start.
-		s.CreateWorkingDir = ptr(true)
+		s.CreateWorkingDir = new(true)
 	}
 	s.User, s.Groups = c.User, c.Groups
-	s.Stdin, s.Terminal = ptr(c.Stdin), ptr(c.TTY)
-	s.Init = ptr(c.Init)
-	s.ReadOnlyFilesystem, s.ReadWriteTmpfs = ptr(c.ReadOnly), ptr(false)
+	s.Stdin, s.Terminal = new(c.Stdin), new(c.TTY)
+	s.Init = new(c.Init)
+	s.ReadOnlyFilesystem, s.ReadWriteTmpfs = new(c.ReadOnly), new(false)
 	// podtask restarts containers itself, and reads the exit code before it removes one.
-	s.RestartPolicy, s.Remove = define.RestartPolicyNo, ptr(false)
+	s.RestartPolicy, s.Remove = define.RestartPolicyNo, new(false)
 	// No container may notify the service manager on behalf of podtask.
 	s.SdNotifyMode = define.SdNotifyModeIgnore
 	if err := stopping(s, c); err != nil {
@@ -244,7 +244,7 @@ func containerSpec(c ContainerSpec, root bool, server semver.Version) (*specgen.
 	s.EnvSecrets, s.Secrets = c.SecretEnv, secretFiles(c)
 	s.Rlimits, s.Sysctl = rlimits(c), c.Sysctls
 	if c.ShmSize > 0 {
-		s.ShmSize = ptr(c.ShmSize)
+		s.ShmSize = new(c.ShmSize)
 	}
 	if c.Log != (Log{}) {
 		s.LogConfiguration = &specgen.LogConfig{Driver: c.Log.Driver, Size: c.Log.MaxSize, Path: c.Log.Path}
@@ -260,7 +260,7 @@ func containerSpec(c ContainerSpec, root bool, server semver.Version) (*specgen.
 // stopping sets how podman stop ends the container.
 func stopping(s *specgen.SpecGenerator, c ContainerSpec) error {
 	if c.StopTimeout > 0 {
-		s.StopTimeout = ptr(seconds(c.StopTimeout))
+		s.StopTimeout = new(seconds(c.StopTimeout))
 	}
 	if c.StopSignal == "" {
 		return nil
@@ -271,11 +271,11 @@ func stopping(s *specgen.SpecGenerator, c ContainerSpec) error {
 }
 
 func security(s *specgen.SpecGenerator, c ContainerSpec, root bool) {
-	s.Privileged = ptr(c.Privileged)
+	s.Privileged = new(c.Privileged)
 	if !c.Privileged {
 		s.CapAdd, s.CapDrop = capabilities(c, root)
 	}
-	s.NoNewPrivileges = ptr(c.NoNewPrivileges)
+	s.NoNewPrivileges = new(c.NoNewPrivileges)
 	s.SelinuxOpts = c.SELinux
 	if c.SeccompUnconfined {
 		s.SeccompProfilePath = "unconfined"
@@ -338,23 +338,23 @@ func limits(c ContainerSpec) *specs.LinuxResources {
 	if c.MemoryLimit > 0 || c.MemoryReservation > 0 || c.MemorySwap > 0 {
 		r.Memory = &specs.LinuxMemory{}
 		if c.MemoryLimit > 0 {
-			r.Memory.Limit = ptr(c.MemoryLimit)
+			r.Memory.Limit = new(c.MemoryLimit)
 		}
 		if c.MemoryReservation > 0 {
-			r.Memory.Reservation = ptr(c.MemoryReservation)
+			r.Memory.Reservation = new(c.MemoryReservation)
 		}
 	}
 	if c.MemorySwap > 0 {
-		r.Memory.Swap = ptr(c.MemorySwap)
+		r.Memory.Swap = new(c.MemorySwap)
 	}
 	if c.CPUShares > 0 || c.CPULimit > 0 {
 		r.CPU = &specs.LinuxCPU{}
 	}
 	if c.CPUShares > 0 {
-		r.CPU.Shares = ptr(c.CPUShares)
+		r.CPU.Shares = new(c.CPUShares)
 	}
 	if c.CPULimit > 0 {
-		r.CPU.Quota, r.CPU.Period = ptr(int64(math.Ceil(c.CPULimit*cpuPeriod))), ptr(uint64(cpuPeriod))
+		r.CPU.Quota, r.CPU.Period = new(int64(math.Ceil(c.CPULimit*cpuPeriod))), new(uint64(cpuPeriod))
 	}
 	if r.Memory == nil && r.CPU == nil {
 		return nil
@@ -395,8 +395,6 @@ func labels(given map[string]string, task string, spec any) (map[string]string, 
 	all[specLabel] = hex.EncodeToString(sum[:])
 	return all, nil
 }
-
-func ptr[T any](v T) *T { return &v }
 
 // Bind is a recursive bind mount of a host path. The path must exist when the container
 // is created and at each start; otherwise the start fails with class Temporary.

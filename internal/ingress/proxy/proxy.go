@@ -7,6 +7,7 @@ import (
 	"io"
 	"log"
 	"log/slog"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -185,11 +186,7 @@ func (p *Proxy) Table() routefile.Table {
 func (p *Proxy) Open() map[string]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	open := make(map[string]int, len(p.open))
-	for id, n := range p.open {
-		open[id] = n
-	}
-	return open
+	return maps.Clone(p.open)
 }
 
 // Counts returns what was counted since the start.

@@ -3,7 +3,6 @@ package kubepods
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 
 	corev1 "k8s.io/api/core/v1"
@@ -61,9 +60,4 @@ func (s Socket) SetNames(ctx context.Context, node string, n api.NodeNames) erro
 func (s Socket) Budget(ctx context.Context) (api.Budget, error) { return api.BudgetOf(ctx, s.Client) }
 
 // isNotFound reports whether an agent does not know a task.
-func isNotFound(err error) bool { return failedWith(err, api.NotFound) }
-
-func failedWith(err error, code api.Code) bool {
-	var f *api.Failure
-	return errors.As(err, &f) && f.Code == code
-}
+func isNotFound(err error) bool { return api.Is(err, api.NotFound) }

@@ -65,7 +65,7 @@ func (n *nameSync) send(ctx context.Context) bool {
 		return true
 	}
 	switch err := n.pods.config.Agent.SetNames(ctx, n.pods.config.Node, names); {
-	case failedWith(err, api.NotFound), failedWith(err, api.Unsupported), failedWith(err, api.BadRequest):
+	case api.Is(err, api.NotFound), api.Is(err, api.Unsupported), api.Is(err, api.BadRequest):
 		n.pods.config.Log.Warn("the agent does not take the names of Services: Pods do not reach them", "error", err)
 	case err != nil:
 		n.pods.config.Log.Debug("the agent does not know the names of Services yet", "error", err)

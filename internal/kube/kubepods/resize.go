@@ -146,7 +146,7 @@ func (w *podWorker) resize(ctx context.Context, wish resizeWish, first bool) res
 	}
 	err := w.pods.config.Agent.Resize(ctx, w.taskID(), wish.change)
 	switch {
-	case failedWith(err, api.BadRequest), failedWith(err, api.Unsupported):
+	case api.Is(err, api.BadRequest), api.Is(err, api.Unsupported):
 		return infeasible(problemsOf(err).Error())
 	case err != nil:
 		return unresized(corev1.PodResizeInProgress, corev1.PodReasonError, eventResizeError, err.Error(), true)

@@ -318,7 +318,7 @@ func (w *podWorker) tryCreate(ctx context.Context) (wait string, err error) {
 	case err == nil:
 		w.setCreated(made.ID, pod)
 		return "", nil
-	case failedWith(err, api.Gone): // it has run, and was removed while nobody saw it
+	case api.Is(err, api.Gone): // it has run, and was removed while nobody saw it
 		if !podstatus.RunsForGood(pod.Spec) {
 			return "", &rejectedError{reasonTaskRemoved, messageTaskRemoved}
 		}
@@ -326,9 +326,9 @@ func (w *podWorker) tryCreate(ctx context.Context) (wait string, err error) {
 		return w.tryCreate(ctx)
 	case isConfigError(err):
 		return podstatus.ConfigError, problemsOf(err)
-	case failedWith(err, api.BadRequest):
+	case api.Is(err, api.BadRequest):
 		return "", &rejectedError{"UnexpectedAdmissionError", problemsOf(err).Error()}
-	case !failedWith(err, api.Conflict):
+	case !api.Is(err, api.Conflict):
 		return "", err
 	}
 	id, found := w.made(ctx, pod)

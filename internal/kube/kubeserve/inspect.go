@@ -2,6 +2,7 @@ package kubeserve
 
 import (
 	"encoding/json"
+	"maps"
 	"net/http"
 	"strings"
 
@@ -25,9 +26,7 @@ func (s *Server) servePods(w http.ResponseWriter, _ *http.Request) {
 // serveConfig answers with the configuration of the node, in the words of a kubelet's.
 func (s *Server) serveConfig(w http.ResponseWriter, _ *http.Request) {
 	out := map[string]any{"apiVersion": "kubelet.config.k8s.io/v1beta1", "kind": "KubeletConfiguration"}
-	for name, value := range s.cfg.Settings {
-		out[name] = value
-	}
+	maps.Copy(out, s.cfg.Settings)
 	writeJSON(w, map[string]any{"kubeletconfig": out})
 }
 

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"math"
 	"strconv"
 	"time"
@@ -71,9 +72,7 @@ func (o over) MarshalJSON() ([]byte, error) {
 	if err := json.Unmarshal(doc, &own); err != nil {
 		return nil, err
 	}
-	for name, value := range o.kept {
-		own[name] = value
-	}
+	maps.Copy(own, o.kept)
 	return json.Marshal(own)
 }
 

@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -148,9 +149,7 @@ func (c *Chain) profile() (values map[string]string, profile, credentials, confi
 		if err != nil {
 			return nil, profile, credentials, config, err
 		}
-		for k, v := range found {
-			values[k] = v
-		}
+		maps.Copy(values, found)
 	}
 	return values, profile, credentials, config, nil
 }

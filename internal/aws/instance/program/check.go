@@ -13,10 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/instance"
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
-	"github.com/podtask/podtask/pkg/api"
 )
-
-func isGone(err error) bool { return api.Is(err, api.NotFound) }
 
 // finding is what one check found.
 type finding struct {

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"strings"
 	"text/tabwriter"
 	"time"
 
@@ -122,14 +123,7 @@ func printStatus(w io.Writer, d statusDocument, now time.Time) {
 }
 
 // shortARN is the last part of an ARN.
-func shortARN(arn string) string {
-	for i := len(arn) - 1; i >= 0; i-- {
-		if arn[i] == '/' {
-			return arn[i+1:]
-		}
-	}
-	return arn
-}
+func shortARN(arn string) string { return arn[strings.LastIndexByte(arn, '/')+1:] }
 
 func linkText(l ecsstatus.Link, now time.Time) string {
 	switch {
@@ -351,7 +345,7 @@ func removeTasks(ctx context.Context, agent instance.Agent, id instance.Identity
 		return fmt.Errorf("its tasks cannot be removed: %w", err)
 	}
 	for _, task := range slices.Sorted(maps.Keys(all)) {
-		if err := agent.Remove(ctx, task, instance.ByECS, true); err != nil && !isGone(err) {
+		if err := agent.Remove(ctx, task, instance.ByECS, true); err != nil && !api.Is(err, api.NotFound) {
 			return fmt.Errorf("the task %s cannot be removed: %w", task, err)
 		}
 	}

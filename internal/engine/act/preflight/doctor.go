@@ -27,13 +27,6 @@ func podmanFor(f libpod.Host) (*doctor.Podman, error) {
 	}, nil
 }
 
-func firstNonEmpty(a, b string) string {
-	if a != "" {
-		return a
-	}
-	return b
-}
-
 // lookPath finds a program like Podman does: also in the sbin directories, which the PATH
 // of a user may not contain.
 func lookPath(program string) (string, error) {

@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -65,7 +66,7 @@ func (p *Checker) doctorInput() doctor.Host {
 		LookPath: lookPath, Output: output, Free: conn.FreeSpace,
 	}
 	if u, err := user.Current(); err == nil {
-		d.User, d.Home = u.Username, firstNonEmpty(d.Home, u.HomeDir)
+		d.User, d.Home = u.Username, cmp.Or(d.Home, u.HomeDir)
 	}
 	return d
 }

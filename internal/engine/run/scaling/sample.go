@@ -3,6 +3,7 @@ package scaling
 import (
 	"context"
 	"net"
+	"slices"
 	"time"
 
 	"github.com/podtask/podtask/internal/engine/act/observe"
@@ -52,14 +53,7 @@ func (m *meter) rate(key string, at time.Time, n float64) (perSecond float64, kn
 
 // wants reports whether a service has a policy for one of the metrics.
 func wants(s scaling.State, metrics ...scaling.Metric) bool {
-	for _, p := range s.Config.Policies {
-		for _, m := range metrics {
-			if p.Metric == m {
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(s.Config.Policies, func(p scaling.Policy) bool { return slices.Contains(metrics, p.Metric) })
 }
 
 // round has the counts of one time.
