@@ -562,3 +562,17 @@ func TestTextsAddNothing(t *testing.T) {
 		t.Errorf("%v\n%s", err, textOf(t, manifest))
 	}
 }
+
+// find returns the row that covers a member.
+func find(member string) (row, bool) {
+	for path := member; path != ""; {
+		for _, r := range rows {
+			if r.member == path {
+				return r, true
+			}
+		}
+		i := strings.LastIndexByte(path, '.')
+		path = path[:max(i, 0)]
+	}
+	return row{}, false
+}

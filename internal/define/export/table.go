@@ -176,20 +176,6 @@ var rows = []row{
 	{"containers.stopTimeout", "stopTimeout", yes, yes, but("one for all containers")},
 }
 
-// find returns the row that covers a member.
-func find(member string) (row, bool) {
-	for path := member; path != ""; {
-		for _, r := range rows {
-			if r.member == path {
-				return r, true
-			}
-		}
-		i := strings.LastIndexByte(path, '.')
-		path = path[:max(i, 0)]
-	}
-	return row{}, false
-}
-
 // untold returns the losses of a target: members that the table calls lost, and that the task has.
 func untold(target Target, t taskdef.Task) (losses []Loss) {
 	for _, r := range rows {
