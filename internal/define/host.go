@@ -1,7 +1,6 @@
 package define
 
 import (
-	"crypto/rand"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/podtask/podtask/internal/define/pod"
 	"github.com/podtask/podtask/internal/host/doctor"
+	"github.com/podtask/podtask/internal/uuid"
 	"github.com/podtask/podtask/pkg/taskdef"
 	"golang.org/x/sys/unix"
 )
@@ -21,7 +21,7 @@ import (
 // PodOptions returns what a Kubernetes manifest gets from this host: its name, and a UID for
 // the Pod.
 func PodOptions() pod.Options {
-	facts := map[string]string{"metadata.uid": newUID()}
+	facts := map[string]string{"metadata.uid": uuid.New()}
 	if name, err := os.Hostname(); err == nil {
 		facts["spec.nodeName"] = name
 	}
@@ -44,14 +44,6 @@ func hostIDs() taskdef.IDs {
 	}
 	users, groups := doctor.Host{Root: os.DirFS("/"), User: who.Username, UID: os.Getuid()}.SubIDs()
 	return taskdef.IDs{User: int64(users), Group: int64(groups)}
-}
-
-// newUID is a random UUID (RFC 9562, version 4).
-func newUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // checkHostPath creates a hostPath if its type says so, and reports a path of another type.

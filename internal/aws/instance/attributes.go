@@ -1,7 +1,6 @@
 package instance
 
 import (
-	"crypto/rand"
 	"fmt"
 
 	"github.com/podtask/podtask/internal/aws/instance/wire"
@@ -50,12 +49,4 @@ func capabilities(h Host) (out []wire.Attribute) {
 		out = append(out, wire.Attribute{Name: "ecs.cpu-architecture", Value: arch})
 	}
 	return out
-}
-
-// newUUID returns a random UUID.
-func newUUID() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }

@@ -16,9 +16,10 @@ import (
 	"github.com/podtask/podtask/internal/engine/facts/arn"
 	"github.com/podtask/podtask/internal/sleep"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/internal/uuid"
 )
 
-// FatalError is why an instance cannot run before the user has changed something: another start meets
+// FatalError explains why an instance cannot run before the user has changed something: another start meets
 // the same.
 type FatalError struct{ Err error }
 
@@ -42,7 +43,7 @@ type node struct {
 	tasks    map[string]*taskWorker // by ARN
 	// manifest is the ID of the last manifest that was compared; a stop verification is of it.
 	manifest string
-	// heard is when ACS last asked whether the instance is there; instance statuses are sent then.
+	// heard is the time at which ACS last asked whether the instance is there; instance statuses are sent then.
 	heartbeats chan struct{}
 }
 
@@ -211,7 +212,7 @@ func (n *node) warnOfOthers(ctx context.Context) {
 // register makes the host an instance, or tells what it has now.
 func (n *node) register(ctx context.Context) error {
 	if n.identity.Token == "" || n.identity.Cluster != n.cluster() {
-		token := newUUID()
+		token := uuid.New()
 		if err := n.change(func(id *Identity) { id.Cluster, id.Region, id.Token = n.cluster(), n.Calls.Region, token }); err != nil {
 			return err
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 	"github.com/podtask/podtask/internal/ecsstatus"
+	"github.com/podtask/podtask/internal/uuid"
 	"github.com/podtask/podtask/pkg/api"
 )
 
@@ -99,7 +100,7 @@ func (h *tcsHandler) health(ctx context.Context, c awscall.Conn) error {
 	if len(all) == 0 {
 		return nil
 	}
-	id := newUUID()
+	id := uuid.New()
 	return batches(all, func(part []wire.TaskHealth, final bool) error {
 		return h.write(ctx, c, wire.TypeHealth, wire.Health{
 			Metadata: wire.HealthMetadata{Cluster: h.node.cluster(), Instance: h.node.arn(), Final: final, MessageID: id},
@@ -129,7 +130,7 @@ func healthOf(t api.Task, rec record) (wire.TaskHealth, bool) {
 // metrics sends what containers used since the last time.
 func (h *tcsHandler) metrics(ctx context.Context, c awscall.Conn) error {
 	all := h.samples.sums(h.node)
-	id := newUUID()
+	id := uuid.New()
 	return batches(all, func(part []wire.TaskMetrics, final bool) error {
 		return h.write(ctx, c, wire.TypeMetrics, wire.Metrics{
 			Metadata: wire.MetricsMetadata{Cluster: h.node.cluster(), Instance: h.node.arn(), Final: final, Idle: len(all) == 0, MessageID: id},
@@ -150,7 +151,7 @@ func (h *tcsHandler) status(ctx context.Context, c awscall.Conn) error {
 		h.samples.status, h.samples.statusAt = word, now
 	}
 	return h.write(ctx, c, wire.TypeInstanceStatus, wire.InstanceStatus{
-		Metadata:  wire.InstanceMetadata{Cluster: h.node.cluster(), Instance: h.node.arn(), RequestID: newUUID()},
+		Metadata:  wire.InstanceMetadata{Cluster: h.node.cluster(), Instance: h.node.arn(), RequestID: uuid.New()},
 		Statuses:  []wire.StatusOf{{LastStatusChange: wire.Time{Time: h.samples.statusAt}, LastUpdated: wire.Time{Time: now}, Status: word, Type: "ContainerRuntime"}},
 		Timestamp: wire.Time{Time: now},
 	})

@@ -20,6 +20,7 @@ import (
 
 	"github.com/podtask/podtask/internal/aws/instance/awscall"
 	"github.com/podtask/podtask/internal/state"
+	"github.com/podtask/podtask/internal/uuid"
 )
 
 // keyBits is the size of the RSA keys of a managed instance.
@@ -135,7 +136,7 @@ func (h *Hybrid) Register(ctx context.Context, id, code string) error {
 		if m.Key, err = newKey(); err != nil {
 			return err
 		}
-		m.Fingerprint = newFingerprint()
+		m.Fingerprint = uuid.New()
 	}
 	m.Region = h.Calls.Region
 	if err := h.save(m); err != nil {
@@ -157,13 +158,6 @@ func (h *Hybrid) Register(ctx context.Context, id, code string) error {
 	}
 	m.ID = out.ID
 	return h.save(m)
-}
-
-func newFingerprint() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
 
 // token is the answer of RequestManagedInstanceRoleToken.

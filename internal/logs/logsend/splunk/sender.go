@@ -4,9 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"context"
-	"crypto/rand"
 	"encoding/json"
-	"fmt"
 	"io"
 	"maps"
 	"net/http"
@@ -17,6 +15,7 @@ import (
 
 	"github.com/podtask/podtask/internal/logs/logroute"
 	"github.com/podtask/podtask/internal/logs/logsend"
+	"github.com/podtask/podtask/internal/uuid"
 	"github.com/podtask/podtask/pkg/taskdef/logdriver"
 )
 
@@ -177,7 +176,7 @@ func (s *Sender) post(ctx context.Context, events [][]byte) error {
 		req.Header.Set("Content-Encoding", "gzip")
 	}
 	if s.config.Options.Channel {
-		req.Header.Set("X-Splunk-Request-Channel", channel())
+		req.Header.Set("X-Splunk-Request-Channel", uuid.New())
 	}
 	resp, err := s.client.Do(req)
 	if err != nil {
@@ -224,12 +223,4 @@ func compress(body []byte, level int) []byte {
 	_, _ = w.Write(body)
 	_ = w.Close()
 	return out.Bytes()
-}
-
-// channel returns a random UUID.
-func channel() string {
-	var b [16]byte
-	_, _ = rand.Read(b[:])
-	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
-	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
