@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/console"
@@ -91,6 +92,16 @@ func (p *Program) FindProgram(name string) (string, error) {
 		return "", errors.New(name + " is not installed: it is a program of its own, and belongs beside podtask or into PATH; " + packageOf(name) + " has it")
 	}
 	return path, nil
+}
+
+// Execute executes another program of podtask in this process. It returns only if it cannot.
+func (p *Program) Execute(name string, args ...string) error {
+	path, err := p.FindProgram(name)
+	if err != nil {
+		return err
+	}
+	err = syscall.Exec(path, append([]string{name}, args...), p.Environ())
+	return fmt.Errorf("execute %s: %w", path, err)
 }
 
 // packageOf is the package of Debian and rpm that has a program.

@@ -1,9 +1,6 @@
 package ecs
 
 import (
-	"fmt"
-	"syscall"
-
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/urfave/cli/v2"
 )
@@ -25,7 +22,7 @@ docs/ecs-anywhere.md.
 Examples:
   ` + example,
 			Action: func(c *cli.Context) error {
-				return runECS(p.FindProgram, p.Environ(), append([]string{name}, c.Args().Slice()...))
+				return p.Execute(Program, append([]string{name}, c.Args().Slice()...)...)
 			},
 		}
 	}
@@ -70,14 +67,4 @@ fails.`,
 			trialCommand(p),
 		},
 	}
-}
-
-// runECS executes podtask-ecs in this process. It returns only if it cannot.
-func runECS(find func(name string) (string, error), environ, args []string) error {
-	path, err := find(Program)
-	if err != nil {
-		return err
-	}
-	err = syscall.Exec(path, append([]string{Program}, args...), environ)
-	return fmt.Errorf("execute %s: %w", path, err)
 }

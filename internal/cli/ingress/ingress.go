@@ -13,7 +13,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"syscall"
 	"time"
 
 	"github.com/podtask/podtask/internal/cli/command"
@@ -81,16 +80,11 @@ Examples:
 			if err := command.NoArguments(c); err != nil {
 				return err
 			}
-			path, err := p.FindProgram(ingress.Program)
-			if err != nil {
-				return err
-			}
 			table, err := config.Ingress(config.Source{Getenv: p.Getenv})
 			if err != nil {
 				return err
 			}
-			err = syscall.Exec(path, append([]string{ingress.Program}, serveArguments(c, table)...), p.Environ())
-			return fmt.Errorf("execute %s: %w", path, err)
+			return p.Execute(ingress.Program, serveArguments(c, table)...)
 		},
 	}
 }

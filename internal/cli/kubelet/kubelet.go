@@ -1,9 +1,6 @@
 package kubelet
 
 import (
-	"fmt"
-	"syscall"
-
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/urfave/cli/v2"
 )
@@ -24,16 +21,6 @@ Pods that the cluster binds to this node. See docs/kubernetes.md.
 Examples:
   podtask kubelet --kubeconfig node.kubeconfig --node-name edge1
   podtask kubelet --help`,
-		Action: func(c *cli.Context) error { return runKubelet(p.FindProgram, p.Environ(), c.Args().Slice()) },
+		Action: func(c *cli.Context) error { return p.Execute(Program, c.Args().Slice()...) },
 	}
-}
-
-// runKubelet executes podtask-kubelet in this process. It returns only if it cannot.
-func runKubelet(find func(name string) (string, error), environ, args []string) error {
-	path, err := find(Program)
-	if err != nil {
-		return err
-	}
-	err = syscall.Exec(path, append([]string{Program}, args...), environ)
-	return fmt.Errorf("execute %s: %w", path, err)
 }
