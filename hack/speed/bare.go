@@ -48,7 +48,7 @@ func bare(args []string) error {
 	return usage
 }
 
-// atOnce is how many requests are in flight, as podtask has it.
+// atOnce is the number of requests that are in flight, as podtask has it.
 const atOnce = 4
 
 type object map[string]any

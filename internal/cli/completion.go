@@ -195,7 +195,7 @@ func (o completionOptions) onHost(words []string) command.ChosenHost {
 	return h
 }
 
-// hostLimit is how long a completion waits for another host.
+// hostLimit is the time for which a completion waits for another host.
 const hostLimit = 2 * time.Second
 
 // fromHost asks podtask on the host. What cannot be the name of a task or a service is left out.
@@ -345,5 +345,5 @@ func (o completionOptions) serviceNames(verb string) (names []string) {
 	return names
 }
 
-// completionLimit is how long a completion waits for the agent.
+// completionLimit is the time for which a completion waits for the agent.
 const completionLimit = 100 * time.Millisecond

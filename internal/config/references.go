@@ -21,7 +21,7 @@ import (
 type References struct {
 	// Table holds the rules of all files; those of a later file are in front.
 	Table refs.Table
-	// Timeout is how long a program may take to print a value.
+	// Timeout limits the time that a program may take to print a value.
 	Timeout time.Duration
 	// AWSHelper is a program that prints the credentials for the source aws:, AWSEndpoint a
 	// URL; empty for those of the environment and for Amazon's.

@@ -128,7 +128,7 @@ type Tasks struct {
 
 // Cleanup configures the removal of stopped tasks.
 type Cleanup struct {
-	// TaskWait is how long a task is kept after it has stopped; 0: until it is removed.
+	// TaskWait is the time for which a task is kept after it has stopped; 0: until it is removed.
 	TaskWait time.Duration
 }
 
@@ -165,7 +165,7 @@ type Images struct {
 	// Interval is the time between two cleanups, PerRound the most images one removes.
 	Interval time.Duration
 	PerRound int
-	// MinAge is how long an image must have been unused.
+	// MinAge is the time for which an image must have been unused.
 	MinAge time.Duration
 	// Exclude are patterns (path.Match) of names that no cleanup removes.
 	Exclude []string
@@ -199,7 +199,7 @@ type Delivery struct {
 	AWSLogsEndpoint string
 	// Backlog is the most bytes that wait for a container.
 	Backlog int64
-	// Drain is how long the end of a task waits for what is not sent.
+	// Drain is the time for which the end of a task waits for what is not sent.
 	Drain time.Duration
 }
 

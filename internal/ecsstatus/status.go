@@ -38,7 +38,7 @@ type Status struct {
 type Link struct {
 	Connected bool      `json:"connected"`
 	Since     time.Time `json:"since,omitzero"`
-	// Problem is why it is not connected.
+	// Problem explains why it is not connected.
 	Problem string `json:"problem,omitempty"`
 	// Connections counts those of the process.
 	Connections int `json:"connections"`

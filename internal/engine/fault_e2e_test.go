@@ -86,7 +86,7 @@ func comeBack(ctx context.Context, w *world, _ *owner.Owner, _ chan<- struct{}) 
 	}
 }
 
-// stall is how long a stalled answer takes: longer than an inspection is waited for.
+// stall is the time that a stalled answer takes: longer than an inspection is waited for.
 const stall = 31 * time.Second
 
 // holdOn releases the answer after the stall, or when the task has ended without it.

@@ -44,7 +44,7 @@ type Config struct {
 	// Within bounds the connections of forwarders together (those of all in the process: a twelfth of its descriptors, because each
 	// connection takes six: two sockets, and two pipes of splice(2)).
 	Within *Budget
-	// Quiet is how long a connection that makes room has carried nothing (30 s).
+	// Quiet is the time for which a connection that makes room has carried nothing (30 s).
 	Quiet time.Duration
 	// Patience bounds the wait of a connection while no target can be dialed (10 s); SetPatience changes it.
 	Patience time.Duration

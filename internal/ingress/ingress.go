@@ -43,7 +43,7 @@ type Status struct {
 	// Plain and Secure are the addresses where it listens for requests without and with TLS.
 	Plain  []string `json:"plain"`
 	Secure []string `json:"secure"`
-	// Problem is why the file of routes is not read; the routes before it are served then.
+	// Problem explains why the file of routes is not read; the routes before it are served then.
 	Problem string `json:"problem,omitempty"`
 	// Denied: a port for requests could not be opened because this user may not open it.
 	Denied       bool          `json:"denied,omitempty"`
@@ -75,7 +75,7 @@ type Use struct {
 type Listener struct {
 	Address string `json:"address"`
 	Service string `json:"service"`
-	// Problem is why the proxy does not listen there.
+	// Problem explains why the proxy does not listen there.
 	Problem string `json:"problem,omitempty"`
 	// Awaited: another process has the port. If it is the agent, it passes its listener (PassPath).
 	Awaited bool `json:"awaited,omitempty"`
@@ -118,7 +118,7 @@ type Certificate struct {
 	Issuer string `json:"issuer"`
 	// File has the certificate, and perhaps its key; absent unless it is from a file or a secret.
 	File string `json:"file,omitempty"`
-	// NotAfter is when it ends; absent while there is none.
+	// NotAfter is the time at which it ends; absent while there is none.
 	NotAfter time.Time `json:"notAfter,omitzero"`
 	// Problem is what is wrong with it, or why there is none. Pending: nothing but that it is being obtained.
 	Problem string `json:"problem,omitempty"`

@@ -12,7 +12,7 @@ import (
 // Unlimited is a cpu or memory budget without an end.
 const Unlimited = -1
 
-// Budget is what all tasks together may take.
+// Budget is the share of the host that all tasks together may take.
 type Budget struct {
 	// CPU is in units of which a vCPU has UnitsPerCPU, Memory in bytes; Unlimited for
 	// no bound.
@@ -27,10 +27,10 @@ type Budget struct {
 	// more of the quotas than it does; nil where that is not known.
 	Starting func(task string) bool
 	// GPUs are the names of the devices that tasks share, of which each has at most one task.
-	// GPUsFrom says where they come from.
+	// GPUsFrom is their source.
 	GPUs     []string
 	GPUsFrom string
-	// Overtake is how many later tasks may pass one that waits; 0 keeps the order.
+	// Overtake is the number of later tasks that may pass one that waits; 0 keeps the order.
 	Overtake int
 }
 
@@ -49,7 +49,7 @@ func (r PortRange) has(p ports.HostPort) bool {
 	return r.First <= p.Number && p.Number <= r.Last && (r.Protocol == "" || r.Protocol == p.Protocol)
 }
 
-// RefusedError says that a task asks for more than the whole budget, so that no
+// RefusedError refuses a task that asks for more than the whole budget, so that no
 // waiting would help.
 type RefusedError struct{ Problems []string }
 

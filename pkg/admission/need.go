@@ -40,7 +40,7 @@ import (
 // UnitsPerCPU is the number of cpu units in a vCPU, as in the ECS model.
 const UnitsPerCPU = 1024
 
-// Need is what a task takes of the host for as long as it is in. The zero value is
+// Need is the share of the host that a task has for as long as it is in. The zero value is
 // nothing at all.
 type Need struct {
 	// CPU is in units of which a vCPU has UnitsPerCPU.
@@ -48,16 +48,16 @@ type Need struct {
 	// Memory is in bytes.
 	Memory int64            `json:"memory,omitempty"`
 	Ports  []ports.HostPort `json:"ports,omitempty"`
-	// Containers is how many containers the task may have at once, without the infra
+	// Containers is the number of containers that the task may have at once, without the infra
 	// container; 0 if they are not counted.
 	Containers int64 `json:"containers,omitempty"`
 	// NoInfra: there is no infra container besides.
 	NoInfra bool `json:"noInfra,omitempty"`
-	// GPUs is how many GPUs the task has for itself.
+	// GPUs is the number of GPUs that the task has for itself.
 	GPUs int `json:"gpus,omitempty"`
 }
 
-// NeedOf is what a task declares, counted as the ECS agent does
+// NeedOf is the need that a task declares, counted as the ECS agent does
 // (host_resource_manager.go): cpu is the task's, else the sum of its containers';
 // memory is the task's, else the sum of its containers' reservations, or limits
 // where a container has no reservation; ports are the fixed host ports. A task in

@@ -9,14 +9,14 @@ import (
 	"github.com/podtask/podtask/pkg/ports"
 )
 
-// Queue is who has a share of the host and who waits for one. It is a value: its
+// Queue lists the tasks that have a share of the host and those that wait for one. It is a value: its
 // methods return another and leave it as it is. The zero value is empty.
 type Queue struct {
 	// Last is the number of the latest entry; numbers are not used again.
 	Last uint64 `json:"last,omitempty"`
 	// Entries are in the order in which they asked.
 	Entries []Entry `json:"entries,omitempty"`
-	// Others is what others than tasks were last seen to use of each quota.
+	// Others is the use of each quota by others than tasks, as last seen.
 	Others map[string]int64 `json:"others,omitempty"`
 }
 
@@ -41,7 +41,7 @@ type Entry struct {
 	Inherited bool `json:"inherited,omitempty"`
 }
 
-// label is how messages name the entry.
+// label is the name of the entry in messages.
 func (e Entry) label() string {
 	id := e.Task[:min(len(e.Task), 12)]
 	if e.Name == "" {
@@ -280,7 +280,7 @@ func (q Queue) ahead(i int) (n int) {
 	return n
 }
 
-// shortages are what is missing for e, in the order cpu, memory, quotas, GPUs, ports.
+// shortages are the resources missing for e, in the order cpu, memory, quotas, GPUs, ports.
 func (q Queue) shortages(b Budget, e Entry, at time.Time) []Shortage {
 	var cpu, memory int64
 	var cpuBy, memoryBy []string
@@ -321,7 +321,7 @@ type Verdict struct {
 	// Behind names the earlier task that is first, and First what that one waits for.
 	Behind string
 	First  []Shortage
-	// Ahead is how many earlier tasks wait, whether or not their owners live.
+	// Ahead is the number of earlier tasks that wait, whether or not their owners live.
 	Ahead int
 
 	lost   []Shortage // what Behind would lack if the task were let in
@@ -335,13 +335,13 @@ type Shortage struct {
 	What string
 	// Want, Free and Of are amounts with their units; empty for a port and a certain GPU.
 	Want, Free, Of string
-	// Others is how much of a quota others than tasks use; empty for none.
+	// Others is the use of a quota by others than tasks; empty for none.
 	Others string
 	// Holders name the tasks that have it.
 	Holders []string
 }
 
-// maxNamed is how many holders a message names.
+// maxNamed is the number of holders that a message names.
 const maxNamed = 3
 
 // String says what is wanted, what is free and who has it, in words that follow "waits

@@ -8,7 +8,7 @@ import (
 // Quota is a limit on something of which each container takes a part: for example the
 // kernel's keys of a user. What others of the host use of it counts as well.
 type Quota struct {
-	// Name is what messages call it, such as kernel.keys.maxkeys.
+	// Name is its name in messages, such as kernel.keys.maxkeys.
 	Name string
 	// Most is the limit; Used is what tasks and others use of it now, Unlimited (-1) if
 	// that is not known.
@@ -16,7 +16,7 @@ type Quota struct {
 	// PerTask and PerContainer are what the infra container of a task and each of its
 	// containers take.
 	PerTask, PerContainer int64
-	// Fix says how to raise the limit.
+	// Fix is the advice for raising the limit.
 	Fix string
 }
 
@@ -31,7 +31,7 @@ func (k Quota) of(n Need) int64 {
 	return k.PerTask + n.Containers*k.PerContainer
 }
 
-// settleTime is how long an admitted task takes until its containers run and their use of a
+// settleTime is the time that an admitted task takes until its containers run and their use of a
 // quota shows. A task that Budget.Starting knows to be starting may take startTime, on a host that
 // is busy or pulls an image.
 const (

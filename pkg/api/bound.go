@@ -63,7 +63,7 @@ func follows(r *http.Request) bool {
 	return false
 }
 
-// replyTimeout is how long a client may take to read what does not fit into its socket.
+// replyTimeout limits the time that a client may take to read what does not fit into its socket.
 const replyTimeout = 2 * time.Minute
 
 // limited sets a time limit for each part of a reply.

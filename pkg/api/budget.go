@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Budget is what all tasks of the host together may take.
+// Budget is the share of the host that all tasks together may take.
 type Budget struct {
 	// CPU is in vCPU, Memory in bytes; absent without a bound.
 	CPU    float64 `json:"cpu,omitempty"`

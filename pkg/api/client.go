@@ -36,7 +36,7 @@ type connection struct {
 	answered atomic.Bool
 }
 
-// answer is how long a server may take to return its version. A process that was
+// answer limits the time that a server may take to return its version. A process that was
 // stopped (SIGSTOP) must not block its clients.
 const answer = 5 * time.Second
 

@@ -19,7 +19,7 @@ type Fault = fault.Fault
 // NewFault is the body of a request for a fault.
 type NewFault struct {
 	Fault
-	// DurationSeconds is how long the fault lasts at most, up to a week; until it is stopped if it is 0.
+	// DurationSeconds is the time that the fault lasts at most, up to a week; until it is stopped if it is 0.
 	DurationSeconds int64 `json:"durationSeconds,omitempty"`
 }
 

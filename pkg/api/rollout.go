@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// DeploymentMethod is how the copies are replaced by those of another revision. Members that are absent in
+// DeploymentMethod is the way in which the copies are replaced by those of another revision. Members that are absent in
 // a request stay unchanged; a deployment keeps what it began with.
 type DeploymentMethod struct {
 	// Strategy is ROLLING, BLUE_GREEN, LINEAR or CANARY.
@@ -20,7 +20,7 @@ type DeploymentMethod struct {
 	// 10 percent and 6 minutes, 5 percent and 10 minutes.
 	Linear *TrafficStep `json:"linear,omitempty"`
 	Canary *TrafficStep `json:"canary,omitempty"`
-	// BakeSeconds is how long both revisions stay when the new one has all connections: up to 86400. With
+	// BakeSeconds is the time for which both revisions stay when the new one has all connections: up to 86400. With
 	// ROLLING it is how long the deployment is watched when all copies are replaced.
 	BakeSeconds *int `json:"bakeSeconds,omitempty"`
 	// Hooks replace those that there are; an empty list removes them.
@@ -54,7 +54,7 @@ type Hook struct {
 	TimeoutSeconds int `json:"timeoutSeconds,omitempty"`
 	// TimeoutAction is ROLLBACK or CONTINUE; ROLLBACK if absent.
 	TimeoutAction string `json:"timeoutAction,omitempty"`
-	// Details are what each call gets: any JSON value.
+	// Details are passed to each call: any JSON value.
 	Details json.RawMessage `json:"details,omitempty"`
 }
 
@@ -76,12 +76,12 @@ type Alarms struct {
 	Names []string `json:"names"`
 }
 
-// DeploymentProgress is how far a deployment with stages is.
+// DeploymentProgress is the progress of a deployment with stages.
 type DeploymentProgress struct {
 	// Stage is the present one, or the last one of a deployment that has ended, and Since when it began.
 	Stage string    `json:"stage"`
 	Since time.Time `json:"since"`
-	// Until is when the wait of the stage ends.
+	// Until is the time at which the wait of the stage ends.
 	Until time.Time `json:"until,omitzero"`
 	// Green is the id of the new deployment, Blue that of the one which it replaces.
 	Green string `json:"green"`
@@ -108,7 +108,7 @@ type HookCall struct {
 	Status    string    `json:"status"`
 	StartedAt time.Time `json:"startedAt"`
 	ExpiresAt time.Time `json:"expiresAt"`
-	// Reason is why it failed, with the end of its output.
+	// Reason explains why it failed, with the end of its output.
 	Reason string `json:"reason,omitempty"`
 }
 

@@ -20,7 +20,7 @@ import (
 // maxBody is the largest request or failure in bytes that is read.
 const maxBody = 1 << 20
 
-// Backend is what a Server serves. Its methods are called concurrently. A
+// Backend has the tasks that a Server serves. Its methods are called concurrently. A
 // *Failure is sent to the client unchanged. Task takes a full ID, a prefix or a name; the
 // other methods get the full ID that it returned.
 type Backend interface {

@@ -50,11 +50,11 @@ type Service struct {
 	Names []ServiceName `json:"names"`
 	// Ingress are the public addresses of the service.
 	Ingress []Ingress `json:"ingress"`
-	// DrainSeconds is how long a copy that is to stop may finish its connections.
+	// DrainSeconds is the time in which a copy that is to stop may finish its connections.
 	DrainSeconds int `json:"drainSeconds"`
 	// AutoUpdate is registry for a service that auto-update updates; absent for others.
 	AutoUpdate string `json:"autoUpdate,omitempty"`
-	// Digests are what such a service runs for the tags that it follows, by NAME:TAG as the definition has it.
+	// Digests are the images that such a service runs for the tags that it follows, by NAME:TAG as the definition has it.
 	Digests map[string]string `json:"digests,omitempty"`
 	// SleepAfterSeconds is the time without a connection after which the copies of the service stop; absent for never.
 	// HoldSeconds bounds the time that a connection is held until a copy is healthy again.
@@ -92,7 +92,7 @@ type Listener struct {
 	// ProxyProtocol: each connection to a copy begins with a header of the PROXY protocol, version 1, which has the
 	// client's address.
 	ProxyProtocol bool `json:"proxyProtocol,omitempty"`
-	// Problem is why the address cannot be opened; it is not read in a request.
+	// Problem explains why the address cannot be opened; it is not read in a request.
 	Problem string `json:"problem,omitempty"`
 }
 
@@ -124,7 +124,7 @@ type Ingress struct {
 	// podman:NAME. It is absent for acme, and for internal with names that no public authority certifies.
 	Certificate    string `json:"certificate,omitempty"`
 	CertificateKey string `json:"certificateKey,omitempty"`
-	// Protocol is what copies speak: http1, or h2c for HTTP/2 without TLS.
+	// Protocol is the protocol of the copies: http1, or h2c for HTTP/2 without TLS.
 	Protocol string `json:"protocol,omitempty"`
 	// MaxBodyBytes is the size of the largest request body; absent for any.
 	MaxBodyBytes int64 `json:"maxBodyBytes,omitempty"`
@@ -134,7 +134,7 @@ type Ingress struct {
 	IdleTimeoutSeconds int `json:"idleTimeoutSeconds,omitempty"`
 	// Auth is the source of a secret with a line USER:PASSWORD for each who may send requests.
 	Auth string `json:"auth,omitempty"`
-	// Problem is what is wrong with the address. Down: it is not served for that reason, which does not pass by itself. Both are
+	// Problem describes a fault of the address. Down: it is not served for that reason, which does not pass by itself. Both are
 	// not read in a request.
 	Problem string `json:"problem,omitempty"`
 	Down    bool   `json:"down,omitempty"`
@@ -156,7 +156,7 @@ func (i Ingress) Ingress() taskdef.Ingress {
 	}
 }
 
-// DeploymentConfiguration is how a service replaces its tasks. Members that are absent in a
+// DeploymentConfiguration is the way in which a service replaces its tasks. Members that are absent in a
 // request stay unchanged, or have podtask's defaults.
 type DeploymentConfiguration struct {
 	// MinimumHealthyPercent and MaximumPercent are as in ECS. Without both, copies are
@@ -174,7 +174,7 @@ type DeploymentCircuitBreaker struct {
 	Rollback bool `json:"rollback"`
 	// Cumulative: failures of a deployment add up, also when a task has become healthy in between.
 	Cumulative bool `json:"cumulative,omitempty"`
-	// Threshold is how many tasks may fail; absent for half of the desired count, at least 3 and at most 200.
+	// Threshold limits the number of tasks that may fail; absent for half of the desired count, at least 3 and at most 200.
 	Threshold *BreakerThreshold `json:"threshold,omitempty"`
 }
 
@@ -229,7 +229,7 @@ type PastDeployment struct {
 	// Status is that of a service deployment of ECS: IN_PROGRESS, SUCCESSFUL, STOPPED,
 	// ROLLBACK_IN_PROGRESS, ROLLBACK_SUCCESSFUL or ROLLBACK_FAILED.
 	Status string `json:"status"`
-	// Reason is why it was given up.
+	// Reason explains why it was given up.
 	Reason string `json:"reason,omitempty"`
 	// Deployment is the id of the deployment to which the copies were brought. Several entries
 	// may have the same: a rollback returns to it.
@@ -242,7 +242,7 @@ type PastDeployment struct {
 	RolledBackTo string `json:"rolledBackTo,omitempty"`
 	PastCounts
 	CreatedAt time.Time `json:"createdAt"`
-	// StoppedAt is when it was given up, FinishedAt when it ended.
+	// StoppedAt is the time at which it was given up, FinishedAt when it ended.
 	StoppedAt  time.Time `json:"stoppedAt,omitzero"`
 	FinishedAt time.Time `json:"finishedAt,omitzero"`
 	// Strategy is ROLLING, BLUE_GREEN, LINEAR or CANARY. Progress is absent without stages: for ROLLING
@@ -278,7 +278,7 @@ type ServiceTask struct {
 	// Failed: it counts as a failure of its deployment.
 	Failed    bool      `json:"failed,omitempty"`
 	CreatedAt time.Time `json:"createdAt"`
-	// Reason is why it does not run yet, is being stopped, or has stopped.
+	// Reason explains why it does not run yet, is being stopped, or has stopped.
 	Reason string `json:"reason,omitempty"`
 }
 
@@ -460,7 +460,7 @@ func fromListener(s service.State, l service.Listener) Listener {
 	return Listener{Address: l.Address, ContainerName: l.Container, ContainerPort: l.Port, ProxyProtocol: l.ProxyProtocol, Problem: unheard(s, l.Address).Problem}
 }
 
-// unheard is what is wrong with an address; empty if nothing is.
+// unheard describes a fault of an address; empty if there is none.
 func unheard(s service.State, address string) service.Unheard {
 	if i := slices.IndexFunc(s.Unheard, func(u service.Unheard) bool { return u.Address == address }); i >= 0 {
 		return s.Unheard[i]

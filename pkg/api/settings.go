@@ -24,7 +24,7 @@ type TaskSettings struct {
 	// Publish are ports, [[IP:]HOST:]CONTAINER[/PROTOCOL], in place of the definition's for
 	// the same container port.
 	Publish []string `json:"publish,omitempty"`
-	// Images are what the task runs in place of the definition's images: by the image as the
+	// Images replace the definition's images: by the image as the
 	// definition has it, NAME:TAG@DIGEST.
 	Images map[string]string `json:"images,omitempty"`
 	// LeaveOut are containers that the task does without.
@@ -46,7 +46,7 @@ type TaskSettings struct {
 // Empty reports whether the settings change nothing.
 func (s TaskSettings) Empty() bool { return reflect.ValueOf(s).IsZero() }
 
-// TaskChanges are what a user changes in a definition.
+// TaskChanges are the changes of a user to a definition.
 type TaskChanges struct {
 	TaskSettings
 	TaskOptions
@@ -89,7 +89,7 @@ func union(before, over map[string]string) map[string]string {
 	return all
 }
 
-// Reference says where this host has what a pattern matches: an ARN, the name of a parameter,
+// Reference names the place on this host of what a pattern matches: an ARN, the name of a parameter,
 // or volume:NAME, with * and ? as wildcards.
 type Reference struct {
 	Match string `json:"match"`
@@ -98,7 +98,7 @@ type Reference struct {
 	Source string `json:"source"`
 }
 
-// TaskOptions are how a task is run; what is empty is as configured.
+// TaskOptions change the way in which a task is run; what is empty is as configured.
 type TaskOptions struct {
 	// Pull is default, always, once, prefer-cached or never.
 	Pull string `json:"pull,omitempty"`

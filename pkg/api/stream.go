@@ -45,7 +45,7 @@ type LogLine struct {
 	Container string `json:"container"`
 	// Stream is stdout or stderr.
 	Stream string `json:"stream"`
-	// Time is when it was written, to the second.
+	// Time is the time at which it was written, to the second.
 	Time time.Time `json:"time"`
 	// Text has no line feed; a line of a terminal ends in a carriage return. Bytes that are not UTF-8 are replaced.
 	Text string `json:"text"`

@@ -39,10 +39,10 @@ type Task struct {
 	// Settled: the goal has been reached and nothing more happens without a request.
 	Settled   bool      `json:"settled"`
 	CreatedAt time.Time `json:"createdAt"`
-	// Queue is what the task waits for while the host has no room for it; empty once it is
+	// Queue names the resources that the task waits for while the host has no room for it; empty once it is
 	// admitted.
 	Queue string `json:"queue,omitempty"`
-	// ProtectedUntil is when the protection from updates of its service and from a drain
+	// ProtectedUntil is the time at which the protection from updates of its service and from a drain
 	// ends; absent without one.
 	ProtectedUntil time.Time `json:"protectedUntil,omitzero"`
 	// Faults are those that were injected into its network.
@@ -99,7 +99,7 @@ type PodRef = taskdef.PodRef
 // Reason is one thing that a task waits for, or the way it ended.
 type Reason = lifecycle.Reason
 
-// LogRoute is how far the output of a container was sent.
+// LogRoute is the progress of sending the output of a container.
 type LogRoute struct {
 	Container string `json:"container"`
 	// Driver is the log driver, Destination where the output goes, for people.
@@ -112,7 +112,7 @@ type LogRoute struct {
 	// LostBytes and LostLines were given up or refused.
 	LostBytes int64 `json:"lostBytes,omitempty"`
 	LostLines int64 `json:"lostLines,omitempty"`
-	// Error is why nothing was sent since Since; absent: there is no reason.
+	// Error explains why nothing was sent since Since; absent: there is no reason.
 	Error string    `json:"error,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 }
@@ -206,7 +206,7 @@ type Container struct {
 	Retry *Retry `json:"retry,omitempty"`
 	// Paused: it runs, but its processes are frozen.
 	Paused bool `json:"paused,omitempty"`
-	// RestartCount is how often it was started again. RestartAt is absent unless it
+	// RestartCount is the number of times that it was started again. RestartAt is absent unless it
 	// has exited and is to be started again; Status stays RUNNING meanwhile.
 	RestartCount int       `json:"restartCount"`
 	RestartAt    time.Time `json:"restartAt,omitzero"`
@@ -261,7 +261,7 @@ type Health struct {
 type Retry struct {
 	// Attempts counts the failures so far.
 	Attempts int `json:"attempts"`
-	// Next is when it is tried again.
+	// Next is the time at which it is tried again.
 	Next time.Time `json:"next,omitzero"`
 	// Error is the error of the latest attempt.
 	Error string `json:"error"`

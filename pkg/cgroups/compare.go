@@ -139,7 +139,7 @@ func (e *UndelegatedError) Error() string {
 // user managers.
 const DelegateDropIn = "/etc/systemd/system/user@.service.d/delegate.conf"
 
-// fixFor says how to get the controllers. systemd 252 delegates cpu, memory and
+// fixFor is the advice for getting the controllers. systemd 252 delegates cpu, memory and
 // pids on its own, systemd 239 to 251 only memory and pids.
 func fixFor(v Version, controllers, offered []string) string {
 	if v == Hybrid || v == V1 {

@@ -21,7 +21,7 @@ const (
 	NoGroup Version = "none"
 )
 
-// Host is what a host supports for a user's limits.
+// Host is the support of a host for a user's limits.
 type Host struct {
 	Version Version
 	// Controllers are the controllers delegated to the user manager, sorted.

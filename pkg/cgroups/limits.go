@@ -24,7 +24,7 @@ type Limits struct {
 	// Memory is the hard limit in bytes (memory.max); the kernel rounds down to
 	// whole pages.
 	Memory int64
-	// MemoryHigh is where throttling begins, MemoryLow what is protected from
+	// MemoryHigh is the use at which throttling begins, MemoryLow what is protected from
 	// reclaim, both in bytes.
 	MemoryHigh int64
 	MemoryLow  int64

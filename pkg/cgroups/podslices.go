@@ -10,7 +10,7 @@ import (
 // PodSlice is a slice that Podman has made for a pod without a slice of podtask's.
 type PodSlice struct {
 	Unit, PodID string
-	// Since is when it was started.
+	// Since is the time at which it was started.
 	Since time.Time
 }
 

@@ -36,7 +36,7 @@ func Resident(root fs.FS) map[string]uint64 {
 	return found
 }
 
-// Place is where a container runs.
+// Place is the cgroup in which a container runs.
 type Place struct {
 	// PID is one of its processes, Group its cgroup below the root of the cgroup v2 tree.
 	PID   int

@@ -2,7 +2,7 @@ package cgroups
 
 import "slices"
 
-// Reserved is what one container of a task reserves.
+// Reserved is the share that one container of a task reserves.
 type Reserved struct {
 	Shares    uint64 // CPU shares; see Shares
 	MemoryLow int64  // bytes

@@ -11,13 +11,13 @@ import (
 	"strings"
 )
 
-// Usage is what the processes of a cgroup (v2) and of those below it have used
+// Usage is the use of resources of the processes of a cgroup (v2) and of those below it
 // since it was made. A nil pointer means that the host does not say: the
 // controller is not delegated, or the kernel has no such file.
 type Usage struct {
 	// CPUUsec is the time on CPUs in microseconds, which every cgroup counts.
 	CPUUsec uint64 `json:"cpuUsec"`
-	// Throttling is how the CPU limit was felt.
+	// Throttling is the effect of the CPU limit.
 	Throttling *Throttling `json:"throttling,omitempty"`
 	Memory     *Memory     `json:"memory,omitempty"`
 	PIDs       *PIDs       `json:"pids,omitempty"`
@@ -28,7 +28,7 @@ type Usage struct {
 
 // Throttling is from cpu.stat.
 type Throttling struct {
-	// Periods is how many were counted, Throttled in how many the limit was
+	// Periods is the number of those that were counted, Throttled in how many the limit was
 	// reached, Usec for how long processes were held back.
 	Periods   uint64 `json:"periods"`
 	Throttled uint64 `json:"throttled"`
@@ -65,13 +65,13 @@ type PIDs struct {
 	Refused uint64 `json:"refused"`
 }
 
-// IO is what was read from and written to disks, in bytes.
+// IO counts the bytes that were read from and written to disks.
 type IO struct {
 	Read    uint64 `json:"read"`
 	Written uint64 `json:"written"`
 }
 
-// Pressure is what the *.pressure files say.
+// Pressure is the content of the *.pressure files.
 type Pressure struct {
 	CPU    Stall `json:"cpu"`
 	Memory Stall `json:"memory"`

@@ -56,7 +56,7 @@ func Dial(ctx context.Context, getenv func(string) string) (*User, error) {
 	return nil, fmt.Errorf("%w: %w", ErrNoUserManager, errors.Join(tried...))
 }
 
-// busAddress is where a manager may be reached.
+// busAddress is an address at which a manager may be reached.
 type busAddress struct {
 	address string
 	peer    bool // systemd itself, without a bus daemon

@@ -7,7 +7,7 @@ import (
 	"github.com/blang/semver/v4"
 )
 
-// Curve is how an OCI runtime turns CPU shares (2 to 262144, cgroup v1, and ECS cpu
+// Curve is the formula by which an OCI runtime turns CPU shares (2 to 262144, cgroup v1, and ECS cpu
 // units: 1024 for one vCPU) into a CPU weight (1 to 10000, cgroup v2). The zero value
 // is that of today's runtimes.
 type Curve struct{ linear bool }

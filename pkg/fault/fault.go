@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// Kind is what is wrong with the network of a task.
+// Kind is a disturbance of the network of a task.
 type Kind string
 
 // The kinds, by their names in the paths of ECS.
@@ -62,7 +62,7 @@ type Fault struct {
 	Port        uint16 `json:"port,omitempty"`
 	Protocol    string `json:"protocol,omitempty"`
 	TrafficType string `json:"trafficType,omitempty"`
-	// DelayMilliseconds is how long packets are held back, JitterMilliseconds by how much that varies.
+	// DelayMilliseconds is the time for which packets are held back, JitterMilliseconds by how much that varies.
 	DelayMilliseconds  uint64 `json:"delayMilliseconds,omitempty"`
 	JitterMilliseconds uint64 `json:"jitterMilliseconds,omitempty"`
 	// LossPercent of the packets are lost, 1 to 100.
@@ -107,7 +107,7 @@ func (f Fault) Clone() Fault {
 // Find returns the place of the fault that is the Same as f; -1 for none.
 func Find(faults []Fault, f Fault) int { return slices.IndexFunc(faults, f.Same) }
 
-// Code says why a request is refused.
+// Code is the reason for which a request is refused.
 type Code string
 
 // The codes.

@@ -13,7 +13,7 @@ const table = "podtask_fault"
 // family inet.
 func Families() []string { return []string{"ip", "ip6"} }
 
-// EndpointAddress is where a container reaches the endpoint at which it stops its faults. A black hole
+// EndpointAddress is the address of the endpoint at which a container stops its faults. A black hole
 // for HTTP spares it, as in ECS.
 var EndpointAddress = netip.AddrFrom4([4]byte{169, 254, 170, 2})
 

@@ -28,7 +28,7 @@ const (
 	answer    = 0x06 // return k
 )
 
-// network is where the header of IPv4 or IPv6 begins, whatever the link has before it (SKF_NET_OFF).
+// network is the offset at which the header of IPv4 or IPv6 begins, whatever the link has before it (SKF_NET_OFF).
 const network = 0xfff00000
 
 // The protocols with ports that selection knows.

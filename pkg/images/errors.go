@@ -22,7 +22,7 @@ import (
 	"go.podman.io/image/v5/docker"
 )
 
-// Class is why a digest could not be found. It decides whether a retry makes sense and
+// Class explains why a digest could not be found. It decides whether a retry makes sense and
 // which hint the user gets.
 type Class int
 
@@ -69,7 +69,7 @@ type Error struct {
 	Registry string // host, with port if any; empty for class Invalid
 	Message  string // what went wrong and why
 	Hint     string // what to do about it; may be empty
-	// RetryAfter is how long the registry asks clients to wait; 0 if it does not.
+	// RetryAfter is the time for which the registry asks clients to wait; 0 if it does not.
 	RetryAfter time.Duration
 
 	transient    bool
@@ -333,7 +333,7 @@ func (r *Resolver) explain(c Class, ref Ref, given Login, err error) (message, h
 	}
 }
 
-// insecure is how to use the registry of an image without protection, and what that means. The
+// insecure explains the way to use the registry of an image without protection, and what that means. The
 // table of registries.conf is the one that decides about the image, if there is one.
 func (r *Resolver) insecure(ref Ref) string {
 	location := ref.Registry()

@@ -89,7 +89,7 @@ func (g *guard) add(info httptrace.GotConnInfo) {
 	}
 }
 
-// received is what all connections have received so far. A closed one keeps its number.
+// received counts the bytes that all connections have received so far. A closed one keeps its number.
 func (g *guard) received() (sum uint64) {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -270,7 +270,7 @@ func OptionsFromEnv(getenv func(string) string) Options {
 	return o
 }
 
-// sharedConfig is where Podman 6 also reads its configuration; containers/image does not.
+// sharedConfig is a directory in which Podman 6 also reads its configuration; containers/image does not.
 const sharedConfig = "/usr/share/containers"
 
 // withShared fills in the files of the distribution below dir where a host has none that

@@ -16,7 +16,7 @@ type driver struct {
 	t  *testing.T
 	s  State
 	at time.Time
-	// started is when each container's present run began.
+	// started is the time at which each container's present run began.
 	started map[int]time.Time
 	// asked are the effects of the latest step.
 	asked []Effect

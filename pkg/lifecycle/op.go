@@ -18,11 +18,11 @@ type Op struct {
 	Canceled bool `json:"canceled,omitempty"`
 	// Gentle: a Stop that leaves the container time to end by itself.
 	Gentle bool `json:"gentle,omitempty"`
-	// Overdue is when a Probe next counts as failed for taking too long.
+	// Overdue is the time at which a Probe next counts as failed for taking too long.
 	Overdue time.Time `json:"overdue,omitzero"`
 	// Overran: it has counted as failed already; its answer does not matter.
 	Overran bool `json:"overran,omitempty"`
-	// Overruns is how often it has counted as failed for taking too long.
+	// Overruns is the number of times that it has counted as failed for taking too long.
 	Overruns int `json:"overruns,omitempty"`
 	// Outdated: something may have happened since an Inspect or a Create began that it did
 	// not see.

@@ -80,7 +80,7 @@ type Quota struct {
 	CPU    float64 `json:"cpu,omitempty"`
 	Memory int64   `json:"memory,omitempty"`
 	// TasksMax bounds processes and threads; no definition has it. In Options,
-	// Unlimited says that there is to be no bound.
+	// Unlimited stands for no bound.
 	TasksMax uint64 `json:"tasksMax,omitempty"`
 	// IOWeight is 1 to 10000, 100 being what others have; no definition has it.
 	IOWeight uint64 `json:"ioWeight,omitempty"`

@@ -54,7 +54,7 @@ func (f Failure) mayPass() bool {
 	return f.Class == Temporary || f.Class == Timeout || f.Class == QuotaUsedUp || f.Class == Outage
 }
 
-// attemptLimit is how often a move that failed is tried before it is given up. Manifest and
+// attemptLimit is the number of times that a move that failed is tried before it is given up. Manifest and
 // pull follow the ECS agent (9 and 5 attempts). A pod, and a container with a network
 // of its own, gets half a minute, in which the network of a host that boots comes up; so does a container of a
 // Kubernetes Pod, whose files the kubelet makes again. A
@@ -89,11 +89,11 @@ func (c *Container) manifestFailed() bool {
 	return c.Digest == "" && slices.ContainsFunc(c.Failures, func(f Failure) bool { return f.Name == ErrCannotPullManifest && f.Tolerated })
 }
 
-// quotaAttempts is how often a move is tried that fails because a quota of the host is used
+// quotaAttempts is the number of times that a move is tried that fails because a quota of the host is used
 // up: for about two minutes, in which other containers of the user may end.
 const quotaAttempts = 11
 
-// ResolveLimit is how long a digest may take, all attempts and the pauses between them
+// ResolveLimit limits the time that a digest may take, all attempts and the pauses between them
 // included. It is shorter than that of ECS (ManifestPullTimeout, 1 min), because a person may wait. A
 // task that is Persistent has it for each attempt.
 const ResolveLimit = 20 * time.Second
@@ -118,11 +118,11 @@ func (r Retry) Left(limit time.Duration, at time.Time) time.Duration {
 	return max(limit, time.Second)
 }
 
-// removalAttempts is how many failures in a row end a removal, or hand a container
+// removalAttempts is the number of failures in a row that end a removal, or hand a container
 // that Podman can neither stop nor inspect over to it: about a minute.
 const removalAttempts = 8
 
-// releaseAttempts is how many failures in a row to give the share of the host back a removal
+// releaseAttempts is the number of failures in a row to give the share of the host back that a removal
 // tolerates.
 const releaseAttempts = 3
 
@@ -161,14 +161,14 @@ type Retry struct {
 	// halt, remove. It only sets the pace.
 	Persist  int       `json:"persist,omitempty"`
 	NotUntil time.Time `json:"notUntil,omitzero"`
-	// Since is when the first of the failed attempts of the present move began, where the
+	// Since is the time at which the first of the failed attempts of the present move began, where the
 	// move has a limit over all of them (resolve, pull).
 	Since time.Time `json:"since,omitzero"`
 	// CutOff: the latest attempt failed because of an outage of Podman.
 	CutOff bool `json:"cutOff,omitempty"`
 	// AwaySince is the first failure of the present move that did not count because of an outage.
 	AwaySince time.Time `json:"awaySince,omitzero"`
-	// Last is what the latest attempt died of, for people who ask why it takes so long.
+	// Last is the failure of the latest attempt, for people who ask why it takes so long.
 	Last string `json:"last,omitempty"`
 }
 

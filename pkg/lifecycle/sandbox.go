@@ -177,7 +177,7 @@ func (b *Sandbox) fail(f Failure) {
 	b.Failures = append(b.Failures[:len(b.Failures):len(b.Failures)], f)
 }
 
-// queuePace is how long the first task in the queue waits before it asks again unprompted: the bound on
+// queuePace is the time for which the first task in the queue waits before it asks again unprompted: the bound on
 // a wake-up that was lost, and on noticing that an owner has died, or that others than tasks need less. Each
 // task behind it waits that much longer, up to maxQueuePace, so that a long queue costs little.
 const (

@@ -32,7 +32,7 @@ type Dialer struct {
 	addresses []netip.Addr
 }
 
-// socketBatch is how many sockets a helper makes.
+// socketBatch is the number of sockets that a helper makes.
 const socketBatch = 16
 
 // socketsArg is the argument of a helper that makes sockets.
@@ -119,7 +119,7 @@ func (d *Dialer) fill(ctx context.Context) error {
 	return nil
 }
 
-// SocketError says that there is no socket to connect: nothing is known of the other end.
+// SocketError is the lack of a socket to connect: nothing is known of the other end.
 type SocketError struct{ Err error }
 
 func (e *SocketError) Error() string { return e.Err.Error() }

@@ -98,7 +98,7 @@ func closeAll(files []*os.File) {
 // first after standard error.
 const passedTo = 3
 
-// PassListener is what the helper of ListenIn does: it listens on addr so that it is
+// PassListener is the part of the helper of ListenIn: it listens on addr so that it is
 // reached in the network namespace, and hands the socket to descriptor 3.
 //
 // The socket lies beside the namespace, in one of its own at the other end of a link:

@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// Network is what can be seen of the network namespace of a process from outside.
+// Network describes the network namespace of a process as it is seen from outside.
 type Network struct {
 	// ID is the name of the namespace in /proc. Another namespace may get it when this one is gone.
 	ID string
@@ -69,7 +69,7 @@ func (Networks) Run(ctx context.Context, pid int, input, program string, args ..
 // ProgramError is the error of a program that failed in a namespace.
 type ProgramError struct {
 	Program string
-	// Said is what it printed.
+	// Said is its output.
 	Said string
 	Err  error
 }

@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// Traffic is what went over the network interfaces of a namespace but its
+// Traffic counts what went over the network interfaces of a namespace but its
 // loopback, in bytes, since they were made.
 type Traffic struct {
 	Received uint64 `json:"received"`

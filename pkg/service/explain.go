@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// Reason says what a service waits for.
+// Reason is one thing that a service waits for.
 type Reason struct {
 	// Code is one of the Why* codes.
 	Code string
 	// Text is a sentence without the full stop.
 	Text string
-	// Until is when something happens by itself; Then says what.
+	// Until is the time at which something happens by itself; Then says what.
 	Until time.Time
 	Then  string
 }
@@ -40,7 +40,7 @@ const (
 	WhyWaking    = "waking"
 )
 
-// Explain says what the service waits for, the root cause first. There is always a reason.
+// Explain lists the reasons for which the service waits, the root cause first. There is always one.
 func (s State) Explain(at time.Time) (reasons []Reason) {
 	add := func(r Reason) { reasons = append(reasons, r) }
 	p, c := s.Primary(), s.Count("")
@@ -102,7 +102,7 @@ func (s State) Explain(at time.Time) (reasons []Reason) {
 	return reasons
 }
 
-// explainStage says what a deployment with stages waits for: its hooks, else the stage's own work.
+// explainStage describes the wait of a deployment with stages: for its hooks, else the stage's own work.
 func (s State) explainStage(at time.Time) (reasons []Reason) {
 	a := s.staged()
 	if a == nil {
@@ -156,7 +156,7 @@ func (s State) explainStage(at time.Time) (reasons []Reason) {
 	return []Reason{r}
 }
 
-// steadyText says that all copies of a revision are healthy.
+// steadyText is the sentence about a revision of which all copies are healthy.
 func steadyText(n int, definition string) string {
 	switch n {
 	case 0:
@@ -189,7 +189,7 @@ func count(n int, one, more string) string {
 	return fmt.Sprintf("%d %s", n, more)
 }
 
-// explain says what is wrong with an address.
+// explain describes a fault of an address.
 func (u Unheard) explain() Reason {
 	switch {
 	case u.Served:

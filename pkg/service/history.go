@@ -15,7 +15,7 @@ type Attempt struct {
 	// Number counts the attempts of the service, from 1.
 	Number int           `json:"number"`
 	Status AttemptStatus `json:"status"`
-	// Reason is why the attempt was given up.
+	// Reason explains why the attempt was given up.
 	Reason string `json:"reason,omitempty"`
 	// Target is the revision to which the copies are brought, Sources are those that there
 	// were copies of before.
@@ -26,7 +26,7 @@ type Attempt struct {
 	Breaker BreakerUse  `json:"breaker"`
 	Bounds  *Bounds     `json:"bounds,omitempty"`
 	Times   AttemptTime `json:"times"`
-	// Method is how the attempt is done. Progress is nil for one without stages, Alarms for one without
+	// Method is the method of the attempt. Progress is nil for one without stages, Alarms for one without
 	// alarms.
 	Method   Method    `json:"method,omitzero"`
 	Progress *Progress `json:"progress,omitempty"`
@@ -37,12 +37,12 @@ type Attempt struct {
 type AttemptTime struct {
 	CreatedAt time.Time `json:"createdAt"`
 	UpdatedAt time.Time `json:"updatedAt"`
-	// StoppedAt is when the attempt was given up without a success of its own.
+	// StoppedAt is the time at which the attempt was given up without a success of its own.
 	StoppedAt time.Time `json:"stoppedAt,omitzero"`
 	EndedAt   time.Time `json:"endedAt,omitzero"`
 }
 
-// AttemptStatus is how an attempt stands.
+// AttemptStatus is the status of an attempt.
 type AttemptStatus string
 
 // The statuses of ECS's service deployments. An attempt begins, and is given up, in the step
@@ -56,11 +56,11 @@ const (
 	AttemptNotReturned AttemptStatus = "ROLLBACK_FAILED"
 )
 
-// Share is how many copies there are of a revision.
+// Share counts the copies of a revision.
 type Share struct {
 	// Deployment is the id of the revision's deployment.
 	Deployment string `json:"deployment"`
-	// Requested are how many there are to be, Running and Pending how many of them run or do
+	// Requested is the number of copies that are to be, Running and Pending how many of them run or do
 	// not yet. When the attempt has ended, they are those of its end.
 	Requested int `json:"requested"`
 	Running   int `json:"running"`
@@ -72,7 +72,7 @@ type Return struct {
 	// Deployment is the id of that revision's deployment.
 	Deployment string    `json:"deployment"`
 	StartedAt  time.Time `json:"startedAt"`
-	// Stage is where the attempt was given up; empty if it has no stages.
+	// Stage is the stage in which the attempt was given up; empty if it has no stages.
 	Stage Stage `json:"stage,omitempty"`
 }
 
@@ -85,7 +85,7 @@ type BreakerUse struct {
 	Tripped   bool `json:"tripped,omitempty"`
 }
 
-// Revision is what the copies of a deployment are made of, as it was when that began. It
+// Revision is the definition and the configuration of the copies of a deployment, as it was when that began. It
 // never changes.
 type Revision struct {
 	// Deployment is an id.
@@ -104,7 +104,7 @@ type Image struct {
 	Image     string `json:"image"`
 }
 
-// keptAttempts is how long the history is.
+// keptAttempts is the length of the history.
 const keptAttempts = 10
 
 // clone copies what a step may change.
@@ -203,7 +203,7 @@ func shareOf(s State, deployment string) Share {
 	return Share{Deployment: deployment, Running: c.Running, Pending: c.Pending, Requested: s.Wanted(deployment)}
 }
 
-// Wanted is how many copies of a deployment there are to be now.
+// Wanted is the number of copies that a deployment is to have now.
 func (s State) Wanted(deployment string) int {
 	if a := s.staged(); a != nil && !a.rolls() {
 		return s.wants(a, deployment)

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// keptCalls is how many calls of hooks an attempt keeps that have ended.
+// keptCalls is the number of ended calls of hooks that an attempt keeps.
 const keptCalls = 20
 
 // shifts reports whether connections move in the stage; its hooks are called on the way back too.
@@ -76,7 +76,7 @@ func (a *Attempt) answered() bool {
 	return !slices.ContainsFunc(a.Progress.Calls, HookCall.Open)
 }
 
-// refused is why a hook ends the attempt; empty if none does.
+// refused explains why a hook ends the attempt; empty if none does.
 func (a *Attempt) refused() string {
 	for _, c := range a.Progress.Calls {
 		if !c.isOf(a.Progress) {

@@ -12,7 +12,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// DefaultDrainTimeout is how long a copy that is to stop may finish its connections.
+// DefaultDrainTimeout is the time in which a copy that is to stop may finish its connections.
 const DefaultDrainTimeout = 30 * time.Second
 
 // Listener is an address of the service. Connections to it are forwarded to the copies in

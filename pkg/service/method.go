@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Strategy is how a deployment replaces the copies of the one before it.
+// Strategy is the way in which a deployment replaces the copies of the one before it.
 type Strategy string
 
 // The strategies of ECS. The old revision is called blue, the new one green. All but Rolling bring up as
@@ -26,13 +26,13 @@ const Whole Permille = 1000
 // Percent returns the part in percent, as ECS has it.
 func (p Permille) Percent() float64 { return float64(p) / 10 }
 
-// Method is how deployments of a service are done. A deployment keeps the one that the service has when
+// Method is the way in which deployments of a service are done. A deployment keeps the one that the service has when
 // it begins.
 type Method struct {
 	Strategy Strategy `json:"strategy,omitempty"`
 	// Step is for Linear and Canary.
 	Step Increment `json:"step,omitzero"`
-	// Bake is how long both revisions stay at full size when green has all connections; up to 24 h.
+	// Bake is the time for which both revisions stay at full size when green has all connections; up to 24 h.
 	Bake time.Duration `json:"bake,omitempty"`
 	// Hooks are at most 10 that are called and 10 pauses.
 	Hooks []Hook `json:"hooks,omitempty"`
@@ -54,7 +54,7 @@ func (m Method) atOnce() Method {
 type Increment struct {
 	// Part is that of each step of Linear (3 % to 100 %), or of the first one of Canary (0.1 % to 100 %).
 	Part Permille `json:"part"`
-	// Bake is how long the service waits after a step but the last; up to 24 h.
+	// Bake is the time that the service waits after a step but the last; up to 24 h.
 	Bake time.Duration `json:"bake,omitempty"`
 }
 
@@ -64,7 +64,7 @@ var (
 	CanaryStep = Increment{Part: 50, Bake: 10 * time.Minute}
 )
 
-// Stage is how far a deployment is.
+// Stage is a step in the progress of a deployment.
 type Stage string
 
 // The lifecycle stages of ECS, in their order. PreProduction and Production are repeated for each step.
@@ -94,11 +94,11 @@ type Hook struct {
 	OnTimeout TimeoutAction `json:"onTimeout,omitempty"`
 	// Details are any JSON value that a call gets.
 	Details json.RawMessage `json:"details,omitempty"`
-	// Role is what a client of the ECS API gave with an ARN. Nothing uses it.
+	// Role is the role that a client of the ECS API gave with an ARN. Nothing uses it.
 	Role string `json:"role,omitempty"`
 }
 
-// HookTarget is who answers a hook.
+// HookTarget is the program, URL, function or task that answers a hook.
 type HookTarget struct {
 	Kind HookKind `json:"kind"`
 	// Value is the ARN, the URL, or the task definition FAMILY:REVISION; empty for a pause.
@@ -122,7 +122,7 @@ const (
 	HookTask    HookKind = "TASK"       // a task that has to end with 0
 )
 
-// TimeoutAction is what follows when the time of a hook is over.
+// TimeoutAction is the decision when the time of a hook is over.
 type TimeoutAction string
 
 // The actions of ECS; the empty value stands for rollback.
@@ -136,9 +136,9 @@ const (
 	DefaultHookTimeout = 24 * time.Hour
 	// DefaultCallBackDelay is the pause before a hook that is in progress is called again.
 	DefaultCallBackDelay = 30 * time.Second
-	// StageLimit is how long a stage may last, without its hooks.
+	// StageLimit limits the time that a stage may last, without its hooks.
 	StageLimit = 24 * time.Hour
-	// AttemptLimit is how long an attempt may last.
+	// AttemptLimit limits the time that an attempt may last.
 	AttemptLimit = 30 * 24 * time.Hour
 )
 
@@ -164,14 +164,14 @@ type Alarm struct {
 	Target HookTarget `json:"target"`
 }
 
-// Threshold is how many tasks of a deployment may fail before the circuit breaker ends it.
+// Threshold limits the number of tasks of a deployment that may fail before the circuit breaker ends it.
 type Threshold struct {
 	// Type is empty for BoundedPercent with 50.
 	Type  ThresholdType `json:"type,omitempty"`
 	Value int           `json:"value,omitempty"`
 }
 
-// ThresholdType is what the value of a threshold is.
+// ThresholdType is the unit of a threshold.
 type ThresholdType string
 
 // The types of ECS.
@@ -181,7 +181,7 @@ const (
 	UnboundedPercent ThresholdType = "UNBOUNDED_PERCENT" // of the desired count
 )
 
-// Progress is how far an attempt with stages is: one that is not Rolling, or has hooks, a bake time or
+// Progress is the progress of an attempt with stages: one that is not Rolling, or has hooks, a bake time or
 // alarms. It is saved before anything follows from it.
 type Progress struct {
 	// Blue is the id of the deployment whose copies green replaces; empty if there is none. They stay blue and
@@ -205,7 +205,7 @@ type Progress struct {
 	Regrow bool `json:"regrow,omitempty"`
 	// Calls are those of hooks, the latest of each hook in each stage and step, in their order.
 	Calls []HookCall `json:"calls,omitempty"`
-	// Details are what answers in progress have added to the details of a hook, by its name.
+	// Details have the additions of answers in progress to the details of a hook, by its name.
 	Details map[string]json.RawMessage `json:"details,omitempty"`
 }
 
@@ -219,7 +219,7 @@ type HookCall struct {
 	// Returning: it is called on the way back.
 	Returning bool       `json:"returning,omitempty"`
 	Status    HookStatus `json:"status"`
-	// StartedAt is when the stage called it first, ExpiresAt when its time is over, UpdatedAt when the status
+	// StartedAt is the time at which the stage called it first, ExpiresAt when its time is over, UpdatedAt when the status
 	// changed last.
 	StartedAt time.Time `json:"startedAt"`
 	ExpiresAt time.Time `json:"expiresAt"`
@@ -227,13 +227,13 @@ type HookCall struct {
 	// Number counts the calls, from 1; NextCall is when the next one is due after an answer in progress.
 	Number   int       `json:"number,omitempty"`
 	NextCall time.Time `json:"nextCall,omitzero"`
-	// Reason is why it failed, with the end of what it printed.
+	// Reason explains why it failed, with the end of what it printed.
 	Reason string `json:"reason,omitempty"`
 
 	op operation // a call is in flight
 }
 
-// HookStatus is how a hook stands in a stage.
+// HookStatus is the status of a hook in a stage.
 type HookStatus string
 
 // The statuses of ECS.
@@ -245,7 +245,7 @@ const (
 	HookTimedOut   HookStatus = "TIMED_OUT"
 )
 
-// HookRequest is what a call of a hook is about.
+// HookRequest is the content of a call of a hook.
 type HookRequest struct {
 	HookCall
 	Config Hook
@@ -265,15 +265,15 @@ type Group struct {
 	Copies     []string // ids, at least one
 }
 
-// AlarmUse is what the alarms of an attempt say.
+// AlarmUse is the state of the alarms of an attempt.
 type AlarmUse struct {
 	// Watched: the first answer was that all are well; otherwise they do not count in this attempt.
 	Watched bool `json:"watched,omitempty"`
 	// Raised are the names that ended the attempt, or kept it from being watched.
 	Raised []string `json:"raised,omitempty"`
-	// NextCheck is when they are asked again.
+	// NextCheck is the time at which they are asked again.
 	NextCheck time.Time `json:"nextCheck,omitzero"`
-	// Problem is why the latest check did not get an answer.
+	// Problem explains why the latest check did not get an answer.
 	Problem string `json:"problem,omitempty"`
 
 	op operation

@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// Names is how a service and its copies take part in a namespace: tasks of the namespace reach the service by name,
+// Names is the part of a service and its copies in a namespace: tasks of the namespace reach the service by name,
 // and its copies reach the services of the namespace.
 type Names struct {
 	// Namespace is that of the service; empty for none.
@@ -173,7 +173,7 @@ func checkNames(t taskdef.Task, n Names) (errs []error) {
 	return errs
 }
 
-// OwnHost says why a task resolves a name by itself, whatever services there are; "" if it does not.
+// OwnHost explains why a task resolves a name by itself, whatever services there are; "" if it does not.
 func OwnHost(t taskdef.Task, name string) string {
 	for i, c := range t.Containers {
 		if c.Net.Hostname == name {

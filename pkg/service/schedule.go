@@ -42,7 +42,7 @@ func (s State) guarded() bool {
 	return back
 }
 
-// Threshold is how many tasks of a deployment may fail before it has failed.
+// Threshold is the number of tasks of a deployment that may fail before it has failed.
 func (s State) Threshold() int { return s.Config.Breaker.Threshold.of(s.target()) }
 
 func (t Threshold) of(count int) int {
@@ -68,7 +68,7 @@ func (s *State) isUnhealthy(at time.Time, t Task) bool {
 // hasFailed: the primary deployment has failed and there is no way back.
 func (s *State) hasFailed() bool { return s.Deployments[0].Rollout == Failed }
 
-// schedule says which tasks are to stop and which are to be made.
+// schedule lists the tasks that are to stop and those that are to be made.
 func (s *State) schedule(at time.Time) {
 	var stopped, pending []string
 	finishing := 0
@@ -209,7 +209,7 @@ func (s *State) wantTasks(at time.Time) {
 	}
 }
 
-// mayFail is how many more tasks of a deployment of which some have failed may be made: if all of them and those that
+// mayFail is the number of tasks that may be made of a deployment of which some have failed: if all of them and those that
 // have not yet been healthy fail too, the circuit breaker's threshold is reached and not passed. Without a failure, or
 // a circuit breaker that could act, there is no limit.
 func (s *State) mayFail() int {
@@ -295,7 +295,7 @@ func (d Deployment) isShown(at time.Time) bool {
 	return !d.FailedAt.IsZero() && at.Before(d.FailedAt.Add(shownFailed))
 }
 
-// effects are what is to be begun now.
+// effects are the effects to begin now.
 func (s *State) effects(at time.Time) (effects []Effect) {
 	for i := range s.Tasks {
 		t := &s.Tasks[i]
@@ -322,7 +322,7 @@ func (s *State) effects(at time.Time) (effects []Effect) {
 	return slices.Concat(effects, s.startCalls(at), s.startCheck(at))
 }
 
-// Wake is when TimerFired is due; zero for never.
+// Wake is the time at which TimerFired is due; zero for never.
 func (s State) Wake(at time.Time) (wake time.Time) {
 	sooner := func(t time.Time) {
 		if t.After(at) && (wake.IsZero() || t.Before(wake)) {

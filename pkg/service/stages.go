@@ -161,7 +161,7 @@ func (a Attempt) Wait() time.Duration {
 	return 0
 }
 
-// deadline is when the present stage's own work has taken too long; zero for never. The hooks have times
+// deadline is the time at which the present stage's own work has taken too long; zero for never. The hooks have times
 // of their own, and the last stage only tidies up.
 func (a Attempt) deadline() time.Time {
 	if p := a.Progress; p.Stage != CleanUp && !p.Back {
@@ -303,7 +303,7 @@ func (s *State) advance(at time.Time) {
 	}
 }
 
-// obstacle is why the attempt is given up; empty if it is not. On the way back nothing is.
+// obstacle explains why the attempt is given up; empty if it is not. On the way back nothing is.
 func (s *State) obstacle(at time.Time, a *Attempt) string {
 	if a.Progress.Back {
 		return ""
@@ -323,7 +323,7 @@ func (s *State) obstacle(at time.Time, a *Attempt) string {
 	return ""
 }
 
-// failure is why an attempt is given up: in the history, in the event, and for the deployment that it
+// failure explains why an attempt is given up: in the history, in the event, and for the deployment that it
 // returns to.
 type failure struct{ why, event, cause string }
 
@@ -351,7 +351,7 @@ func (s *State) giveUp(at time.Time, f failure, back bool) {
 	}
 }
 
-// wants is how many copies of a deployment there are to be while an attempt with two sets is under way.
+// wants is the number of copies that a deployment is to have while an attempt with two sets is under way.
 func (s *State) wants(a *Attempt, id string) int {
 	p := a.Progress
 	last := p.Stage == CleanUp
@@ -406,7 +406,7 @@ func (s *State) stopSets(at time.Time, a *Attempt, stop func(*Task, string)) {
 	}
 }
 
-// lacking is how many copies of each deployment are to be made.
+// lacking is the number of copies of each deployment that are to be made.
 func (s *State) lacking() map[string]int {
 	n := make(map[string]int)
 	if a := s.staged(); a != nil && !a.rolls() {

@@ -19,7 +19,7 @@ type State struct {
 	Name      string    `json:"name"`
 	CreatedAt time.Time `json:"createdAt"`
 	Status    Status    `json:"status"`
-	// DesiredCount is how many copies the service keeps running.
+	// DesiredCount is the number of copies that the service keeps running.
 	DesiredCount int    `json:"desiredCount"`
 	Config       Config `json:"config"`
 	// Deployments are the PRIMARY one, then those that still have tasks.
@@ -62,7 +62,7 @@ const (
 	Draining Status = "DRAINING" // it is to be removed when its tasks are
 )
 
-// Config is how a service is run.
+// Config is the configuration of a service.
 type Config struct {
 	// Bounds are for rolling; nil stands for one copy after the other: one more than
 	// desired while it lasts, or one less where fixed host ports allow no more.
@@ -72,7 +72,7 @@ type Config struct {
 	HealthCheckGracePeriod time.Duration `json:"healthCheckGracePeriod,omitempty"`
 	// Listeners are the addresses of the service, which stay while copies come and go.
 	Listeners []Listener `json:"listeners,omitempty"`
-	// DrainTimeout is how long a copy that is to stop may finish its connections; 0 stands
+	// DrainTimeout is the time in which a copy that is to stop may finish its connections; 0 stands
 	// for DefaultDrainTimeout.
 	DrainTimeout time.Duration `json:"drainTimeout,omitempty"`
 	// TestListeners are addresses whose connections go to green before production does.
@@ -86,12 +86,12 @@ type Config struct {
 	Sleep *Sleep `json:"sleep,omitempty"`
 	// AutoUpdate is FromRegistry for a service that is updated automatically; empty for others.
 	AutoUpdate string `json:"autoUpdate,omitempty"`
-	// Method is what a deployment that begins is done with.
+	// Method is the method of a deployment that begins.
 	Method Method `json:"method,omitzero"`
 	ClientConfig
 }
 
-// ClientConfig is what a client of the ECS API sent with the service. No step reads it.
+// ClientConfig is the data that a client of the ECS API sent with the service. No step reads it.
 type ClientConfig struct {
 	// Cluster is the ECS cluster of the service and its tasks; empty for the default one.
 	Cluster string `json:"cluster,omitempty"`
@@ -149,7 +149,7 @@ type Deployment struct {
 	Reason  string  `json:"rolloutStateReason,omitempty"`
 	// Rollback: the service has returned to it by itself.
 	Rollback bool `json:"rollback,omitempty"`
-	// FailedAt is when the circuit breaker ended it for an earlier one; it is listed for shownFailed.
+	// FailedAt is the time at which the circuit breaker ended it for an earlier one; it is listed for shownFailed.
 	FailedAt time.Time `json:"failedAt,omitzero"`
 	// FailedTasks counts since the rollout began, or since a task was healthy (Breaker);
 	// LastFailure is why the latest did.
@@ -161,7 +161,7 @@ type Deployment struct {
 	UpdatedAt time.Time `json:"updatedAt"`
 }
 
-// Spec is what a deployment's tasks are made of.
+// Spec is the description of a deployment's tasks.
 type Spec struct {
 	// TaskDefinition is FAMILY:REVISION.
 	TaskDefinition string       `json:"taskDefinition"`
@@ -171,7 +171,7 @@ type Spec struct {
 	// Files are the contents of files that the task has as sources env:NAME, by NAME: what a
 	// manifest has in ConfigMaps and takes from the downward API. None is secret.
 	Files map[string][]byte `json:"files,omitempty"`
-	// Changes are what the user who began the deployment changed in the definition, as the API has
+	// Changes are the changes to the definition by the user who began the deployment, as the API has
 	// them (api.TaskChanges): an update keeps those that it does not name. Empty in records of
 	// earlier versions, and where a client of AWS began it.
 	Changes json.RawMessage `json:"changes,omitempty"`
@@ -182,7 +182,7 @@ type Spec struct {
 	Follows map[string]string `json:"follows,omitempty"`
 }
 
-// Rollout is how far a deployment is.
+// Rollout is the progress of a deployment.
 type Rollout string
 
 // The rollout states of ECS.
@@ -192,7 +192,7 @@ const (
 	Failed     Rollout = "FAILED"
 )
 
-// Phase is what a service wants of a task, and how far that is known to be done.
+// Phase is the goal of a service for a task, and how far that is known to be done.
 type Phase string
 
 // The phases, in their order.
@@ -225,9 +225,9 @@ type Task struct {
 	Failed bool `json:"failed,omitempty"`
 	// Drained: the connections that were forwarded to it have ended, or have had their time.
 	Drained bool `json:"drained,omitempty"`
-	// Cause is why it is to stop.
+	// Cause explains why it is to stop.
 	Cause string `json:"cause,omitempty"`
-	// Refused is why it could not be made when it was last tried.
+	// Refused explains why it could not be made when it was last tried.
 	Refused string `json:"refused,omitempty"`
 	// QueuedAt is since when the task waits in the queue; zero if it does not. Unplaced: an
 	// event says so.
@@ -250,24 +250,24 @@ const (
 	done // StopTask was taken
 )
 
-// Observation is what is seen of a task.
+// Observation is the observed state of a task.
 type Observation struct {
 	Running bool `json:"running,omitempty"`
 	// Unconfirmed: it ran when it was last looked at, and something may have happened since.
 	Unconfirmed bool `json:"-"`
-	// Since is when it began to run.
+	// Since is the time at which it began to run.
 	Since  time.Time `json:"since,omitzero"`
 	Health Health    `json:"health,omitempty"`
 	// Placed: the host has given the task its share.
 	Placed bool `json:"placed,omitempty"`
-	// Queue is what a task waits for that is not let in.
+	// Queue names the resources that a task waits for that is not let in.
 	Queue string `json:"queue,omitempty"`
 	// Failing is the error of what is tried again before the task runs, such as a pull.
 	Failing string `json:"-"`
 	Stopped bool   `json:"stopped,omitempty"`
 	// ByUser: a user requested the stop.
 	ByUser bool `json:"byUser,omitempty"`
-	// Protected is when the protection of a task from being replaced ends; zero for none.
+	// Protected is the time at which the protection of a task from being replaced ends; zero for none.
 	Protected time.Time `json:"protectedUntil,omitzero"`
 	Reason    string    `json:"reason,omitempty"`
 }
@@ -289,7 +289,7 @@ type BackOff struct {
 	// up to the number Known have been counted.
 	Streak int `json:"streak,omitempty"`
 	Known  int `json:"known,omitempty"`
-	// NotUntil is when the next task may be made.
+	// NotUntil is the time at which the next task may be made.
 	NotUntil time.Time `json:"notUntil,omitzero"`
 }
 
@@ -306,22 +306,22 @@ const (
 	keptCompleted = 2
 	// retryAfter is the pause before a call that failed is made again.
 	retryAfter = 10 * time.Second
-	// queueNotice is how long a task waits in the queue before an event says so. A copy that
+	// queueNotice is the time for which a task waits in the queue before an event says so. A copy that
 	// only waits until the one before it has ended is no news.
 	queueNotice = 10 * time.Second
 	// repeatStop is the pause before a task that may be protected is asked again to stop.
 	repeatStop = time.Minute
 	// MaxBackOff is the longest pause before a failed task is replaced (ECS: 15 minutes).
 	MaxBackOff = 15 * time.Minute
-	// monitor is how long a task without a health check has to run before it is taken for
+	// monitor is the time that a task without a health check has to run before it is taken for
 	// healthy (the update monitor of Docker's swarm mode): what exits at once is not.
 	monitor = 5 * time.Second
-	// leastRollout is how long a deployment lasts before the circuit breaker ends it, and shownFailed
+	// leastRollout is the time that a deployment lasts before the circuit breaker ends it, and shownFailed
 	// how long it is listed afterwards. On ECS failures take minutes, and clients look every few
 	// seconds: they shall see the deployment, and that it failed.
 	leastRollout = 10 * time.Second
 	shownFailed  = 20 * time.Second
-	// forgiven is how long a task has to be healthy for its failure to begin a new streak.
+	// forgiven is the time that a task has to be healthy for its failure to begin a new streak.
 	forgiven = 5 * time.Minute
 )
 
@@ -333,7 +333,7 @@ func New(id, name string, spec Spec, count int, c Config, at time.Time) State {
 	return s
 }
 
-// TaskName is what a task of the service is called.
+// TaskName is the name of a task of the service.
 func (s State) TaskName(t Task) string {
 	number := t.Number
 	if t.Copy > 0 {

@@ -31,12 +31,12 @@ type (
 	AbortRequested struct{}
 	// DeleteRequested asks for everything to be stopped and removed.
 	DeleteRequested struct{}
-	// Seen is what became of a task.
+	// Seen is a new observation of a task.
 	Seen struct {
 		ID string
 		Observation
 	}
-	// Vanished says that the record of a task no longer exists.
+	// Vanished is the end of the record of a task.
 	Vanished struct{ ID string }
 	// Done answers an effect. Refused is why it was not done; empty: it was. A removal is
 	// done when the task is gone, a stop when it was asked for.
@@ -68,9 +68,9 @@ type (
 	}
 	// WakeRequested asks for a service that sleeps to wake without a connection; By names the one who asks.
 	WakeRequested struct{ By string }
-	// TimerFired says that Wake has come.
+	// TimerFired is the arrival of Wake.
 	TimerFired struct{}
-	// ClockChanged says that the clock of the host was set forward by a time, or back if it is negative. The
+	// ClockChanged is a step of the host's clock: forward by a time, or back if it is negative. The
 	// times that a deployment waits for move with it.
 	ClockChanged struct{ By time.Duration }
 )
@@ -388,7 +388,7 @@ func (s *State) remember(at time.Time) {
 	}
 }
 
-// announce says which tasks were started: placed, as ECS has it, not only asked for. Tasks that were made together are
+// announce lists the tasks that were started: placed, as ECS has it, not only asked for. Tasks that were made together are
 // named together, as soon as it is known of each whether it was placed or waits; at once if hurried.
 func (s *State) announce(at time.Time, hurried bool) {
 	var names []string

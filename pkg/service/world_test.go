@@ -348,7 +348,7 @@ func (w *world) running() map[string]int {
 	return n
 }
 
-// count is how many tasks there are that have not stopped.
+// count is the number of tasks that there are that have not stopped.
 func (w *world) count() (n int) {
 	for _, k := range w.running() {
 		n += k

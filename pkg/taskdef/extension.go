@@ -36,26 +36,26 @@ type TaskExtensions struct {
 	// prefer-cached or never; empty for the default. Tasks made by earlier versions from
 	// a Kubernetes manifest have it; now each container has its own.
 	Pull string `json:"pull,omitempty"`
-	// Pod is what package pod keeps of the manifest; nil for others.
+	// Pod is the part of the manifest that package pod keeps; nil for others.
 	Pod json.RawMessage `json:"pod,omitempty"`
 	// UntilLast: the task runs until the last of its essential containers that has
 	// started ends, and not until the first does.
 	UntilLast bool `json:"untilLast,omitempty"`
 	// FailAtOnce, with UntilLast: an essential container that failed and is not started again ends the task.
 	FailAtOnce bool `json:"failAtOnce,omitempty"`
-	// Deadline is how long the task may run, counted from when it got its share of the
+	// Deadline limits the time that the task may run, counted from when it got its share of the
 	// host; 0 means for ever. It is x-podtask.timeout, and at most MaxDeadline there.
 	Deadline time.Duration `json:"deadline,omitempty"`
 	// MinimumAge is the time for which the host must have known an image before the task follows a tag to it, as
 	// imageage.ParseAge reads it; empty for that of the host.
 	MinimumAge string `json:"minimumAge,omitempty"`
-	// Namespace is where the names are that the task reaches services by; empty for none.
+	// Namespace has the names by which the task reaches services; empty for none.
 	Namespace string `json:"namespace,omitempty"`
 	// Ingress are the public addresses of a service with this task.
 	Ingress []Ingress `json:"ingress,omitempty"`
 	// SleepAfter is the time without a connection after which the copies of a service with this task stop; 0 for never.
 	SleepAfter time.Duration `json:"sleepAfter,omitempty"`
-	// Requests is what the task reserves of the host, where that is not its limits.
+	// Requests is the share of the host that the task reserves, where that is not its limits.
 	Requests *Requests `json:"requests,omitempty"`
 }
 
@@ -102,7 +102,7 @@ type ContainerExtensions struct {
 	// can have a readiness probe by HTTP: httpHealthCheck.
 	Probes Probes `json:"probes,omitzero"`
 	Hooks  Hooks  `json:"hooks,omitzero"`
-	// Kube is what a Kubernetes Pod asks for besides.
+	// Kube has the other requests of a Kubernetes Pod.
 	Kube Kube `json:"kube,omitzero"`
 }
 

@@ -132,20 +132,20 @@ type Container struct {
 	// Privileged gives all that the user has; rootless it is never more.
 	Privileged bool     `json:"privileged,omitempty"`
 	Security   Security `json:"security,omitzero"`
-	// Linux is what the document asks of the kernel for this container.
+	// Linux has the requests of the document to the kernel for this container.
 	Linux Linux `json:"linux,omitzero"`
 	// Mounts are the container's own; Task.Mounts adds those of VolumesFrom.
 	Mounts      []Mount       `json:"mounts,omitempty"`
 	VolumesFrom []VolumesFrom `json:"volumesFrom,omitempty"`
-	// Net is what the container asks of its network besides ports.
+	// Net has the requests of the container to its network besides ports.
 	Net ContainerNetwork `json:"net,omitzero"`
-	// Log is where the container's output goes; nil means the default.
+	// Log is the destination of the container's output; nil means the default.
 	Log *LogConfiguration `json:"log,omitempty"`
 	// FireLens makes the container a log router; nil: it is none.
 	FireLens *FireLens `json:"firelens,omitempty"`
 	// Restart is nil where the container is not restarted when it exits.
 	Restart *RestartPolicy `json:"restart,omitempty"`
-	// Extensions are what the container asks for beyond the ECS model (x-podtask).
+	// Extensions are the requests of the container beyond the ECS model (x-podtask).
 	Extensions ContainerExtensions `json:"extensions,omitzero"`
 	// Essential: the task stops when this container stops. True unless the
 	// document says otherwise.
@@ -172,7 +172,7 @@ type EnvVar struct {
 	Value string `json:"value"`
 }
 
-// Condition is what a dependant waits for.
+// Condition is the event that a dependant waits for.
 type Condition string
 
 // The conditions of the ECS model (ContainerDependency).
@@ -220,7 +220,7 @@ type HealthCheck struct {
 // HasHealth reports whether the container has a check by which it can be HEALTHY.
 func (c Container) HasHealth() bool { return c.HealthCheck != nil || c.Extensions.Probes.Any() }
 
-// HealthAction is what becomes of an unhealthy container.
+// HealthAction is the fate of an unhealthy container.
 type HealthAction string
 
 // ActionRestart stops an unhealthy container; its restart policy then starts it again,

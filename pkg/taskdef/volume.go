@@ -43,7 +43,7 @@ type Volume struct {
 	External string `json:"external,omitempty"`
 }
 
-// VolumeKind says where the data of a volume lies.
+// VolumeKind is the kind of place in which the data of a volume lies.
 type VolumeKind string
 
 // The kinds of volumes.
@@ -213,7 +213,7 @@ func IsProc(source, target string) bool {
 	return path.Clean(source) == "/proc" && path.Clean(target) == "/proc"
 }
 
-// ProcFix is what to do about a mount that HidesProc refuses.
+// ProcFix is the advice about a mount that HidesProc refuses.
 func ProcFix(target string) string { return "choose another path, such as /host" + path.Clean(target) }
 
 // checkProc refuses a mount over /proc. It is part of reading a definition, not of Task.Check, because

@@ -94,7 +94,7 @@ func (p *parser) leaveOut(c cursor, path string) {
 	c.node.Fields = kept
 }
 
-// lossOf says what the task loses without a member.
+// lossOf describes the loss of a task without a member.
 func lossOf(m member) string {
 	if m.answer == refused || m.answer == warned {
 		return ": " + plain(m.note)

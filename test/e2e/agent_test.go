@@ -70,7 +70,7 @@ func (p *process) end() {
 	p.want(0)
 }
 
-// startedAt is when Podman started the task's first container.
+// startedAt is the time at which Podman started the task's first container.
 func (b *box) startedAt(ref string) string {
 	b.t.Helper()
 	return b.podman("inspect", "--format", "{{.State.StartedAt}}", b.inspect(ref).Containers[0].RuntimeID)

@@ -172,7 +172,7 @@ type conformance struct {
 	kills *killer // nil: none
 }
 
-// leftOut is why a test is left out.
+// leftOut explains why a test is left out.
 type leftOut struct {
 	// missing: podtask does not have what is tested, so the test counts as failed. Else it does not
 	// apply to a node of podtask, or to this bed.

@@ -83,7 +83,7 @@ func registerECS(b *box, c *ecs.Client, command string, ports ...int32) string {
 	return *out.TaskDefinition.TaskDefinitionArn
 }
 
-// within is how long the SDK's waiters wait: longer than they need on a busy machine.
+// within is the time for which the SDK's waiters wait: longer than they need on a busy machine.
 const within = 4 * time.Minute
 
 func TestAWSClientRunsAndStopsTasks(t *testing.T) {

@@ -216,7 +216,7 @@ func command(b *box, name string, args ...string) (string, error) {
 	return string(out), errors.Join(err, ctx.Err())
 }
 
-// kubePatience is how long a command of Podman may take: kube play waits for ever for an
+// kubePatience is the time that a command of Podman may take: kube play waits for ever for an
 // init container that does not end.
 const kubePatience = 20 * time.Second
 

@@ -2,7 +2,7 @@
 
 package e2e
 
-// portRounds is how often TestPortsComeBack runs its task again, portKills how often
+// portRounds is the number of times that TestPortsComeBack runs its task again, portKills how often
 // its container is restarted, after pauses that double.
 const (
 	portRounds = 20

@@ -39,7 +39,7 @@ func soakSize(t *testing.T) (tasks int, duration time.Duration) {
 	return tasks, duration
 }
 
-// soakAtOnce is how many tasks of the soak there are at a time.
+// soakAtOnce is the number of tasks of the soak that there are at a time.
 const soakAtOnce = 8
 
 // soakTask is a short task and the exit code that it ends with.

@@ -169,7 +169,7 @@ func (o *expressOps) ingress(name string, port int) (*[]taskdef.Ingress, error) 
 	return &[]taskdef.Ingress{i}, nil
 }
 
-// noDomain is why these operations are refused.
+// noDomain explains why these operations are refused.
 const noDomain = "the public addresses of Express services are https://NAME.DOMAIN: set aws-express-domain to the domain whose names lead to this host (docs/aws.md)"
 
 func (o *expressOps) create(ctx context.Context, in expressIn, kept protocol.Fields) (any, error) {

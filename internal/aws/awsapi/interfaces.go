@@ -60,7 +60,7 @@ type Parser interface {
 // Checked is a valid document: the family of its task, and the digest of what it says.
 type Checked struct{ Family, Digest string }
 
-// RefusedError says why this host cannot run a task.
+// RefusedError explains why this host cannot run a task.
 type RefusedError struct{ Cause error }
 
 func (e *RefusedError) Error() string { return e.Cause.Error() }

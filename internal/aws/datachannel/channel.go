@@ -16,7 +16,7 @@ const (
 	// MaxOutput is the number of bytes of output that a message has at most, as the
 	// plugin's own messages have.
 	MaxOutput = 1024
-	// window is how many messages may be without acknowledgement. A client keeps 10000.
+	// window is the number of messages that may be without acknowledgement. A client keeps 10000.
 	window = 1000
 	// againFirst and againMost are the times after which a message is sent again, the plugin's.
 	againFirst = 200 * time.Millisecond
@@ -135,7 +135,7 @@ func (c *Channel) Pong() {
 	c.before = 0
 }
 
-// Free is how many messages of output may be sent.
+// Free is the number of messages of output that may be sent.
 func (c *Channel) Free() int { return max(0, window-len(c.waiting)) }
 
 // Idle reports whether the client has acknowledged everything.
@@ -150,7 +150,7 @@ func (c *Channel) ConnectFailed(now time.Time) []byte {
 	return c.send(KindFlag, binary.BigEndian.AppendUint32(nil, connectToPortError), now)
 }
 
-// Wake is when a message is to be sent again; zero if none waits.
+// Wake is the time at which a message is to be sent again; zero if none waits.
 func (c *Channel) Wake() time.Time {
 	if len(c.waiting) == 0 {
 		return time.Time{}

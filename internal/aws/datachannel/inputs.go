@@ -5,7 +5,7 @@ import "slices"
 const (
 	// earlyMost is how far before its turn a message is kept, in numbers.
 	earlyMost = 64
-	// keptMost is how many messages are kept before their turn, and how many are remembered
+	// keptMost is the number of messages that are kept before their turn, and how many are remembered
 	// that were handled.
 	keptMost = 2 * earlyMost
 	// againMany is how often a message comes again over one connection before its

@@ -13,16 +13,16 @@ import (
 
 // The limits of a connection.
 const (
-	// introduction is how long a client may take to send its token.
+	// introduction limits the time that a client may take to send its token.
 	introduction = 10 * time.Second
-	// alive is how long a client may be silent; it answers pings, which come more often.
+	// alive limits the time that a client may be silent; it answers pings, which come more often.
 	alive    = 90 * time.Second
 	pingings = 30 * time.Second
-	// sending is how long a client may take to read a message.
+	// sending limits the time that a client may take to read a message.
 	sending = 10 * time.Second
-	// farewell is how long a client may take to close a connection after the end.
+	// farewell limits the time that a client may take to close a connection after the end.
 	farewell = 2 * time.Second
-	// queued is how many messages may wait to be sent.
+	// queued is the number of messages that may wait to be sent.
 	queued = 4096
 )
 

@@ -9,7 +9,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/datachannel"
 )
 
-// typedMost is how many messages of input wait for a program that does not read, and
+// typedMost is the number of messages of input that wait for a program that does not read, and
 // typedSpare how many more than one of them a message of a client may bring.
 const (
 	typedMost  = 256

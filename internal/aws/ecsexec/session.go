@@ -80,7 +80,7 @@ func (s *session) run(ctx context.Context) {
 	}
 }
 
-// wake is when tick has something to do.
+// wake is the time at which tick has something to do.
 func (s *session) wake() time.Time {
 	const never = 24 * time.Hour
 	at := time.Now().Add(never)

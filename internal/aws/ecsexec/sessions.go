@@ -60,18 +60,18 @@ type Config struct {
 
 // The times and numbers.
 const (
-	// Most is how many sessions there may be.
+	// Most is the number of sessions that there may be.
 	Most = 32
-	// away is how long a token is good, and how long a session waits for a client that has
+	// away is the time for which a token is good, and how long a session waits for a client that has
 	// lost its connection.
 	away = time.Minute
-	// greeting is how long a client may take for the handshake.
+	// greeting limits the time that a client may take for the handshake.
 	greeting = 30 * time.Second
-	// unsized is how long a program waits for the size of the terminal.
+	// unsized is the time for which a program waits for the size of the terminal.
 	unsized = time.Second
-	// leaving is how long the last output may take to be acknowledged.
+	// leaving limits the time that the last output may take to be acknowledged.
 	leaving = 10 * time.Second
-	// ending is how long a program may take to end that was told to.
+	// ending limits the time that a program may take to end that was told to.
 	ending = 15 * time.Second
 )
 

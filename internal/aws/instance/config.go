@@ -33,7 +33,7 @@ type Config struct {
 
 // Pace has the times of an instance.
 type Pace struct {
-	// Idle is how long a web socket may be without a message, and Life how long it is used; up to
+	// Idle limits the time that a web socket may be without a message, and Life how long it is used; up to
 	// IdleJitter and LifeJitter are added.
 	Idle, IdleJitter, Life, LifeJitter time.Duration
 	// Inactive is the pause after ECS has said that the instance is not active.
@@ -42,7 +42,7 @@ type Pace struct {
 	Gather time.Duration
 	// Telemetry is the time between two messages with metrics or health.
 	Telemetry time.Duration
-	// Endpoints is how long the addresses of the web sockets are kept.
+	// Endpoints is the time for which the addresses of the web sockets are kept.
 	Endpoints time.Duration
 	// ACS, TCS, Register, Busy and Refused are the pauses after failures: of the web sockets, of the
 	// registration, of states when ECS is busy, and when it refuses them.

@@ -46,7 +46,7 @@ var (
 	errInactive = errors.New("the instance is not active: it was deregistered")
 )
 
-// steady is how long a connection must have lasted for its failures to be forgotten, and hasty what
+// steady is the time that a connection must have lasted for its failures to be forgotten, and hasty what
 // it must have lasted to be opened again without a pause.
 const (
 	steady = time.Minute

@@ -47,7 +47,7 @@ type node struct {
 	heartbeats chan struct{}
 }
 
-// concurrent is how many states are sent at once.
+// concurrent is the number of states that are sent at once.
 const concurrent = 10
 
 // Run is an instance until ctx ends or it cannot continue. Errors that only the user can mend are

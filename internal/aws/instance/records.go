@@ -44,7 +44,7 @@ type record struct {
 	Told told `json:"told"`
 	// Queue are changes that ECS has not accepted yet, in order.
 	Queue []wire.StateChange `json:"queue,omitempty"`
-	// Ended is when the end of the task was seen.
+	// Ended is the time at which the end of the task was seen.
 	Ended time.Time `json:"ended,omitzero"`
 }
 

@@ -159,7 +159,7 @@ func (v view) digests() (out []wire.ContainerState) {
 	return out
 }
 
-// runningAt is when the task first ran; zero if it did not.
+// runningAt is the time at which the task first ran; zero if it did not.
 func (v view) runningAt() time.Time {
 	for _, h := range v.task.History {
 		if h.Container == "" && h.Status == wire.StatusRunning {
@@ -218,7 +218,7 @@ func (v view) pulls() (begun, ended time.Time) {
 	return begun, ended
 }
 
-// executionStopped is when the first essential container ended, or the task if none did.
+// executionStopped is the time at which the first essential container ended, or the task if none did.
 func (v view) executionStopped() (at time.Time) {
 	for _, h := range v.task.History {
 		i := slices.IndexFunc(v.task.Containers, func(c api.Container) bool { return c.Name == h.Container })

@@ -62,7 +62,7 @@ type sampler struct {
 	last   map[string]sample // by the id of the container
 	sets   map[string]*containerSums
 	status string
-	// statusAt is when the status of the instance changed.
+	// statusAt is the time at which the status of the instance changed.
 	statusAt time.Time
 }
 

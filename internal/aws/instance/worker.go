@@ -138,7 +138,7 @@ func (w *taskWorker) drive(ctx context.Context) bool {
 	return w.follow(ctx)
 }
 
-// refusal is why the host does not run a task.
+// refusal explains why the host does not run a task.
 type refusal struct {
 	reason     string            // of the task
 	containers map[string]string // of containers, by name

@@ -9,7 +9,7 @@ import (
 	"github.com/xtaci/smux"
 )
 
-// MaxConnections is how many connections of one client there may be at the same time.
+// MaxConnections is the number of connections of one client that there may be at the same time.
 const MaxConnections = 64
 
 // Forwarder connects each stream of a client with a port. It is safe for concurrent use.

@@ -38,7 +38,7 @@ func TestFilters(t *testing.T) {
 	}
 }
 
-// now is when the times of these tests are read.
+// now is the time at which the times of these tests are read.
 var now = time.Date(2026, 1, 2, 12, 0, 0, 0, time.UTC)
 
 func TestSince(t *testing.T) {

@@ -63,7 +63,7 @@ func (v *View) Hosts() (states []top.HostState) {
 	return states
 }
 
-// sampleWait is how long a look waits for hosts; the others show what they told last.
+// sampleWait is the time that a look waits for hosts; the others show what they told last.
 const sampleWait = time.Second
 
 // Tasks implements top.Source. It fails for no host.

@@ -201,7 +201,7 @@ type row struct {
 	Deployments []ingress.Deployment `json:"deployments"`
 	// Certificate is absent for an address without TLS, and while the proxy does not run.
 	Certificate *ingress.Certificate `json:"certificate,omitempty"`
-	// Problem says why clients cannot use the address: what is wrong with its certificate, or that the proxy does not run.
+	// Problem explains why clients cannot use the address: what is wrong with its certificate, or that the proxy does not run.
 	Problem string `json:"problem,omitempty"`
 }
 

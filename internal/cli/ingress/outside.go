@@ -22,7 +22,7 @@ type outside struct {
 	Names []nameProblem `json:"names"`
 }
 
-// nameProblem is why requests for a name do not come here.
+// nameProblem explains why requests for a name do not come here.
 type nameProblem struct {
 	Name    string `json:"name"`
 	Problem string `json:"problem"`
@@ -91,7 +91,7 @@ func (n network) look(ctx context.Context, s ingress.Status) (outside, error) {
 	return o, nil
 }
 
-// reach says why a listener is not reached at one of the public addresses; "" if it is.
+// reach explains why a listener is not reached at one of the public addresses; "" if it is.
 func (n network) reach(ctx context.Context, listener string, public []netip.Addr) string {
 	at, err := netip.ParseAddrPort(listener)
 	if err != nil {
@@ -113,7 +113,7 @@ func (n network) reach(ctx context.Context, listener string, public []netip.Addr
 	return last
 }
 
-// leadsHere says why a name does not lead to this host; "" if it does.
+// leadsHere explains why a name does not lead to this host; "" if it does.
 func (n network) leadsHere(ctx context.Context, name string, own []netip.Addr) string {
 	if name == "localhost" || strings.HasSuffix(name, ".localhost") {
 		return "a name of localhost leads each client to itself: only this host reaches it"

@@ -140,7 +140,7 @@ type Route struct {
 	Passes bool
 }
 
-// ServerProcess is why a command that serves this machine works here only.
+// ServerProcess explains why a command that serves this machine works here only.
 const ServerProcess = "it is a process of the machine that it serves: a unit of systemd starts it there"
 
 // Build is what a program is built of besides the core.

@@ -59,7 +59,7 @@ type logMsg struct {
 // tickMsg is sent when the next sample is due.
 type tickMsg struct{}
 
-// servicesTimeout is how long a sample waits for the agent, which may hang, while the tasks are there.
+// servicesTimeout limits the time that a sample waits for the agent, which may hang, while the tasks are there.
 const servicesTimeout = 2 * time.Second
 
 func (w commands) sample(again bool) tea.Cmd {

@@ -53,7 +53,7 @@ type Hosts interface {
 // HostState is a host of the view.
 type HostState struct {
 	Name string
-	// Why says why the host is down or slow; empty for one that answers.
+	// Why explains why the host is down or slow; empty for one that answers.
 	Why string
 	// Tasks is the number of its tasks that are known.
 	Tasks int

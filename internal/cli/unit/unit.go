@@ -243,7 +243,7 @@ func (u units) list(c *cli.Context) error {
 	}}.Print(u.out, c)
 }
 
-// explain says why units do not start, and what shows more.
+// explain explains why units do not start, and what shows more.
 func (u units) explain(rows []unitRow) {
 	for _, r := range rows {
 		for _, text := range r.Errors {

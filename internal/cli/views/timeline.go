@@ -143,7 +143,7 @@ func chartOf(t api.Task, now time.Time) timeline.Chart {
 type timelineDocument struct {
 	Task string    `json:"task"`
 	From time.Time `json:"from"`
-	// To is when the task stopped, or now.
+	// To is the time at which the task stopped, or now.
 	To    time.Time      `json:"to"`
 	Lanes []timelineLane `json:"lanes"`
 }

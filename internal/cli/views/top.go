@@ -148,7 +148,7 @@ func (o screen) show(ctx context.Context, source top.Source, actions top.Actions
 	return top.Run(ctx, source, actions, options, top.Terminal{In: o.in, Out: o.out, Environ: o.environ()})
 }
 
-// mostAsked is how many owners are asked at a time what their tasks wait for.
+// mostAsked is the number of owners that are asked at a time what their tasks wait for.
 const mostAsked = 50
 
 // taskView implements top.Source and top.Actions for the tasks of this host.

@@ -55,7 +55,7 @@ type square struct{ Kind, Text string }
 // step is a step of a deployment. State is done, now or empty.
 type step struct{ Name, State string }
 
-// mostSquares is how many copies are drawn one by one.
+// mostSquares is the number of copies that are drawn one by one.
 const mostSquares = 40
 
 func newShop(s api.Service, host Host, now time.Time) shop {

@@ -18,7 +18,7 @@ import (
 const (
 	// pageTail is how many last lines of each container a page has without its script, followTail how many with it.
 	pageTail, followTail = 200, 1000
-	// writeTime is how long a browser may take for what it is sent.
+	// writeTime limits the time that a browser may take for what it is sent.
 	writeTime = 30 * time.Second
 )
 

@@ -139,7 +139,7 @@ func (r row) used() top.Use {
 	return *r.Use
 }
 
-// mostRows is how many rows the list has at first: browsers take long for many.
+// mostRows is the number of rows that the list has at first: browsers take long for many.
 const mostRows = 100
 
 // listView is the data of the list.
@@ -150,7 +150,7 @@ type listView struct {
 	Sort, Query  string
 	Rows         []row
 	Total        int
-	// Fit is how many rows there are in all, Whole the link to them; empty if all are shown.
+	// Fit is the number of rows that there are in all, Whole the link to them; empty if all are shown.
 	Fit             int
 	Whole           string
 	Groups          []shopGroup

@@ -27,7 +27,7 @@ type look struct {
 	at       time.Time
 	tasks    []top.Task
 	services []api.Service
-	// servicesProblem is why there are no services.
+	// servicesProblem explains why there are no services.
 	servicesProblem error
 	schedules       []console.Schedule
 	stacks          []console.Stack

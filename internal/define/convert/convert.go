@@ -28,7 +28,7 @@ type Result struct {
 	RunFlags []string
 	// Files are to be written beside the definition, readable by the user only.
 	Files []File
-	// Copies is how many copies of the task a Compose file wants. With more than one it is
+	// Copies is the number of copies of the task that a Compose file wants. With more than one it is
 	// for a service, and the definition publishes no fixed host port.
 	Copies int
 	// Listen are the addresses at which a service of several copies listens:

@@ -103,7 +103,7 @@ func ready(kind string, p Pod, s lifecycle.State, status Status) Condition {
 	return c
 }
 
-// readySince is when the latest container that counts came up, went down or changed its
+// readySince is the time at which the latest container that counts came up, went down or changed its
 // health.
 func readySince(p Pod, s lifecycle.State) time.Time {
 	at := s.CreatedAt

@@ -260,7 +260,7 @@ func (b *reader) ports(i int) {
 	}
 }
 
-// whyNoPortName says why a text is not a name of a service of IANA (RFC 6335, 5.1); empty for one that is.
+// whyNoPortName explains why a text is not a name of a service of IANA (RFC 6335, 5.1); empty for one that is.
 func whyNoPortName(s string) string {
 	switch {
 	case s == "":

@@ -250,7 +250,7 @@ func (a *ingressReader) service(d ingressDoc, backend value) (found value, why s
 	return s, why
 }
 
-// selects says why a Service does not select the Pod; "" if it does. Namespace is that of an Ingress.
+// selects explains why a Service does not select the Pod; "" if it does. Namespace is that of an Ingress.
 func (a *ingressReader) selects(s value, namespace string) string {
 	if in := cmp.Or(s.at("metadata").at("namespace").str(), namespace); in != "" && a.hasNamespace() && in != a.result.Pod.Namespace {
 		return "is of another namespace than the Pod"

@@ -394,7 +394,7 @@ func lastState(c lifecycle.Container, shown bool) ContainerState {
 	return ContainerState{Terminated: t}
 }
 
-// waiting says why a container has not started.
+// waiting explains why a container has not started.
 func waiting(p Pod, s lifecycle.State, i int) *Waiting {
 	c := s.Containers[i]
 	message := cmp.Or(c.Fatal(), c.Retry.Last)

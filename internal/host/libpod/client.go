@@ -28,7 +28,7 @@ const specLabel = "podtask.spec"
 // missingLabel holds Observed.Missing.
 const missingLabel = "podtask.missing-addresses"
 
-// DefaultIdleTimeout is how long a service started by Dial keeps running after its last
+// DefaultIdleTimeout is the time that a service started by Dial keeps running after its last
 // connection is closed.
 const DefaultIdleTimeout = 60 * time.Second
 
@@ -43,7 +43,7 @@ type Options struct {
 	RuntimeDir string
 	// Podman is the program that starts a service; "" means podman from PATH.
 	Podman string
-	// IdleTimeout is how long a service started by Dial runs without a connection, in
+	// IdleTimeout is the time for which a service started by Dial runs without a connection, in
 	// whole seconds; 0 means DefaultIdleTimeout.
 	IdleTimeout time.Duration
 	// Log receives a line for each request at the level debug; nil logs nothing.

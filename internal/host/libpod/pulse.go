@@ -17,9 +17,9 @@ import (
 // to it lasts until its own limit, which is minutes for some. It does not even answer a ping.
 
 const (
-	// pulseAfter is how long a call takes before the service is pinged beside it.
+	// pulseAfter is the time that a call takes before the service is pinged beside it.
 	pulseAfter = 3 * time.Second
-	// pulseLimit is how long the service may take to answer a ping.
+	// pulseLimit limits the time that the service may take to answer a ping.
 	pulseLimit = 7 * time.Second
 	// pulsePause is the time between two pings.
 	pulsePause = 5 * time.Second

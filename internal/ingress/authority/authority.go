@@ -25,12 +25,12 @@ import (
 
 const (
 	authorityYears = 10
-	// leafTime is how long a certificate of the internal authority is valid; it is replaced when leafRenew is left.
+	// leafTime is the time for which a certificate of the internal authority is valid; it is replaced when leafRenew is left.
 	leafTime  = 7 * 24 * time.Hour
 	leafRenew = 2 * 24 * time.Hour
 	// clockSkew is how much the clocks of clients may be behind.
 	clockSkew = time.Hour
-	// maxLeaves is how many certificates are kept in memory.
+	// maxLeaves is the number of certificates that are kept in memory.
 	maxLeaves = 4096
 )
 
@@ -147,7 +147,7 @@ func (a *Authority) Fingerprint() string {
 // Subject is what the certificate is for, NotAfter when it ends.
 func (a *Authority) Subject() string { return a.cert.Subject.CommonName }
 
-// NotAfter is when the certificate of the authority ends.
+// NotAfter is the time at which the certificate of the authority ends.
 func (a *Authority) NotAfter() time.Time { return a.cert.NotAfter }
 
 // Certificate returns a certificate for a name, perhaps with a wildcard, or an IP address.

@@ -70,11 +70,11 @@ type Manager struct {
 	failures  map[string]failure // by name, of ACME
 }
 
-// failure is why a certificate was not obtained, and when that was.
+// failure explains why a certificate was not obtained, and when that was.
 type failure struct {
 	text string
 	at   time.Time
-	// notBefore is when the server may be asked again; zero: at the next attempt.
+	// notBefore is the time at which the server may be asked again; zero: at the next attempt.
 	notBefore time.Time
 }
 
@@ -125,7 +125,7 @@ func (m *Manager) startACME() {
 	m.acme.Issuers = []certmagic.Issuer{m.issuer}
 }
 
-// explain says why there is no other certificate than one, which is nil if there is none.
+// explain explains why there is no other certificate than one, which is nil if there is none.
 func (f failure) explain(leaf *x509.Certificate) string {
 	text := f.text
 	if !f.notBefore.IsZero() {
@@ -169,7 +169,7 @@ func (m *Manager) event(_ context.Context, event string, data map[string]any) er
 	return nil
 }
 
-// limitPause is how long a server is not asked that has refused a request for a limit, and does not say for how long.
+// limitPause is the time for which a server is not asked that has refused a request for a limit, and does not say for how long.
 // Longest is the longest time that is believed.
 const (
 	limitPause   = time.Hour
@@ -359,7 +359,7 @@ func (m *Manager) Challenge(w http.ResponseWriter, r *http.Request) bool {
 	return issuer != nil && issuer.HandleHTTPChallenge(w, r)
 }
 
-// endsSoon is when a certificate that is not renewed is a problem.
+// endsSoon is the time at which a certificate that is not renewed is a problem.
 const endsSoon = 7 * 24 * time.Hour
 
 // Statuses returns those of all names, in the order of the routes.

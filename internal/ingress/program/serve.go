@@ -33,13 +33,13 @@ import (
 
 // The limits of what clients may cost.
 const (
-	// headerTime is how long a client may take for the TLS handshake, and for the headers of a request.
+	// headerTime limits the time that a client may take for the TLS handshake, and for the headers of a request.
 	headerTime = 10 * time.Second
-	// keepAlive is how long a connection without a request is kept.
+	// keepAlive is the time for which a connection without a request is kept.
 	keepAlive = 2 * time.Minute
 	// maxHeader is the most bytes of headers.
 	maxHeader = 64 << 10
-	// maxStreams is how many requests a connection of HTTP/2 has at a time.
+	// maxStreams is the number of requests that a connection of HTTP/2 has at a time.
 	maxStreams = 128
 	// maxFrame is the most bytes of a frame of HTTP/2: the smallest that a server may have, because the memory of a frame is
 	// taken before its content comes.
@@ -48,9 +48,9 @@ const (
 	mostConnections = 16384
 	// clientPart of the connections may be one client's.
 	clientPart = 2
-	// descriptorsOf is how many descriptors a connection may need: its own, that to the copy, and some in reserve.
+	// descriptorsOf is the number of descriptors that a connection may need: its own, that to the copy, and some in reserve.
 	descriptorsOf = 3
-	// successorTime is how long a successor may take until it serves.
+	// successorTime limits the time that a successor may take until it serves.
 	successorTime = 30 * time.Second
 	// longDrain is how long connections may stay with a process that has a successor.
 	longDrain = time.Hour
@@ -237,7 +237,7 @@ func challengesFirst(m *certs.Manager, next http.Handler) http.Handler {
 	})
 }
 
-// leaveTime is how long clients of the process before may use their connections once more.
+// leaveTime limits the time that clients of the process before may use their connections once more.
 const leaveTime = 5 * time.Second
 
 // leave lets clients move to the process that took over. A client that sends a request on a connection that is being
@@ -328,7 +328,7 @@ func (s *server) drain(limit time.Duration, signals <-chan os.Signal, servers ..
 	}
 }
 
-// giveTime is how long the agent may take to take the listeners of a proxy that ends.
+// giveTime limits the time that the agent may take to take the listeners of a proxy that ends.
 const giveTime = 5 * time.Second
 
 // giveUp gives the listeners of services to the agent, if it follows this process: connections that wait to be accepted would

@@ -99,7 +99,7 @@ func (s *sockets) listen(o *options) error {
 	return nil
 }
 
-// failures says why listeners could not be opened: in an error with all ways to a low port, and under a service manager in
+// failures explains why listeners could not be opened: in an error with all ways to a low port, and under a service manager in
 // short problems for the status and the journal. Users may open the ports from lowest on.
 func failures(supervised bool, plain, secure error, lowest uint16) (problems []string, all error) {
 	all = errors.Join(plain, secure)

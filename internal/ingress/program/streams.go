@@ -229,7 +229,7 @@ func (s *streams) again() {
 	s.changed()
 }
 
-// listenProblem says why a listener cannot be opened, and who has its port.
+// listenProblem explains why a listener cannot be opened, and who has its port.
 func listenProblem(address string, err error) string {
 	_, text, _ := net.SplitHostPort(address)
 	number, _ := strconv.ParseUint(text, 10, 16)

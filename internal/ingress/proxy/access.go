@@ -26,7 +26,7 @@ type Record struct {
 	ReceivedBytes int64   `json:"receivedBytes"`
 	SentBytes     int64   `json:"sentBytes"`
 	Seconds       float64 `json:"seconds"`
-	// Error is why the proxy answered itself.
+	// Error explains why the proxy answered itself.
 	Error string `json:"error,omitempty"`
 }
 

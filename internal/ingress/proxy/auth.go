@@ -24,7 +24,7 @@ type verifier struct {
 }
 
 const (
-	// checksAtOnce is how many passwords are checked at a time.
+	// checksAtOnce is the number of passwords that are checked at a time.
 	checksAtOnce = 2
 	// maxKnown is how many right answers are remembered.
 	maxKnown = 1024

@@ -92,7 +92,7 @@ type recorder struct {
 	status int
 	bytes  int64
 	pause  time.Duration
-	// closeTime is how long a client may keep a WebSocket open that the copy has ended.
+	// closeTime limits the time that a client may keep a WebSocket open that the copy has ended.
 	closeTime time.Duration
 }
 

@@ -37,7 +37,7 @@ type Config struct {
 	Patience, DialTimeout time.Duration
 	// Use returns what notes the requests to a service; nil: they are not noted.
 	Use func(service string) *forward.Use
-	// CloseTime is how long a client may keep a WebSocket open that the copy has ended (5 s).
+	// CloseTime limits the time that a client may keep a WebSocket open that the copy has ended (5 s).
 	CloseTime time.Duration
 }
 
@@ -47,7 +47,7 @@ const (
 	defaultDialTimeout = 2 * time.Second
 	// redial is the pause before a copy is dialed again that could not be.
 	redial = 100 * time.Millisecond
-	// idleCopy is how long a connection to a copy is kept without a request. Some servers close theirs after 5 s: a request
+	// idleCopy is the time for which a connection to a copy is kept without a request. Some servers close theirs after 5 s: a request
 	// that is sent just then is lost.
 	idleCopy = 4 * time.Second
 	// retryAfter is what a client is told to wait while there is no copy, in seconds.

@@ -21,7 +21,7 @@ type Host struct {
 	StateDir, RuntimeDir string
 	// ProgramVersion is the version of this program.
 	ProgramVersion string
-	// Patience is how long a task may be locked without having a socket: an owner takes
+	// Patience limits the time that a task may be locked without having a socket: an owner takes
 	// the lock first and releases it last.
 	Patience time.Duration
 }

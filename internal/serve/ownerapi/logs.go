@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
 
-// stalled is how long output must wait to be sent before it is a reason to tell.
+// stalled is the time for which output must wait to be sent before it is a reason to tell.
 const stalled = time.Minute
 
 // WithLogs adds how far the output of a task was sent, and to its reasons what stands still.

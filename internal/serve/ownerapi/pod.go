@@ -71,7 +71,7 @@ func endOfLog(ctx context.Context, a *engine.Engine, s lifecycle.State, i int) s
 	return strings.ToValidUTF8(all[max(0, len(all)-messageBytes):], "\ufffd")
 }
 
-// endBefore is when the run before the latest one ended; zero where there was none. A
+// endBefore is the time at which the run before the latest one ended; zero where there was none. A
 // container may write before Podman notes its start.
 func endBefore(c lifecycle.Container) time.Time {
 	for _, r := range slices.Backward(c.Runs) {

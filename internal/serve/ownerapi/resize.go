@@ -38,7 +38,7 @@ func Resized(a *engine.Engine, s lifecycle.State, to api.PodResources) (lifecycl
 	return r, nil
 }
 
-// PatienceFor is how long it may take until a task has other resources: the containers that are
+// PatienceFor limits the time that it may take until a task has other resources: the containers that are
 // restarted for them have to stop first.
 func PatienceFor(s lifecycle.State, r lifecycle.Resources, patience time.Duration) time.Duration {
 	for _, i := range r.Restart {

@@ -43,7 +43,7 @@ type process struct {
 	ended chan struct{}
 }
 
-// startLimit is how long the parts have to come up, on a busy machine.
+// startLimit is the time that the parts have to come up, on a busy machine.
 const startLimit = 5 * time.Minute
 
 // look is how often they are asked.

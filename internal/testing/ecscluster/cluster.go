@@ -50,7 +50,7 @@ type run struct {
 	// failed counts the copies that never ran, by service and instance. Each counts as a copy when another one is placed, until
 	// one runs there.
 	failed map[string]int
-	// wake is when services are to be looked at; none is zero.
+	// wake is the time at which services are to be looked at; none is zero.
 	wake map[string]time.Time
 }
 
@@ -259,7 +259,7 @@ func (c *Cluster) do(f func(*run)) bool {
 	}
 }
 
-// untilWake is how long no service has to be looked at.
+// untilWake is the time that no service has to be looked at.
 func (r *run) untilWake() time.Duration {
 	least := time.Hour
 	for _, at := range r.wake {

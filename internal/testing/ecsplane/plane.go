@@ -42,7 +42,7 @@ type Event struct {
 	Query    url.Values
 	// Header has those of the handshake of a web socket.
 	Header http.Header
-	// At is when it came.
+	// At is the time at which it came.
 	At   time.Time
 	Body json.RawMessage
 	// Key is the ID of the access key with which a call was signed.

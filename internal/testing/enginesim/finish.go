@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/taskdef"
 )
 
-// patience is how long a container that could be healthy is given to become so.
+// patience is the time for which a container that could be healthy is given to become so.
 const patience = 10 * time.Minute
 
 // maxRest is how many moves bring any world to rest.

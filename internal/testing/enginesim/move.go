@@ -131,7 +131,7 @@ func waitReturns(fake *enginetest.Fake, name string) bool {
 	return seen.Status != libpod.Running || seen.Unmonitored
 }
 
-// next is when something is due that is not yet; zero for never.
+// next is the time at which something is due that is not yet; zero for never.
 func (w *world) next() (at time.Time) {
 	consider := func(t time.Time) {
 		if t.After(w.clock.now) && (at.IsZero() || t.Before(at)) {

@@ -35,7 +35,7 @@ type process struct {
 
 // undone is a step that was undone, because the disk is full.
 type undone struct {
-	// retryAt is when it is tried again with the events kept; zero if there is none. Another
+	// retryAt is the time at which it is tried again with the events kept; zero if there is none. Another
 	// event has it tried at once.
 	retryAt time.Time
 	kept    int

@@ -98,7 +98,7 @@ type Violation struct {
 	Trail  []string
 }
 
-// maxTrail is how many lines of a trail are shown.
+// maxTrail is the number of lines of a trail that are shown.
 const maxTrail = 400
 
 // Error tells what is wrong, how to see it again, and what led there.

@@ -47,7 +47,7 @@ type Control interface {
 	Volume(t *testing.T, name string) string
 }
 
-// fewestRules is how many rules there are at least.
+// fewestRules is the number of rules that there are at least.
 const fewestRules = 100
 
 // Conformance holds an engine to every rule, each in a parallel test of its name.

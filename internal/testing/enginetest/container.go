@@ -75,7 +75,7 @@ func (c *container) bridged() bool { return c.spec.Own != nil && named(c.spec.Ow
 // connected reports whether the container's network is there.
 func (c *container) connected() bool { return c.status == libpod.Running || c.setUp }
 
-// due is when something next happens to the container by itself; zero for never.
+// due is the time at which something next happens to the container by itself; zero for never.
 func (c *container) due() time.Time {
 	if c.status != libpod.Running || c.lost {
 		return time.Time{}

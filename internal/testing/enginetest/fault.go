@@ -32,7 +32,7 @@ func (c Call) String() string {
 	return s
 }
 
-// Moment is when a call fails.
+// Moment is the time at which a call fails.
 type Moment int
 
 // The moments.

@@ -28,7 +28,7 @@ type line struct {
 // carries it to a moment.
 type process struct {
 	steps [][]string
-	// at is when the next step begins, or when the process ended.
+	// at is the time at which the next step begins, or when the process ended.
 	at      time.Time
 	env     []string
 	files   *disk // shared with the container's other processes
@@ -75,7 +75,7 @@ func (p *process) advance(now time.Time) {
 	}
 }
 
-// due is when something next happens by itself; zero for never.
+// due is the time at which something next happens by itself; zero for never.
 func (p *process) due() time.Time {
 	blocked := len(p.steps) == 0 && p.serving || len(p.steps) > 0 && (p.steps[0][0] == "wait" || slices.Equal(p.steps[0], forever))
 	if p.ended || blocked {

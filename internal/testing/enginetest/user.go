@@ -135,7 +135,7 @@ func (f *Fake) Reboot(all bool) {
 	f.notify()
 }
 
-// Due is when a container next does something by itself; ok is false when none
+// Due is the time at which a container next does something by itself; ok is false when none
 // will.
 func (f *Fake) Due() (at time.Time, ok bool) {
 	f.mu.Lock()

@@ -49,7 +49,7 @@ func (rs *Rules) Fault(m Match, do Action) *Rule {
 // Fault orders a fault, see Rules.Fault.
 func (p *Proxy) Fault(m Match, do Action) *Rule { return p.rules.Fault(m, do) }
 
-// Hits is how many requests the rule has caught.
+// Hits is the number of requests that the rule has caught.
 func (r *Rule) Hits() int {
 	r.owner.mu.Lock()
 	defer r.owner.mu.Unlock()

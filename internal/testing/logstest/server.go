@@ -150,7 +150,7 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// pageEvents is how many events a page has, so few that clients have to turn pages.
+// pageEvents is the number of events that a page has, so few that clients have to turn pages.
 const pageEvents = 3
 
 // read answers what reads events: those of a stream from a token on, or all of a group.

@@ -15,7 +15,7 @@ const Size = 10 << 20
 // many of them take for too long.
 const long = Size / 10
 
-// most is how many bytes a parser may take in all, what it drops again included. One
+// most is the number of bytes that a parser may take in all, what it drops again included. One
 // that refuses what is longer than a mebibyte may still make a node of a hundred bytes
 // out of two letters.
 const most = 300 << 20

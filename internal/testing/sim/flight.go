@@ -22,7 +22,7 @@ type flight struct {
 // sandbox is the slot of the sandbox's operations.
 const sandbox = -1
 
-// keptAnswers is how many answers of the past a full world may deliver again.
+// keptAnswers is the number of answers of the past that a full world may deliver again.
 const keptAnswers = 16
 
 // ask takes in an effect.

@@ -136,7 +136,7 @@ func containerMoves(w *World, out []move, i int) []move {
 	return out
 }
 
-// aged is when the present run of a container has lasted for the attempt period of
+// aged is the time at which the present run of a container has lasted for the attempt period of
 // its restart policy; zero without one.
 func aged(w *World, i int) time.Time {
 	p := w.state.Task.Containers[i].Restart
@@ -164,7 +164,7 @@ func crashMoves(w *World, out []move) []move {
 	return out
 }
 
-// wake is when the driver's timer fires, in the past if it is due; zero for never.
+// wake is the time at which the driver's timer fires, in the past if it is due; zero for never.
 func (w *World) wake() time.Time {
 	wake := w.state.Wake(w.stepped)
 	if w.driver == nil || w.driver.Rewatch().IsZero() || !wake.IsZero() && wake.Before(w.driver.Rewatch()) {

@@ -188,7 +188,7 @@ func checkGivenUp(w *World, old *lifecycle.State, i int) {
 	}
 }
 
-// whyNoRestart says why the policy of an exited container does not permit a restart;
+// whyNoRestart explains why the policy of an exited container does not permit a restart;
 // empty if it does.
 func whyNoRestart(w *World, i int) string {
 	p, t, c := w.state.Task.Containers[i].Restart, &w.truth[i], &w.state.Containers[i]

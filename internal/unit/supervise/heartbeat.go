@@ -17,7 +17,7 @@ import (
 const (
 	interval  = 5 * time.Second
 	extension = 30 * time.Second
-	// cleanUp is how long a stop may take in addition to the containers' stop timeouts.
+	// cleanUp limits the time that a stop may take in addition to the containers' stop timeouts.
 	cleanUp = time.Minute
 	// stuck is longer than a live owner ever works on one batch of events.
 	stuck = 30 * time.Second
@@ -33,7 +33,7 @@ type heartbeat struct {
 	mu    sync.Mutex // guards the fields below
 	phase phase
 	owner *owner.Owner // nil between two tasks
-	// stopBy is when a stop must be complete; set while stopping.
+	// stopBy is the time at which a stop must be complete; set while stopping.
 	stopBy time.Time
 }
 

@@ -27,7 +27,7 @@ type Unit struct {
 	Name string
 	// Ready is the condition that the task must meet for READY=1.
 	Ready connect.Condition
-	// Settle is how long a task with new images must stay ready before the service is
+	// Settle is the time for which a task with new images must stay ready before the service is
 	// ready; 0 if it is ready at once.
 	Settle time.Duration
 	// Remove has the task removed when it has stopped.

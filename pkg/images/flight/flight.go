@@ -42,7 +42,7 @@ func (g *Group[K, V]) Do(ctx context.Context, key K, fn func(context.Context) (V
 	}
 }
 
-// Waiters is how many callers wait for key.
+// Waiters is the number of callers that wait for key.
 func (g *Group[K, V]) Waiters(key K) int {
 	g.mu.Lock()
 	defer g.mu.Unlock()

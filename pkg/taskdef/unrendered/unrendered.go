@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// Fix is what to do with a template.
+// Fix is the advice about a template.
 const Fix = "render the template first, and give its output"
 
 // Place is a tag in a source. Line and Col count from 1, Col in characters.

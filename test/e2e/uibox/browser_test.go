@@ -21,7 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// patience is how long the browser may take for one step on a busy machine.
+// patience limits the time that the browser may take for one step on a busy machine.
 const patience = time.Minute
 
 // browser is a window of a real browser.

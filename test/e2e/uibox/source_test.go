@@ -30,7 +30,7 @@ type host struct {
 	mu    sync.Mutex
 	tasks []top.Task
 	done  []string
-	// begun is when the test began: the clock of the page goes on from noon.
+	// begun is the time at which the test began: the clock of the page goes on from noon.
 	begun time.Time
 	// lines are the ones of the log that came later; more is closed when there are new ones.
 	lines []webui.Line

@@ -58,7 +58,7 @@ type logs struct {
 const (
 	// Target is the prefix of X-Amz-Target of CloudWatch Logs.
 	Target = "Logs_20140328."
-	// maxLogPage is how many groups or streams a page may have.
+	// maxLogPage is the number of groups or streams that a page may have.
 	maxLogPage = 50
 
 	kindLogGroup = "log-group"

@@ -30,7 +30,7 @@ const (
 	// reread is how long credentials of a file are used that do not say when they end: another
 	// program may rotate them.
 	reread = time.Minute
-	// processLimit is how long a credential_process may take.
+	// processLimit limits the time that a credential_process may take.
 	processLimit = time.Minute
 	// maxFile is the most that a file, or what a program prints, may have, in bytes.
 	maxFile = 1 << 20

@@ -13,7 +13,7 @@ import (
 	"github.com/podtask/podtask/internal/aws/instance/wire"
 )
 
-// Problem is why a task cannot run. Container is empty for the task as a whole.
+// Problem explains why a task cannot run. Container is empty for the task as a whole.
 type Problem struct {
 	Container string
 	// Name is the name of an error of the ECS agent.
@@ -166,7 +166,7 @@ func (b *builder) logRole(t wire.Task) {
 	}
 }
 
-// noGPUs is why a task with GPUs is refused: ECS chooses devices by the IDs that an instance has announced, and
+// noGPUs explains why a task with GPUs is refused: ECS chooses devices by the IDs that an instance has announced, and
 // the agent gives a task devices of its own choice.
 const noGPUs = "this instance announces no GPUs to ECS, so it has none of that ID"
 

@@ -132,7 +132,7 @@ type UpdatedState struct {
 	Failures  []Failure  `json:"failures"`
 }
 
-// Failure is why a call did not do what it was asked for one of several things.
+// Failure explains why a call did not do what it was asked for one of several things.
 type Failure struct {
 	ARN    string `json:"arn"`
 	Reason string `json:"reason"`

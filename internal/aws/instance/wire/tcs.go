@@ -88,7 +88,7 @@ type StorageSet struct {
 	Write *WholeStats `json:"writeSizeBytes,omitempty"`
 }
 
-// RestartSet is how often a container was started again.
+// RestartSet is the number of times that a container was started again.
 type RestartSet struct {
 	Count int64 `json:"restartCount"`
 }

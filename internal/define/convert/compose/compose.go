@@ -415,7 +415,7 @@ func (c *conversion) withoutCopies() {
 	}
 }
 
-// copies is how many copies of the task the services want.
+// copies is the number of copies of the task that the services want.
 func (c *conversion) copies() int {
 	wanted := map[int]bool{}
 	for _, s := range c.project.Services {

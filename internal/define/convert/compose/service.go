@@ -86,7 +86,7 @@ func (c *conversion) withHooks(s types.ServiceConfig) []convert.Container {
 	return append(all, ctr)
 }
 
-// stopTimeout is how long a container may take to stop, in seconds: 10 where the file does not say, as in Compose.
+// stopTimeout limits the time that a container may take to stop, in seconds: 10 where the file does not say, as in Compose.
 func stopTimeout(d *types.Duration) int {
 	const usual = 10
 	if d == nil {

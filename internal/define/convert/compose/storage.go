@@ -208,7 +208,7 @@ func (c *conversion) writeBeside(source, text string) string {
 	}
 }
 
-// maxConfig is how many bytes a secret of Podman may have.
+// maxConfig is the number of bytes that a secret of Podman may have.
 const maxConfig = 512000 - 1
 
 // relative is a path in the directory of the file as people write it there.
@@ -219,7 +219,7 @@ func (c *conversion) relative(path string) string {
 	return path
 }
 
-// unitsPerCPU is how many cpu units of the model are one CPU.
+// unitsPerCPU is the number of cpu units of the model that are one CPU.
 const unitsPerCPU = 1024
 
 // decimal is a number as it was written: 0.3 and not 0.30000001.

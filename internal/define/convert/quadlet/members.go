@@ -106,7 +106,7 @@ func Members() members.Format {
 	return f
 }
 
-// quadletReason is why a key has no counterpart; empty where no row says.
+// quadletReason explains why a key has no counterpart; empty where no row says.
 func quadletReason(section, key string) string {
 	if section == "Volume" {
 		return volumeBefore // of honored keys, too: only some values are

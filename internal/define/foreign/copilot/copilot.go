@@ -475,7 +475,7 @@ func (c *copilotManifest) ports(main *doctree.Node) {
 	}
 }
 
-// count is how many copies a service has.
+// count is the number of copies that a service has.
 func (c *copilotManifest) count() int {
 	count, n := 1, c.root.Member("count")
 	if v, ok := toolfile.IntOf(n); ok {

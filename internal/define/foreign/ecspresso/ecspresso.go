@@ -83,7 +83,7 @@ func withPortsOnly(r *toolfile.Reader, service *doctree.Node) *doctree.Node {
 	return service
 }
 
-// maxPending is how many values a configuration may lack.
+// maxPending is the number of values that a configuration may lack.
 const maxPending = 10_000
 
 // The marks of pending values are their numbers between two characters for private use.

@@ -96,7 +96,7 @@ type Scaling struct {
 	Words []string
 }
 
-// Schedule is when a task is due.
+// Schedule is the time at which a task is due.
 type Schedule struct {
 	// Name is that of the schedule.
 	Name string

@@ -88,7 +88,7 @@ var ScheduleMembers = NewTable(
 	MeansNothing(describesAWS, "id", "arn", "region", "creationDate", "lastModificationDate"),
 )
 
-// Due is when a task is started on AWS, its values without functions.
+// Due is the time at which a task is started on AWS, its values without functions.
 type Due struct {
 	At         *doctree.Node // the place of the schedule
 	Expression string

@@ -27,7 +27,7 @@ type Ledger struct {
 type Content struct {
 	Queue admission.Queue `json:"queue,omitzero"`
 	Drain *Drain          `json:"drain,omitempty"`
-	// SweptAt is when a process last looked for what dead owners left behind.
+	// SweptAt is the time at which a process last looked for what dead owners left behind.
 	SweptAt time.Time `json:"sweptAt,omitzero"`
 	// SuspectUntil is until when Podman may still create a pod that a dead owner requested.
 	SuspectUntil time.Time `json:"suspectUntil,omitzero"`

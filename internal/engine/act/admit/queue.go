@@ -207,7 +207,7 @@ func (q *Queue) stale(present admission.Queue, except string) []string {
 	return ids
 }
 
-// idlePace is how long a process waits between two requests to Podman about tasks without
+// idlePace is the time for which a process waits between two requests to Podman about tasks without
 // an owner.
 const idlePace = 10 * time.Second
 

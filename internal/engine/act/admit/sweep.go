@@ -31,7 +31,7 @@ func (l *Ledger) SweepIsDue(ctx context.Context) (due bool) {
 	return due && err == nil
 }
 
-// suspectFor is how long Podman may take to finish a request of a dead owner: the time limit
+// suspectFor limits the time that Podman may take to finish a request of a dead owner: the time limit
 // for creating a pod. Sweeps are suspectPace apart during that time.
 const (
 	suspectFor  = 4 * time.Minute

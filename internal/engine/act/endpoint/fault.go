@@ -50,13 +50,13 @@ type network struct {
 const (
 	// faultLimit bounds one change of the network.
 	faultLimit = 30 * time.Second
-	// faultPause is how long a change that failed is not tried again; it doubles up to faultPauseMost.
+	// faultPause is the time for which a change that failed is not tried again; it doubles up to faultPauseMost.
 	faultPause     = time.Second
 	faultPauseMost = 30 * time.Second
 	// requestLimit bounds a request, and saveLimit how long it waits for the record.
 	requestLimit = time.Minute
 	saveLimit    = 10 * time.Second
-	// faultEnd is how long the end of an owner may take to clear them.
+	// faultEnd limits the time that the end of an owner may take to clear them.
 	faultEnd = 10 * time.Second
 )
 
@@ -525,7 +525,7 @@ func (f *Faults) Close() {
 	}
 }
 
-// reasonOf says why a fault could not be injected, and what helps.
+// reasonOf explains why a fault could not be injected, and what helps.
 func reasonOf(err error) string {
 	var missing *netns.MissingError
 	var failed *netns.ProgramError

@@ -46,7 +46,7 @@ type LocalImage struct {
 	Size     int64     `json:"size"`
 	PulledAt time.Time `json:"pulledAt"`
 	UsedAt   time.Time `json:"usedAt"`
-	// Keep is why pruning does not remove the image now; empty if it may.
+	// Keep explains why pruning does not remove the image now; empty if it may.
 	Keep string `json:"keep,omitempty"`
 	// Manual: only pruning by a user removes the image, because it was pulled with
 	// prefer-cached.
@@ -379,7 +379,7 @@ func (p *Pruner) MakeRoom(ctx context.Context, full bool) bool {
 	return len(removed) > 0
 }
 
-// pruneLimit is how long a round of automatic pruning may take.
+// pruneLimit limits the time that a round of automatic pruning may take.
 const pruneLimit = 30 * time.Second
 
 // FreeSpace returns how many bytes the user may still write to the file system of dir.

@@ -390,7 +390,7 @@ func (p *Puller) pull(ctx context.Context, podman Podman, s lifecycle.State, e l
 	return lifecycle.Result{}, err
 }
 
-// reachableLimit is how long a registry may take to answer before it counts as unreachable.
+// reachableLimit limits the time that a registry may take to answer before it counts as unreachable.
 const reachableLimit = 4 * time.Second
 
 // reachable returns an error if the registry of an image cannot be reached at all.
@@ -411,7 +411,7 @@ func localCopy(ctx context.Context, podman Podman, ref images.Ref) (libpod.Image
 	return podman.Image(ctx, ref.String())
 }
 
-// localLimit is how long Podman may take to find a local copy.
+// localLimit limits the time that Podman may take to find a local copy.
 const localLimit = 30 * time.Second
 
 // distrusted reports whether an image was refused because the signature policy does not accept

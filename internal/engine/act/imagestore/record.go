@@ -39,7 +39,7 @@ type PulledImage struct {
 	// pull has succeeded.
 	BegunAt  time.Time `json:"begunAt"`
 	PulledAt time.Time `json:"pulledAt,omitzero"`
-	// UsedAt is when a task last needed the image to create a container, to the minute.
+	// UsedAt is the time at which a task last needed the image to create a container, to the minute.
 	UsedAt time.Time `json:"usedAt"`
 	// Ours: the image was not in local storage before. Only such images are removed.
 	Ours bool `json:"ours,omitempty"`

@@ -31,7 +31,7 @@ type Resolver struct {
 	Sights     *Sights
 	MinimumAge time.Duration
 	Rules      imageage.Rules
-	// Timeout is how long a program may take to print credentials; 0 means the default of
+	// Timeout limits the time that a program may take to print credentials; 0 means the default of
 	// package secretsource.
 	Timeout time.Duration
 

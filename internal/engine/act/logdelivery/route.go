@@ -241,7 +241,7 @@ func (r *route) wait(ctx context.Context, limit time.Duration) {
 	}
 }
 
-// lastAnswer is how long an answer may take when the process ends, so that what was sent is not
+// lastAnswer limits the time that an answer may take when the process ends, so that what was sent is not
 // sent again by the next one.
 const lastAnswer = 3 * time.Second
 
@@ -388,7 +388,7 @@ func (r *route) giveUp(ctx context.Context, lost []logfiles.Segment) {
 	r.note(ctx, eventLost, fmt.Sprintf("%d bytes: more than log-backlog waited to be sent", bytes))
 }
 
-// routerEnded is why the rest of the lines cannot be sent any more.
+// routerEnded explains why the rest of the lines cannot be sent any more.
 const routerEnded = "the log router has ended"
 
 // tellLeft says what was not sent. With lost, or where it was for a log router that has ended, it

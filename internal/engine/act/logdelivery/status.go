@@ -16,7 +16,7 @@ type Status struct {
 	WaitingBytes int64 `json:"waitingBytes"`
 	LostBytes    int64 `json:"lostBytes,omitempty"`
 	LostLines    int64 `json:"lostLines,omitempty"`
-	// Error is why nothing was sent since Since; empty: there is no reason.
+	// Error explains why nothing was sent since Since; empty: there is no reason.
 	Error string    `json:"error,omitempty"`
 	Since time.Time `json:"since,omitzero"`
 }

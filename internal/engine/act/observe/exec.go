@@ -72,7 +72,7 @@ func (e *Exec) New(ctx context.Context, s lifecycle.State, container int, spec l
 	return &Session{ID: id, podman: x, terminal: spec.Terminal}, nil
 }
 
-// notRunning says why nothing can be run in a container; nil if it runs.
+// notRunning explains why nothing can be run in a container; nil if it runs.
 func (e *Exec) notRunning(ctx context.Context, s lifecycle.State, container int) error {
 	name := s.Task.Containers[container].Name
 	podman, err := e.Containers(ctx)

@@ -390,7 +390,7 @@ func stream(ctx context.Context, podman LogReader, name string, o libpod.LogOpti
 // errStreamStays ends a stream that Podman keeps open although the container has ended.
 var errStreamStays = errors.New("the stream does not end")
 
-// streamGrace is how long a stream may be quiet after its container has ended. Podman's follower of
+// streamGrace limits the time that a stream may be quiet after its container has ended. Podman's follower of
 // the journal waits for an entry that the journal may have dropped.
 const streamGrace = 3 * time.Second
 

@@ -403,7 +403,7 @@ func (e *LimitsError) Error() string {
 	return msg + "; or run without them: --limits best-effort"
 }
 
-// LimitsReason says why limits of cpu, memory or processes cannot be applied on this host; empty if they can.
+// LimitsReason explains why limits of cpu, memory or processes cannot be applied on this host; empty if they can.
 func (p *Checker) LimitsReason() string {
 	return cgroups.Detect(p.Root, os.Getuid(), p.Getenv).Reason
 }

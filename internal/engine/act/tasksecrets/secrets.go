@@ -24,7 +24,7 @@ type Store struct {
 	Getenv func(string) string
 	Podman func(context.Context) (Podman, error)
 	Tasks  *record.Tasks
-	// Timeout is how long a program may take; 0 means the default of package secrets.
+	// Timeout limits the time that a program may take; 0 means the default of package secrets.
 	Timeout time.Duration
 	// AWS reads the source aws:; nil: there is none.
 	AWS secretsource.AWS

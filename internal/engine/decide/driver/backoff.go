@@ -13,7 +13,7 @@ import (
 // Without such progress a container is watched, and so inspected, at most MaxWatches
 // times in any WatchLasts*3, and at last once in MaxWatchPause.
 const (
-	// WatchLasts is how long a watch lasts that did not end early.
+	// WatchLasts is the time that a watch lasts that did not end early.
 	WatchLasts = 10 * time.Second
 	// MaxWatchPause is the longest pause before a watch.
 	MaxWatchPause = 30 * time.Second
@@ -119,7 +119,7 @@ func (t *Task) mayWatch(at time.Time, w Watch, run time.Time) time.Time {
 	return at
 }
 
-// runOf is when the present run of a container began.
+// runOf is the time at which the present run of a container began.
 func runOf(s *lifecycle.State, w Watch) time.Time {
 	if w == Infra {
 		return s.Sandbox.InfraStartedAt

@@ -12,7 +12,7 @@ type Outcome[S any] struct {
 	State S
 	// Record is to be saved before anything else is done; nil: the last one is still valid.
 	Record []byte
-	// Timer is when Tick is due; zero for never.
+	// Timer is the time at which Tick is due; zero for never.
 	Timer time.Time
 	// Settled: nothing is left to do, so Rest decides what follows.
 	Settled bool
@@ -35,7 +35,7 @@ type Decision[S, F any, K comparable] struct {
 	Start []F
 	// Watch are the watches to begin, and Unwatch those to end.
 	Watch, Unwatch []K
-	// Wake is when the state wants to hear that time has passed; zero for never.
+	// Wake is the time at which the state wants to hear that time has passed; zero for never.
 	Wake time.Time
 	// Settled: nothing is left to do.
 	Settled bool

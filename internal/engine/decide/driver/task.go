@@ -65,7 +65,7 @@ type TaskDecision struct {
 	// resources to its containers.
 	ApplyLimits bool
 	Endpoint    Endpoint
-	// Look is when everything that runs is to be looked at; zero: nothing runs.
+	// Look is the time at which everything that runs is to be looked at; zero: nothing runs.
 	Look time.Time
 	// AutoRemove: the task is to be removed now unless it is shown in the foreground,
 	// which Rest must know.
@@ -142,7 +142,7 @@ func (t *Task) takeLimits(s *lifecycle.State) bool {
 // Watching reports whether something is watched and has not reported a change yet.
 func (t *Task) Watching(w Watch) bool { return slices.Contains(t.watched, w) }
 
-// Rewatch is when a watch that was put off may begin; zero if none was.
+// Rewatch is the time at which a watch that was put off may begin; zero if none was.
 func (t *Task) Rewatch() time.Time { return t.rewatch }
 
 // Step takes in a batch of events.

@@ -44,7 +44,7 @@ type Actor[E, D any] interface {
 // retryPause is between two attempts to save.
 const retryPause = 2 * time.Second
 
-// mailboxSize is how many events may wait. One save serves as many.
+// mailboxSize is the number of events that may wait. One save serves as many.
 const mailboxSize = 64
 
 // Loop drives a state machine. Its methods may be used by any goroutine, Run by one.
@@ -210,7 +210,7 @@ func (l *Loop[S, E, D]) turn(ctx context.Context, m Driver[S, E, D], a Actor[E, 
 	return turn[E]{wait: true, due: due(o.Timer, saved)}, nil
 }
 
-// due is when the machine is to be stepped at the latest, zero for never: a decision that
+// due is the time at which the machine is to be stepped at the latest, zero for never: a decision that
 // was not saved has a record until it is.
 func due(wanted time.Time, saved bool) time.Time {
 	if again := time.Now().Add(retryPause); !saved && (wanted.IsZero() || again.Before(wanted)) {

@@ -70,7 +70,7 @@ const (
 	helperTimeout = 30 * time.Second
 	// helperOutput limits the output of the program, in bytes.
 	helperOutput = 64 << 10
-	// retryAfter is how long a failure is repeated without another run of the program.
+	// retryAfter is the time for which a failure is repeated without another run of the program.
 	retryAfter = 5 * time.Second
 )
 

@@ -104,7 +104,7 @@ func (d *Directory) serves() bool {
 	return d.serving
 }
 
-// ErrNoAgent says why a task reaches no services by name.
+// ErrNoAgent explains why a task reaches no services by name.
 var ErrNoAgent = errors.New("no agent runs the task: start one with `systemctl --user enable --now podtask.socket podtask.service` or `podtask agent`, and run the task again")
 
 // Publish replaces the names of a service. Connections to them go to the forwarders.

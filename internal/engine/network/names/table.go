@@ -15,7 +15,7 @@ import (
 	"github.com/podtask/podtask/pkg/netns"
 )
 
-// MaxNames is how many names a task can reach.
+// MaxNames is the number of names that a task can reach.
 const MaxNames = 1000
 
 // table has the names that a task was given. A name's address follows from its place, so names are

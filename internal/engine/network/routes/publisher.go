@@ -75,7 +75,7 @@ func (p *Publisher) Keep(services []string) error {
 	return p.replace(kept, listeners)
 }
 
-// firstAnswer is how long a proxy may take to answer an agent that starts.
+// firstAnswer limits the time that a proxy may take to answer an agent that starts.
 const firstAnswer = 2 * time.Second
 
 // Set replaces the routes and listeners of a service. Those with an address that another service has are left out, and

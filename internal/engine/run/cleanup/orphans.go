@@ -160,7 +160,7 @@ func (c *Orphans) removeOwn(ctx context.Context, id string) error {
 	return errors.Join(podman.RemoveVolumes(ctx, id), podman.RemoveSecrets(ctx, taskspec.SecretPrefix(id), id))
 }
 
-// sweepLimit is how long an owner whose task has ended waits for its sweep.
+// sweepLimit is the time for which an owner whose task has ended waits for its sweep.
 const sweepLimit = 30 * time.Second
 
 // SweepAndLog sweeps, and logs the result.

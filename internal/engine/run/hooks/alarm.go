@@ -11,7 +11,7 @@ import (
 	"github.com/podtask/podtask/pkg/service"
 )
 
-// alarmLimit is how long an alarm may take to answer.
+// alarmLimit limits the time that an alarm may take to answer.
 const alarmLimit = 30 * time.Second
 
 // CheckAlarm asks whether an alarm is raised. A program says so with its exit status: 0 for no, 1

@@ -76,7 +76,7 @@ func (r *Runner) runProgram(ctx context.Context, argv []string, input []byte, va
 	return p, err
 }
 
-// ended says why a call was given up.
+// ended explains why a call was given up.
 func ended(ctx context.Context) error {
 	if errors.Is(context.Cause(ctx), errCallLimit) || !errors.Is(ctx.Err(), context.DeadlineExceeded) {
 		return context.Cause(ctx)

@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	// callLimit is how long one call may take (a Lambda function: 15 minutes).
+	// callLimit limits the time that one call may take (a Lambda function: 15 minutes).
 	callLimit = 15 * time.Minute
 	// maxShown is how much of the end of an output is in a reason, in bytes.
 	maxShown = 4 << 10
@@ -168,7 +168,7 @@ func plain(err error) error {
 	return errors.New(strings.ToValidUTF8(text[:min(len(text), maxCause)], ""))
 }
 
-// Count is how many calls of a hook were answered with a status since the agent began.
+// Count is the number of calls of a hook that were answered with a status since the agent began.
 type Count struct {
 	Service, Hook string
 	Status        service.HookStatus

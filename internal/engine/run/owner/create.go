@@ -47,7 +47,7 @@ type Launch struct {
 	Options      lifecycle.Options
 }
 
-// UnfitError says why this host cannot run a task.
+// UnfitError explains why this host cannot run a task.
 type UnfitError struct{ Cause error }
 
 func (e *UnfitError) Error() string { return e.Cause.Error() }

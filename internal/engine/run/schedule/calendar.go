@@ -19,7 +19,7 @@ type SystemdCalendar struct {
 	Path string
 }
 
-// atOnce is how many times are asked for in one call.
+// atOnce is the number of times that are asked for in one call.
 const atOnce = 100
 
 // Check returns the reason why an expression cannot be used: systemd does not understand it, it is never due, or

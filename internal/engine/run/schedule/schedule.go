@@ -42,7 +42,7 @@ const (
 const (
 	// onTime is how late a run may begin without CatchUp.
 	onTime = time.Minute
-	// maxRuns is how many runs a record has.
+	// maxRuns is the number of runs that a record has.
 	maxRuns = 100
 )
 
@@ -81,7 +81,7 @@ type Run struct {
 	// Missed is how many earlier times had no run of their own since the run before.
 	Missed int    `json:"missed,omitempty"`
 	Reason string `json:"reason,omitempty"`
-	// Begun is when it was decided, Ended when its task stopped; zero: it has not, or that is not known.
+	// Begun is the time at which it was decided, Ended when its task stopped; zero: it has not, or that is not known.
 	Begun    time.Time `json:"begun"`
 	Ended    time.Time `json:"ended,omitzero"`
 	ExitCode *int      `json:"exitCode,omitempty"`
@@ -201,7 +201,7 @@ func (s State) add(r Run) State {
 	return s
 }
 
-// giveUp is how long a run without CatchUp is tried to be started.
+// giveUp is the time for which the start of a run without CatchUp is tried again.
 const giveUp = 10 * time.Minute
 
 // StartFailed notes that the task of a run could not be created. Again reports whether to try again.

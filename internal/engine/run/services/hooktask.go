@@ -91,7 +91,7 @@ func (l *runner) stopHookTask(id string, r service.HookRequest) {
 	}
 }
 
-// taskFailure is why a task that has stopped has failed; "" if all its essential containers have
+// taskFailure explains why a task that has stopped has failed; "" if all its essential containers have
 // ended with 0.
 func taskFailure(t lifecycle.State) string {
 	if t.Stop.Code != lifecycle.StopEssentialContainerExited {

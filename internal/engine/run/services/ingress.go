@@ -121,7 +121,7 @@ func (o *onceRead[T]) forget(deployment string) {
 	}
 }
 
-// err is why a secret could not be used; nil if it could, or if it is read just now.
+// err explains why a secret could not be used; nil if it could, or if it is read just now.
 func (o *onceRead[T]) err(name string) error {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -151,7 +151,7 @@ func (o *onceRead[T]) of(l *runner, what, name string, read func(context.Context
 	return known.value
 }
 
-// secretProblem is why the secrets of an address are not used. It has no text if they are.
+// secretProblem explains why the secrets of an address are not used. It has no text if they are.
 func (l *runner) secretProblem(i taskdef.Ingress) service.Unheard {
 	const again = "; `podtask service update --force` reads it again"
 	if err := l.users.err(i.Auth); err != nil {

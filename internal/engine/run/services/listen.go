@@ -385,7 +385,7 @@ func reachable(ip string) string {
 	return a.String()
 }
 
-// whyNot says why a listener cannot be opened, and who has its port.
+// whyNot explains why a listener cannot be opened, and who has its port.
 func whyNot(address string, err error) string {
 	_, text, _ := net.SplitHostPort(address)
 	port, _ := strconv.ParseUint(text, 10, 16)

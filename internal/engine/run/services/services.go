@@ -89,7 +89,7 @@ var ErrChanged = errors.New("the service was changed meanwhile")
 // MaxTries limits the number of tries of such a change.
 const MaxTries = 100
 
-// BadServiceError says why a service cannot be run like this.
+// BadServiceError explains why a service cannot be run like this.
 type BadServiceError struct{ Cause error }
 
 func (e *BadServiceError) Error() string { return e.Cause.Error() }
@@ -193,7 +193,7 @@ func (a *Services) Traffic() (all []Traffic) {
 	return all
 }
 
-// trafficTime is how long the ingress proxy may take to say what it has counted.
+// trafficTime limits the time that the ingress proxy may take to say what it has counted.
 const trafficTime = 2 * time.Second
 
 // addProxied adds the connections that the ingress proxy has forwarded.
