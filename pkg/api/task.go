@@ -117,6 +117,9 @@ type LogRoute struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
+// Stalled reports whether output waits because it cannot be sent.
+func (r LogRoute) Stalled() bool { return r.Error != "" && r.WaitingBytes > 0 }
+
 // WhyUpdateWaits is the code of another image of a tag that is not taken yet. It comes after the other reasons.
 const WhyUpdateWaits = "update-waits"
 

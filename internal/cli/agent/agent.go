@@ -21,7 +21,6 @@ import (
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/engine"
 	"github.com/podtask/podtask/internal/engine/act/limits"
-	"github.com/podtask/podtask/internal/engine/act/logdelivery"
 	"github.com/podtask/podtask/internal/engine/facts/record"
 	"github.com/podtask/podtask/internal/engine/run/fleet"
 	"github.com/podtask/podtask/internal/engine/run/services"
@@ -413,7 +412,7 @@ func (a *agentRun) stopTasks(ctx context.Context, signals <-chan os.Signal) {
 }
 
 // routes lists the containers whose output is sent to a server.
-func (a *agentRun) routes() (all []logdelivery.Status) {
+func (a *agentRun) routes() (all []api.LogRoute) {
 	for _, st := range a.states() {
 		routes, err := a.engine.Delivery.Routes(st)
 		if err != nil {

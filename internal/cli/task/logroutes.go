@@ -7,9 +7,9 @@ import (
 
 	"github.com/docker/go-units"
 	"github.com/podtask/podtask/internal/cli/command"
-	"github.com/podtask/podtask/internal/engine/act/logdelivery"
 	"github.com/podtask/podtask/internal/engine/facts/taskspec"
 	"github.com/podtask/podtask/internal/term"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/urfave/cli/v2"
 )
@@ -17,7 +17,7 @@ import (
 // logRoute is the progress of sending the output of a container to its server.
 type logRoute struct {
 	Task string `json:"task"`
-	logdelivery.Status
+	api.LogRoute
 	ref string // the task as users call it
 }
 

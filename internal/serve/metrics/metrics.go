@@ -16,6 +16,7 @@ import (
 	"github.com/podtask/podtask/internal/engine/run/services"
 	"github.com/podtask/podtask/internal/ingress"
 	"github.com/podtask/podtask/internal/lazy"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/fault"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -126,7 +127,7 @@ func (m *Metrics) Ingress(ask func(context.Context) (*ingress.Status, error)) {
 
 // Logs adds those of the output that is sent to servers. Routes lists the containers whose
 // output is sent. It is called once, before Handler.
-func (m *Metrics) Logs(routes func() []logdelivery.Status) { m.registry.MustRegister(logs{routes}) }
+func (m *Metrics) Logs(routes func() []api.LogRoute) { m.registry.MustRegister(logs{routes}) }
 
 // Output counts what has become of output of a container.
 func (m *Metrics) Output(o logdelivery.Outcome) {
@@ -137,7 +138,7 @@ func (m *Metrics) Output(o logdelivery.Outcome) {
 }
 
 // logs measures the log files at the time of the request.
-type logs struct{ routes func() []logdelivery.Status }
+type logs struct{ routes func() []api.LogRoute }
 
 var (
 	backlogDesc = prometheus.NewDesc("podtask_log_backlog_bytes", "Bytes of log files that wait to be sent, by log driver.", []string{"driver"}, nil)

@@ -25,6 +25,7 @@ import (
 	"github.com/podtask/podtask/internal/serve/metrics/noticemetrics"
 	"github.com/podtask/podtask/internal/serve/metrics/schedulemetrics"
 	"github.com/podtask/podtask/internal/serve/metrics/stackmetrics"
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/cgroups"
 	"github.com/podtask/podtask/pkg/lifecycle"
 	"github.com/podtask/podtask/pkg/service"
@@ -118,7 +119,7 @@ func TestContribNamesMetricsThatExist(t *testing.T) {
 	})
 	m.Usage(func() []lifecycle.State { return []lifecycle.State{runningTask("a", "web")} },
 		func(lifecycle.State) (cgroups.Usage, bool) { return wholeUsage, true })
-	m.Logs(func() []logdelivery.Status { return []logdelivery.Status{{Driver: "gelf"}} })
+	m.Logs(func() []api.LogRoute { return []api.LogRoute{{Driver: "gelf"}} })
 	m.Ingress(func(context.Context) (*ingress.Status, error) {
 		return &ingress.Status{Certificates: []ingress.Certificate{{Name: "app.example.org", Issuer: "acme"}}}, nil
 	})
@@ -144,8 +145,8 @@ func TestContribNamesMetricsThatExist(t *testing.T) {
 func TestLogsThatWaitAreMeasured(t *testing.T) {
 	t.Parallel()
 	m := New("1", func() []lifecycle.State { return nil }, func() int { return 0 })
-	m.Logs(func() []logdelivery.Status {
-		return []logdelivery.Status{{Driver: "awslogs", WaitingBytes: 3}, {Driver: "awslogs", WaitingBytes: 4, Error: "denied"}, {Driver: "awslogs", WaitingBytes: 1, Error: "denied"}, {Driver: "gelf", Error: "all was given up"}}
+	m.Logs(func() []api.LogRoute {
+		return []api.LogRoute{{Driver: "awslogs", WaitingBytes: 3}, {Driver: "awslogs", WaitingBytes: 4, Error: "denied"}, {Driver: "awslogs", WaitingBytes: 1, Error: "denied"}, {Driver: "gelf", Error: "all was given up"}}
 	})
 	m.Event(record.Event{Transition: lifecycle.Transition{Container: "app", Status: "LOGS_STALLED", Reason: "OutOfMemoryError"}})
 	m.Output(logdelivery.Outcome{Driver: "gelf", Lines: 2, Bytes: 20, LostLines: 1, LostBytes: 9})
@@ -255,7 +256,7 @@ func TestDocument(t *testing.T) {
 	m.Add(noticemetrics.New(nil, nil))
 	m.Add(awsmetrics.New(nil))
 	m.Add(imagemetrics.New(nil))
-	m.Logs(func() []logdelivery.Status { return nil })
+	m.Logs(func() []api.LogRoute { return nil })
 	m.Usage(nil, nil)
 	descs := make(chan *prometheus.Desc, 1000)
 	m.registry.Describe(descs)

@@ -22,7 +22,7 @@ func WithLogs(t api.Task, d *logdelivery.Deliverer, s lifecycle.State, now time.
 	}
 	why := slices.Clone(t.Why)
 	for _, r := range routes {
-		t.Logs = append(t.Logs, api.LogRoute(r))
+		t.Logs = append(t.Logs, r)
 		if !r.Stalled() || now.Sub(r.Since) < stalled {
 			continue
 		}

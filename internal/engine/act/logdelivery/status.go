@@ -1,28 +1,9 @@
 package logdelivery
 
 import (
-	"time"
-
+	"github.com/podtask/podtask/pkg/api"
 	"github.com/podtask/podtask/pkg/lifecycle"
 )
-
-// Status is how far the output of a container was sent.
-type Status struct {
-	Container   string    `json:"container"`
-	Driver      string    `json:"driver"`
-	Destination string    `json:"destination"`
-	Until       time.Time `json:"deliveredUntil,omitzero"`
-	// WaitingBytes of the log files are not sent.
-	WaitingBytes int64 `json:"waitingBytes"`
-	LostBytes    int64 `json:"lostBytes,omitempty"`
-	LostLines    int64 `json:"lostLines,omitempty"`
-	// Error explains why nothing was sent since Since; empty: there is no reason.
-	Error string    `json:"error,omitempty"`
-	Since time.Time `json:"since,omitzero"`
-}
-
-// Stalled reports whether output waits because it cannot be sent.
-func (s Status) Stalled() bool { return s.Error != "" && s.WaitingBytes > 0 }
 
 // Outcome is what has become of a part of the output of a container.
 type Outcome struct {
@@ -47,8 +28,8 @@ func (a *Delivery) count(c *container, o Outcome) {
 
 // Routes returns how far the output of the containers of a task was sent, of those whose
 // output is sent here. It needs only the files, so that any process can ask.
-func (d *Deliverer) Routes(s lifecycle.State) ([]Status, error) {
-	all := []Status{}
+func (d *Deliverer) Routes(s lifecycle.State) ([]api.LogRoute, error) {
+	all := []api.LogRoute{}
 	for i, c := range s.Task.Containers {
 		if !c.Log.Remote() || !d.Senders.Sends(s, i) {
 			continue
@@ -59,7 +40,7 @@ func (d *Deliverer) Routes(s lifecycle.State) ([]Status, error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, Status{
+		all = append(all, api.LogRoute{
 			Container: c.Name, Driver: string(c.Log.Driver), Destination: c.Log.Server(c.Name, s.ID, defined(s, i)), Until: r.Until, WaitingBytes: left,
 			LostBytes: r.LostBytes, LostLines: r.LostLines, Error: r.Error, Since: r.Since,
 		})
