@@ -20,18 +20,13 @@ type Budgeter interface {
 }
 
 // serveBudget serves the budget of a backend that is a Budgeter.
-func (s *Server) serveBudget(w http.ResponseWriter, r *http.Request) {
-	b, ok := s.backend.(Budgeter)
-	if !ok {
-		writeFailure(w, Failed(Unsupported, "this process owns one task and admits no other: `podtask agent` does"))
-		return
+func (s *Server) serveBudget(w http.ResponseWriter, r *http.Request) error {
+	b, err := backendAs[Budgeter](s.backend, "this process owns one task and admits no other: `podtask agent` does")
+	if err != nil {
+		return err
 	}
 	budget, err := b.Budget(r.Context())
-	if err != nil {
-		writeFailure(w, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, budget)
+	return reply(w, budget, err)
 }
 
 // BudgetOf returns the budget of an agent.

@@ -55,66 +55,60 @@ type Creator interface {
 	Void(ctx context.Context, clientToken string) error
 }
 
-func (h taskHandler) serveCreate(w http.ResponseWriter, r *http.Request) {
-	c, ok := h.backend.(Creator)
-	if !ok {
-		writeFailure(w, Failed(Unsupported, "this process owns one task and runs no other: `podtask agent` does"))
-		return
+func (h taskHandler) creator() (Creator, error) {
+	return backendAs[Creator](h.backend, "this process owns one task and runs no other: `podtask agent` does")
+}
+
+func (h taskHandler) serveCreate(w http.ResponseWriter, r *http.Request) error {
+	c, err := h.creator()
+	if err != nil {
+		return err
 	}
 	var t NewTask
 	// The request contains a definition of at most 1 MiB.
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, 2*maxBody))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&t); err != nil {
-		writeFailure(w, Failed(BadRequest, "read the new task: %v", err))
-		return
+		return Failed(BadRequest, "read the new task: %v", err)
 	}
 	if len(t.Definition) == 0 {
-		writeFailure(w, Failed(BadRequest, "there is no definition: give an ECS task definition"))
-		return
+		return Failed(BadRequest, "there is no definition: give an ECS task definition")
 	}
-	if t.ClientToken, ok = clientToken(w, r); !ok {
-		return
+	if t.ClientToken, err = clientToken(r); err != nil {
+		return err
 	}
 	t.GiveUp = r.URL.Query().Get("giveUp") == "true"
 	made, err := c.Create(r.Context(), t)
 	if err != nil {
-		writeFailure(w, err)
-		return
+		return err
 	}
 	w.Header().Set("Location", "/v1/tasks/"+made.ID)
 	writeJSON(w, http.StatusCreated, made)
+	return nil
 }
 
-// clientToken returns the token of a request; ok is false if it is too long, which was answered.
-func clientToken(w http.ResponseWriter, r *http.Request) (token string, ok bool) {
-	token = r.URL.Query().Get("clientToken")
+// clientToken returns the token of a request.
+func clientToken(r *http.Request) (string, error) {
+	token := r.URL.Query().Get("clientToken")
 	if len(token) > MaxClientToken {
-		writeFailure(w, Failed(BadRequest, "clientToken has more than %d characters", MaxClientToken))
-		return token, false
+		return "", Failed(BadRequest, "clientToken has more than %d characters", MaxClientToken)
 	}
-	return token, true
+	return token, nil
 }
 
-func (h taskHandler) serveVoid(w http.ResponseWriter, r *http.Request) {
-	c, ok := h.backend.(Creator)
-	if !ok {
-		writeFailure(w, Failed(Unsupported, "this process owns one task and runs no other: `podtask agent` does"))
-		return
+func (h taskHandler) serveVoid(w http.ResponseWriter, r *http.Request) error {
+	c, err := h.creator()
+	if err != nil {
+		return err
 	}
-	token, ok := clientToken(w, r)
-	switch {
-	case !ok:
-		return
-	case token == "":
-		writeFailure(w, Failed(BadRequest, "clientToken is missing: a task is removed with DELETE /v1/tasks/TASK"))
-		return
+	token, err := clientToken(r)
+	if err != nil {
+		return err
 	}
-	if err := c.Void(r.Context(), token); err != nil {
-		writeFailure(w, err)
-		return
+	if token == "" {
+		return Failed(BadRequest, "clientToken is missing: a task is removed with DELETE /v1/tasks/TASK")
 	}
-	w.WriteHeader(http.StatusNoContent)
+	return finish(w, http.StatusNoContent, c.Void(r.Context(), token))
 }
 
 // Void has an agent make no task of a client token any more, for a week. The error of an agent of before this call is

@@ -55,46 +55,34 @@ type FaultBackend interface {
 	StopFaults(ctx context.Context, id string, like fault.Fault) error
 }
 
-func (h taskHandler) withFaults(serve func(http.ResponseWriter, *http.Request, Task, FaultBackend)) func(http.ResponseWriter, *http.Request, Task) {
-	return func(w http.ResponseWriter, r *http.Request, t Task) {
-		b, ok := h.backend.(FaultBackend)
-		if !ok {
-			writeFailure(w, Failed(Unsupported, "this process injects no faults"))
-			return
+func (h taskHandler) withFaults(serve func(http.ResponseWriter, *http.Request, Task, FaultBackend) error) func(http.ResponseWriter, *http.Request, Task) error {
+	return func(w http.ResponseWriter, r *http.Request, t Task) error {
+		b, err := backendAs[FaultBackend](h.backend, "this process injects no faults")
+		if err != nil {
+			return err
 		}
-		serve(w, r, t, b)
+		return serve(w, r, t, b)
 	}
 }
 
-func serveStartFault(w http.ResponseWriter, r *http.Request, t Task, b FaultBackend) {
+func serveStartFault(w http.ResponseWriter, r *http.Request, t Task, b FaultBackend) error {
 	var n NewFault
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&n); err != nil {
-		writeFailure(w, Failed(BadRequest, "read the fault: %v", err))
-		return
+	if err := readBody(w, r, "fault", &n); err != nil {
+		return err
 	}
 	f, duration, err := n.read()
 	if err == nil {
 		err = faultFailure(b.StartFault(r.Context(), t.ID, f, duration))
 	}
-	if err != nil {
-		writeFailure(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+	return finish(w, http.StatusNoContent, err)
 }
 
-func serveStopFaults(w http.ResponseWriter, r *http.Request, t Task, b FaultBackend) {
+func serveStopFaults(w http.ResponseWriter, r *http.Request, t Task, b FaultBackend) error {
 	like, err := readLike(r.URL.Query())
 	if err == nil {
 		err = faultFailure(b.StopFaults(r.Context(), t.ID, like))
 	}
-	if err != nil {
-		writeFailure(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+	return finish(w, http.StatusNoContent, err)
 }
 
 // readLike reads which faults are to be stopped: all, those of a kind, or one black hole.

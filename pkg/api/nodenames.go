@@ -44,24 +44,16 @@ type NodeNamer interface {
 }
 
 // serveNodeNames replaces the names of a node in a backend that is a NodeNamer.
-func (s *Server) serveNodeNames(w http.ResponseWriter, r *http.Request) {
-	b, ok := s.backend.(NodeNamer)
-	if !ok {
-		writeFailure(w, Failed(Unsupported, "this process owns one task and gives no names: `podtask agent` does"))
-		return
+func (s *Server) serveNodeNames(w http.ResponseWriter, r *http.Request) error {
+	b, err := backendAs[NodeNamer](s.backend, "this process owns one task and gives no names: `podtask agent` does")
+	if err != nil {
+		return err
 	}
 	var n NodeNames
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&n); err != nil {
-		writeFailure(w, Failed(BadRequest, "read the names: %v", err))
-		return
+	if err := readBody(w, r, "names", &n); err != nil {
+		return err
 	}
-	if err := b.SetNodeNames(r.Context(), r.PathValue("node"), n); err != nil {
-		writeFailure(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+	return finish(w, http.StatusNoContent, b.SetNodeNames(r.Context(), r.PathValue("node"), n))
 }
 
 // SetNodeNames replaces the names of a node; see NodeNamer.

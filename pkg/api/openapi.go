@@ -11,7 +11,8 @@ import (
 //go:embed openapi.json
 var OpenAPI []byte
 
-func serveOpenAPI(w http.ResponseWriter, _ *http.Request) {
+func serveOpenAPI(w http.ResponseWriter, _ *http.Request) error {
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(OpenAPI) // the client may have disconnected
+	return nil
 }

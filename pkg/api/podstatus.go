@@ -13,23 +13,13 @@ type PodShower interface {
 	Pod(ctx context.Context, id string) (json.RawMessage, error)
 }
 
-// servePodStatus serves the Pods of a backend that is a PodShower.
-func servePodStatus(b Backend) func(http.ResponseWriter, *http.Request, Task) {
-	return func(w http.ResponseWriter, r *http.Request, t Task) { writePod(w, r, b, t) }
-}
-
-func writePod(w http.ResponseWriter, r *http.Request, b Backend, t Task) {
-	p, ok := b.(PodShower)
-	if !ok {
-		writeFailure(w, Failed(Unsupported, "this process shows no Pods"))
-		return
+func (h taskHandler) servePod(w http.ResponseWriter, r *http.Request, t Task) error {
+	p, err := backendAs[PodShower](h.backend, "this process shows no Pods")
+	if err != nil {
+		return err
 	}
 	pod, err := p.Pod(r.Context(), t.ID)
-	if err != nil {
-		writeFailure(w, err)
-		return
-	}
-	writeJSON(w, http.StatusOK, pod)
+	return reply(w, pod, err)
 }
 
 // PodStatus returns a task as a Kubernetes Pod.

@@ -30,14 +30,13 @@ type PullWatcher interface {
 	Pulls(ctx context.Context, id string, follow bool, fn func(Pull) error) error
 }
 
-func (h taskHandler) servePulls(w http.ResponseWriter, r *http.Request, t Task) {
-	p, ok := h.backend.(PullWatcher)
-	if !ok {
-		writeFailure(w, Failed(Unsupported, "this process does not tell of pulls"))
-		return
+func (h taskHandler) servePulls(w http.ResponseWriter, r *http.Request, t Task) error {
+	p, err := backendAs[PullWatcher](h.backend, "this process does not tell of pulls")
+	if err != nil {
+		return err
 	}
 	follow := r.URL.Query().Get("follow") == "true"
-	serveLines(w, r, func(ctx context.Context, fn func(Pull) error) error { return p.Pulls(ctx, t.ID, follow, fn) })
+	return serveLines(w, r, func(ctx context.Context, fn func(Pull) error) error { return p.Pulls(ctx, t.ID, follow, fn) })
 }
 
 // Pulls calls fn with the progress of the pulls of a task's images and, with follow, with

@@ -23,24 +23,16 @@ type PodResizer interface {
 	Resize(ctx context.Context, id string, r PodResources) error
 }
 
-func (h taskHandler) serveResize(w http.ResponseWriter, r *http.Request, t Task) {
-	b, ok := h.backend.(PodResizer)
-	if !ok {
-		writeFailure(w, Failed(Unsupported, "this process changes no resources"))
-		return
+func (h taskHandler) serveResize(w http.ResponseWriter, r *http.Request, t Task) error {
+	b, err := backendAs[PodResizer](h.backend, "this process changes no resources")
+	if err != nil {
+		return err
 	}
 	var to PodResources
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&to); err != nil {
-		writeFailure(w, Failed(BadRequest, "read the resources: %v", err))
-		return
+	if err := readBody(w, r, "resources", &to); err != nil {
+		return err
 	}
-	if err := b.Resize(r.Context(), t.ID, to); err != nil {
-		writeFailure(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusNoContent)
+	return finish(w, http.StatusNoContent, b.Resize(r.Context(), t.ID, to))
 }
 
 // Resize changes the resources of a task that was made from a Pod; see PodResizer.

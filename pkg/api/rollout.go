@@ -262,8 +262,5 @@ func serveContinueService(w http.ResponseWriter, r *http.Request, k ServiceBacke
 		return err
 	}
 	s, err := k.ContinueService(r.Context(), r.PathValue("service"), q)
-	if err == nil {
-		writeJSON(w, http.StatusOK, s)
-	}
-	return err
+	return reply(w, s, err)
 }

@@ -88,12 +88,12 @@ func NewServer(b Backend, v Version) *Server {
 	s := &Server{backend: b, version: v, maxConnections: connlimit.Share(4, 1024), replyTimeout: replyTimeout}
 	mux := http.NewServeMux()
 	s.mux = mux
-	for pattern, handler := range s.routes() {
-		mux.HandleFunc(pattern, handler)
+	for pattern, h := range s.routes() {
+		mux.Handle(pattern, h)
 	}
-	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		writeFailure(w, Failed(NotFound, "there is no %s %s in this API", r.Method, r.URL.Path))
-	})
+	mux.Handle("/", handler(func(_ http.ResponseWriter, r *http.Request) error {
+		return Failed(NotFound, "there is no %s %s in this API", r.Method, r.URL.Path)
+	}))
 	s.http = http.Server{Handler: bound(s.limitFollowers(mux), bodyTimeout), ConnContext: connlimit.ConnContext, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader}
 	return s
 }
@@ -103,9 +103,9 @@ func NewServer(b Backend, v Version) *Server {
 func (s *Server) Handle(pattern string, h http.Handler) { s.mux.Handle(pattern, h) }
 
 // routes are all routes of the server.
-func (s *Server) routes() map[string]http.HandlerFunc {
+func (s *Server) routes() map[string]handler {
 	tasks := taskHandler{s.backend}
-	return map[string]http.HandlerFunc{
+	return map[string]handler{
 		"GET /v1/version":                                      s.serveVersion,
 		"GET /v1/openapi.json":                                 serveOpenAPI,
 		"GET /v1/events":                                       s.serveEvents,
@@ -118,7 +118,7 @@ func (s *Server) routes() map[string]http.HandlerFunc {
 		"GET /v1/tasks/{task}/watch":                           tasks.withTask(tasks.serveWatch),
 		"GET /v1/tasks/{task}/logs":                            tasks.withTask(tasks.serveLogs),
 		"GET /v1/tasks/{task}/pulls":                           tasks.withTask(tasks.servePulls),
-		"GET /v1/tasks/{task}/podstatus":                       tasks.withTask(servePodStatus(s.backend)),
+		"GET /v1/tasks/{task}/podstatus":                       tasks.withTask(tasks.servePod),
 		"POST /v1/tasks/{task}/adopt":                          tasks.withTask(tasks.serveAdopt),
 		"POST /v1/tasks/{task}/stop":                           tasks.withTask(tasks.serveStop),
 		"POST /v1/tasks/{task}/pause":                          tasks.withTask(tasks.servePause(true)),
@@ -169,42 +169,37 @@ func (s *Server) Serve(ctx context.Context, l net.Listener) error {
 	return nil
 }
 
-func (s *Server) serveVersion(w http.ResponseWriter, _ *http.Request) {
-	writeJSON(w, http.StatusOK, s.version)
+func (s *Server) serveVersion(w http.ResponseWriter, _ *http.Request) error {
+	return reply(w, s.version, nil)
 }
 
-func (h taskHandler) serveTasks(w http.ResponseWriter, r *http.Request) {
+func (h taskHandler) serveTasks(w http.ResponseWriter, r *http.Request) error {
 	tasks, err := h.backend.Tasks(r.Context())
-	if err != nil {
-		writeFailure(w, err)
-		return
-	}
 	if tasks == nil {
 		tasks = []Task{}
 	}
-	writeJSON(w, http.StatusOK, tasks)
+	return reply(w, tasks, err)
 }
 
 // taskHandler serves the tasks of a Backend.
 type taskHandler struct{ backend Backend }
 
 // withTask finds the task of the path.
-func (h taskHandler) withTask(serve func(http.ResponseWriter, *http.Request, Task)) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
+func (h taskHandler) withTask(serve func(http.ResponseWriter, *http.Request, Task) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
 		t, err := h.backend.Task(r.Context(), r.PathValue("task"))
 		if err != nil {
-			writeFailure(w, err)
-			return
+			return err
 		}
-		serve(w, r, t)
+		return serve(w, r, t)
 	}
 }
 
-func (h taskHandler) serveTask(w http.ResponseWriter, _ *http.Request, t Task) {
-	writeJSON(w, http.StatusOK, t)
+func (h taskHandler) serveTask(w http.ResponseWriter, _ *http.Request, t Task) error {
+	return reply(w, t, nil)
 }
 
-func (h taskHandler) serveWatch(w http.ResponseWriter, r *http.Request, t Task) {
+func (h taskHandler) serveWatch(w http.ResponseWriter, r *http.Request, t Task) error {
 	w.Header().Set("Content-Type", "application/jsonl")
 	lines, flush := json.NewEncoder(w), http.NewResponseController(w)
 	err := h.backend.Watch(r.Context(), t.ID, func(t Task) bool {
@@ -214,19 +209,15 @@ func (h taskHandler) serveWatch(w http.ResponseWriter, r *http.Request, t Task) 
 		// It is too late for a status: abort the connection.
 		panic(http.ErrAbortHandler)
 	}
+	return nil
 }
 
-func (h taskHandler) serveAdopt(w http.ResponseWriter, r *http.Request, t Task) {
-	a, ok := h.backend.(Adopter)
-	if !ok {
-		writeFailure(w, Failed(Unsupported, "this process owns one task and takes no other: `podtask agent` does"))
-		return
+func (h taskHandler) serveAdopt(w http.ResponseWriter, r *http.Request, t Task) error {
+	a, err := backendAs[Adopter](h.backend, "this process owns one task and takes no other: `podtask agent` does")
+	if err != nil {
+		return err
 	}
-	if err := a.Adopt(r.Context(), t.ID); err != nil {
-		writeFailure(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusAccepted)
+	return finish(w, http.StatusAccepted, a.Adopt(r.Context(), t.ID))
 }
 
 // stopRequest is the body of POST stop.
@@ -235,64 +226,40 @@ type stopRequest struct {
 	Force bool   `json:"force"`
 }
 
-func (h taskHandler) serveStop(w http.ResponseWriter, r *http.Request, t Task) {
+func (h taskHandler) serveStop(w http.ResponseWriter, r *http.Request, t Task) error {
 	var req stopRequest
 	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(&req); err != nil && !errors.Is(err, io.EOF) {
-		writeFailure(w, Failed(BadRequest, "read the request to stop: %v", err))
-		return
+		return Failed(BadRequest, "read the request to stop: %v", err)
 	}
-	if err := h.backend.Stop(r.Context(), t.ID, req.By, req.Force); err != nil {
-		writeFailure(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusAccepted)
+	return finish(w, http.StatusAccepted, h.backend.Stop(r.Context(), t.ID, req.By, req.Force))
 }
 
-func (h taskHandler) servePause(pause bool) func(http.ResponseWriter, *http.Request, Task) {
-	return func(w http.ResponseWriter, r *http.Request, t Task) {
-		if err := h.backend.Pause(r.Context(), t.ID, pause); err != nil {
-			writeFailure(w, err)
-			return
-		}
-		w.WriteHeader(http.StatusAccepted)
+func (h taskHandler) servePause(pause bool) func(http.ResponseWriter, *http.Request, Task) error {
+	return func(w http.ResponseWriter, r *http.Request, t Task) error {
+		return finish(w, http.StatusAccepted, h.backend.Pause(r.Context(), t.ID, pause))
 	}
 }
 
-func (h taskHandler) serveRestartContainer(w http.ResponseWriter, r *http.Request, t Task) {
-	if err := h.backend.RestartContainer(r.Context(), t.ID, r.PathValue("container")); err != nil {
-		writeFailure(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusAccepted)
+func (h taskHandler) serveRestartContainer(w http.ResponseWriter, r *http.Request, t Task) error {
+	return finish(w, http.StatusAccepted, h.backend.RestartContainer(r.Context(), t.ID, r.PathValue("container")))
 }
 
-func (h taskHandler) serveUpdate(w http.ResponseWriter, r *http.Request, t Task) {
+func (h taskHandler) serveUpdate(w http.ResponseWriter, r *http.Request, t Task) error {
 	var q lifecycle.Quota
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(&q); err != nil {
-		writeFailure(w, Failed(BadRequest, "read the quota: %v", err))
-		return
+	if err := readBody(w, r, "quota", &q); err != nil {
+		return err
 	}
-	if err := h.backend.Update(r.Context(), t.ID, q); err != nil {
-		writeFailure(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusAccepted)
+	return finish(w, http.StatusAccepted, h.backend.Update(r.Context(), t.ID, q))
 }
 
-func (h taskHandler) serveRemove(w http.ResponseWriter, r *http.Request, t Task) {
+func (h taskHandler) serveRemove(w http.ResponseWriter, r *http.Request, t Task) error {
 	force, err := parseForce(r)
 	if err == nil {
 		err = h.backend.Remove(r.Context(), t.ID, r.URL.Query().Get("by"), force)
 	}
-	if err != nil {
-		writeFailure(w, err)
-		return
-	}
-	w.WriteHeader(http.StatusAccepted)
+	return finish(w, http.StatusAccepted, err)
 }
 
 // parseForce reads the query's force.
@@ -306,6 +273,51 @@ func parseBool(r *http.Request, name string) (value bool, err error) {
 		}
 	}
 	return value, nil
+}
+
+// handler answers a request, or returns the failure to answer it with.
+type handler func(http.ResponseWriter, *http.Request) error
+
+// ServeHTTP implements http.Handler.
+func (h handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if err := h(w, r); err != nil {
+		writeFailure(w, err)
+	}
+}
+
+// backendAs returns the backend with methods that only some have; otherwise says why this one has not.
+func backendAs[T any](b Backend, otherwise string) (T, error) {
+	more, ok := b.(T)
+	if !ok {
+		return more, Failed(Unsupported, "%s", otherwise)
+	}
+	return more, nil
+}
+
+// readBody decodes the body of a request.
+func readBody(w http.ResponseWriter, r *http.Request, what string, into any) error {
+	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
+	dec.DisallowUnknownFields()
+	if err := dec.Decode(into); err != nil {
+		return Failed(BadRequest, "read the %s: %v", what, err)
+	}
+	return nil
+}
+
+// reply answers with v, unless there is an error, which it returns.
+func reply(w http.ResponseWriter, v any, err error) error {
+	if err == nil {
+		writeJSON(w, http.StatusOK, v)
+	}
+	return err
+}
+
+// finish answers with a status alone, unless there is an error, which it returns.
+func finish(w http.ResponseWriter, status int, err error) error {
+	if err == nil {
+		w.WriteHeader(status)
+	}
+	return err
 }
 
 func writeJSON(w http.ResponseWriter, status int, v any) {

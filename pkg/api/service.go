@@ -527,35 +527,19 @@ func fromServiceTask(s service.State, t service.Task) ServiceTask {
 }
 
 // withServices checks that the backend has services.
-func (s *Server) withServices(serve func(http.ResponseWriter, *http.Request, ServiceBackend) error) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		k, ok := s.backend.(ServiceBackend)
-		if !ok {
-			writeFailure(w, Failed(Unsupported, "this process owns one task and keeps no services: `podtask agent` does"))
-			return
+func (s *Server) withServices(serve func(http.ResponseWriter, *http.Request, ServiceBackend) error) handler {
+	return func(w http.ResponseWriter, r *http.Request) error {
+		k, err := backendAs[ServiceBackend](s.backend, "this process owns one task and keeps no services: `podtask agent` does")
+		if err != nil {
+			return err
 		}
-		if err := serve(w, r, k); err != nil {
-			writeFailure(w, err)
-		}
+		return serve(w, r, k)
 	}
-}
-
-// readBody decodes the body of a request.
-func readBody(w http.ResponseWriter, r *http.Request, what string, into any) error {
-	dec := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody))
-	dec.DisallowUnknownFields()
-	if err := dec.Decode(into); err != nil {
-		return Failed(BadRequest, "read the %s: %v", what, err)
-	}
-	return nil
 }
 
 func serveServices(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
 	services, err := k.Services(r.Context())
-	if err == nil {
-		writeJSON(w, http.StatusOK, services)
-	}
-	return err
+	return reply(w, services, err)
 }
 
 func serveCreateService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
@@ -573,10 +557,7 @@ func serveCreateService(w http.ResponseWriter, r *http.Request, k ServiceBackend
 
 func serveService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
 	s, err := k.Service(r.Context(), r.PathValue("service"))
-	if err == nil {
-		writeJSON(w, http.StatusOK, s)
-	}
-	return err
+	return reply(w, s, err)
 }
 
 func serveUpdateService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
@@ -585,10 +566,7 @@ func serveUpdateService(w http.ResponseWriter, r *http.Request, k ServiceBackend
 		return err
 	}
 	s, err := k.UpdateService(r.Context(), r.PathValue("service"), u)
-	if err == nil {
-		writeJSON(w, http.StatusOK, s)
-	}
-	return err
+	return reply(w, s, err)
 }
 
 // maxBy is the longest name of the one who asks, in bytes.
@@ -600,10 +578,7 @@ func serveWakeService(w http.ResponseWriter, r *http.Request, k ServiceBackend) 
 		return Failed(BadRequest, "by is up to %d bytes of text", maxBy)
 	}
 	s, err := k.WakeService(r.Context(), r.PathValue("service"), cmp.Or(by, "a client of the API"))
-	if err == nil {
-		writeJSON(w, http.StatusOK, s)
-	}
-	return err
+	return reply(w, s, err)
 }
 
 func serveRollbackService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
@@ -612,10 +587,7 @@ func serveRollbackService(w http.ResponseWriter, r *http.Request, k ServiceBacke
 		return err
 	}
 	s, err := k.RollbackService(r.Context(), r.PathValue("service"), gradual)
-	if err == nil {
-		writeJSON(w, http.StatusOK, s)
-	}
-	return err
+	return reply(w, s, err)
 }
 
 func serveRemoveService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
@@ -623,20 +595,16 @@ func serveRemoveService(w http.ResponseWriter, r *http.Request, k ServiceBackend
 	if err == nil {
 		err = k.RemoveService(r.Context(), r.PathValue("service"), force)
 	}
-	if err == nil {
-		w.WriteHeader(http.StatusAccepted)
-	}
-	return err
+	return finish(w, http.StatusAccepted, err)
 }
 
 func serveWatchService(w http.ResponseWriter, r *http.Request, k ServiceBackend) error {
 	if _, err := k.Service(r.Context(), r.PathValue("service")); err != nil {
 		return err
 	}
-	serveLines(w, r, func(ctx context.Context, fn func(Service) error) error {
+	return serveLines(w, r, func(ctx context.Context, fn func(Service) error) error {
 		return k.WatchService(ctx, r.PathValue("service"), func(s Service) bool { return fn(s) == nil })
 	})
-	return nil
 }
 
 // ServiceClient is the part of a Client that asks an agent for its services.

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -73,33 +74,30 @@ type Publisher interface {
 	Logs(ctx context.Context, id string, q LogQuery, fn func(LogLine) error) error
 }
 
-func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) {
+func (s *Server) serveEvents(w http.ResponseWriter, r *http.Request) error {
 	values := r.URL.Query()
 	q := EventQuery{Follow: values.Get("follow") == "true"}
 	var err error
 	if text := values.Get("after"); text != "" {
 		if q.After, err = strconv.ParseUint(text, 10, 64); err != nil {
-			writeFailure(w, Failed(BadRequest, "after is the number of an event, not %q", text))
-			return
+			return Failed(BadRequest, "after is the number of an event, not %q", text)
 		}
 	}
 	if ref := values.Get("task"); ref != "" {
 		t, err := s.backend.Task(r.Context(), ref)
 		if err != nil {
-			writeFailure(w, err)
-			return
+			return err
 		}
 		q.Task = t.ID
 	}
-	p, ok := s.backend.(Publisher)
-	if !ok {
-		writeFailure(w, Failed(Unsupported, "this process does not publish events"))
-		return
+	p, err := backendAs[Publisher](s.backend, "this process does not publish events")
+	if err != nil {
+		return err
 	}
-	serveLines(w, r, func(ctx context.Context, fn func(Event) error) error { return p.Events(ctx, q, fn) })
+	return serveLines(w, r, func(ctx context.Context, fn func(Event) error) error { return p.Events(ctx, q, fn) })
 }
 
-func (h taskHandler) serveLogs(w http.ResponseWriter, r *http.Request, t Task) {
+func (h taskHandler) serveLogs(w http.ResponseWriter, r *http.Request, t Task) error {
 	values := r.URL.Query()
 	q := LogQuery{Container: values.Get("container"), Follow: values.Get("follow") == "true", Tail: -1}
 	var err error
@@ -109,45 +107,35 @@ func (h taskHandler) serveLogs(w http.ResponseWriter, r *http.Request, t Task) {
 	}{{"since", &q.Since}, {"until", &q.Until}} {
 		if text := values.Get(p.name); text != "" {
 			if *p.to, err = time.Parse(time.RFC3339Nano, text); err != nil {
-				writeFailure(w, Failed(BadRequest, "%s is a time as RFC 3339 has it, not %q", p.name, text))
-				return
+				return Failed(BadRequest, "%s is a time as RFC 3339 has it, not %q", p.name, text)
 			}
 		}
 	}
 	if q.Follow && !q.Until.IsZero() {
-		writeFailure(w, Failed(BadRequest, "follow continues until the containers have ended, and until ends before: give one of them"))
-		return
+		return Failed(BadRequest, "follow continues until the containers have ended, and until ends before: give one of them")
 	}
 	if text := values.Get("tail"); text != "" {
 		if q.Tail, err = strconv.Atoi(text); err != nil {
-			writeFailure(w, Failed(BadRequest, "tail is a number of lines, not %q", text))
-			return
+			return Failed(BadRequest, "tail is a number of lines, not %q", text)
 		}
 	}
 	if q.Container != "" && !t.has(q.Container) {
-		writeFailure(w, Failed(NotFound, "task %s has no container %q", t.ID, q.Container))
-		return
+		return Failed(NotFound, "task %s has no container %q", t.ID, q.Container)
 	}
-	p, ok := h.backend.(Publisher)
-	if !ok {
-		writeFailure(w, Failed(Unsupported, "this process does not read logs"))
-		return
+	p, err := backendAs[Publisher](h.backend, "this process does not read logs")
+	if err != nil {
+		return err
 	}
-	serveLines(w, r, func(ctx context.Context, fn func(LogLine) error) error { return p.Logs(ctx, t.ID, q, fn) })
+	return serveLines(w, r, func(ctx context.Context, fn func(LogLine) error) error { return p.Logs(ctx, t.ID, q, fn) })
 }
 
 func (t Task) has(container string) bool {
-	for _, c := range t.Containers {
-		if c.Name == container {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(t.Containers, func(c Container) bool { return c.Name == container })
 }
 
-// serveLines answers with JSON Lines. An error before the first line is a failure;
+// serveLines answers with JSON Lines. It returns an error before the first line;
 // later ones abort the connection, since the status has been sent.
-func serveLines[T any](w http.ResponseWriter, r *http.Request, run func(context.Context, func(T) error) error) {
+func serveLines[T any](w http.ResponseWriter, r *http.Request, run func(context.Context, func(T) error) error) error {
 	lines, flush := json.NewEncoder(w), http.NewResponseController(w)
 	begun := false
 	begin := func() {
@@ -173,9 +161,8 @@ func serveLines[T any](w http.ResponseWriter, r *http.Request, run func(context.
 		begin()
 	case begun || r.Context().Err() != nil:
 		panic(http.ErrAbortHandler)
-	default:
-		writeFailure(w, err)
 	}
+	return err
 }
 
 // Events calls fn for each event that q selects, in order, until none are left,
