@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/podtask/podtask/internal/buildversion"
 	"github.com/podtask/podtask/internal/cli/command"
 	"github.com/podtask/podtask/internal/cli/part"
 )
@@ -24,7 +25,7 @@ func Main(ctx context.Context, args []string, version string, build part.Build) 
 	p := &command.Program{
 		Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr,
 		Getenv: os.Getenv, Environ: os.Environ, Executable: os.Executable,
-		Notify: signal.Notify, Version: buildVersion(version),
+		Notify: signal.Notify, Version: buildversion.Of(version),
 		Patience: 10 * time.Second,
 	}
 	p.Stdout, p.Stderr = command.ToTerminal(p.Stdout), command.ToTerminal(p.Stderr)
@@ -60,15 +61,4 @@ func completeLogin() {
 		name, value, _ := strings.Cut(e, "=")
 		_ = os.Setenv(name, value) // it cannot fail for these names
 	}
-}
-
-// buildVersion returns the version that the linker set, else that of the main module.
-func buildVersion(linked string) string {
-	if linked != "" {
-		return linked
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }

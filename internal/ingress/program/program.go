@@ -11,10 +11,10 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
-	"runtime/debug"
 	"syscall"
 	"time"
 
+	"github.com/podtask/podtask/internal/buildversion"
 	"github.com/podtask/podtask/internal/ingress"
 )
 
@@ -59,7 +59,7 @@ func run(ctx context.Context, args []string, version string, stdout, stderr io.W
 	if err != nil {
 		return err
 	}
-	o.version = buildVersion(version)
+	o.version = buildversion.Of(version)
 	if o.printVersion {
 		_, err := fmt.Fprintln(stdout, ingress.Program+" version "+o.version)
 		return err
@@ -148,14 +148,4 @@ func rootPool(path string) (*x509.CertPool, error) {
 		return nil, fmt.Errorf("--acme-roots: %s has no certificate in PEM", path)
 	}
 	return pool, nil
-}
-
-func buildVersion(version string) string {
-	if version != "" {
-		return version
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "(devel)"
 }

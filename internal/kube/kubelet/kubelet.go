@@ -19,7 +19,6 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
-	"runtime/debug"
 	"strings"
 	"time"
 
@@ -29,6 +28,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	"k8s.io/klog/v2"
 
+	"github.com/podtask/podtask/internal/buildversion"
 	"github.com/podtask/podtask/internal/config"
 	"github.com/podtask/podtask/internal/kube/kubenode"
 	"github.com/podtask/podtask/internal/kube/kubepods"
@@ -41,7 +41,7 @@ import (
 // Version is the version of the program; if it is empty, that of the main module.
 func Main(ctx context.Context, args []string, version string) int {
 	o := newOptions(os.Stderr, os.Getenv)
-	o.version = buildVersion(version)
+	o.version = buildversion.Of(version)
 	return o.run(ctx, args[1:], os.Stdout, os.Stderr)
 }
 
@@ -329,15 +329,4 @@ func (o *options) hostAddress() (netip.Addr, error) {
 	defer c.Close()
 	at, err := netip.ParseAddrPort(c.LocalAddr().String())
 	return at.Addr(), err
-}
-
-// buildVersion returns the version that the linker set, else that of the main module.
-func buildVersion(linked string) string {
-	if linked != "" {
-		return linked
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }

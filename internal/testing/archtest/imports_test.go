@@ -58,6 +58,7 @@ var floors = [][]group{
 		{"internal/signalname", "names of signals"},
 		{"internal/lazy", "regular expressions and tables that are made at their first use"},
 		{"internal/sleep", "a pause that ends with a context"},
+		{"internal/buildversion", "versions of programs"},
 		{"internal/uuid", "random identifiers"},
 		{"internal/userfile", "files that a user names, read without waiting for pipes and devices"},
 	},

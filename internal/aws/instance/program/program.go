@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"slices"
 	"strings"
 
 	"github.com/podtask/podtask/internal/aws/instance"
+	"github.com/podtask/podtask/internal/buildversion"
 )
 
 // Exit codes. ExitRefused is for what only the user can mend: another start meets the same, so systemd
@@ -43,7 +43,7 @@ var commands = []command{
 // Main runs the program with the streams and the environment of this process, and returns the exit code.
 // Version is the version of the program; if it is empty, that of the main module.
 func Main(ctx context.Context, args []string, version string) int {
-	return run(ctx, args[1:], streams{os.Stdout, os.Stderr}, os.Getenv, buildVersion(version))
+	return run(ctx, args[1:], streams{os.Stdout, os.Stderr}, os.Getenv, buildversion.Of(version))
 }
 
 // streams are those of a process that it writes to.
@@ -102,15 +102,4 @@ func printUsage(w io.Writer) {
 		fmt.Fprintf(w, "  %-10s%s\n", c.name, c.usage)
 	}
 	fmt.Fprintln(w, "\n\"podtask ecs COMMAND --help\" lists the flags. This was not tried against AWS: see docs/ecs-anywhere.md.")
-}
-
-// buildVersion returns the version that the linker set, else that of the main module.
-func buildVersion(linked string) string {
-	if linked != "" {
-		return linked
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && strings.TrimSpace(info.Main.Version) != "" {
-		return info.Main.Version
-	}
-	return "unknown"
 }
