@@ -68,15 +68,9 @@ type Source struct {
 func Load(src Source) (*Settings, error) {
 	s := Default()
 	s.References.from = &src
-	var problems []Problem
-	for _, dir := range src.dirs() {
-		files, err := filesIn(dir)
-		if err != nil {
-			problems = append(problems, Problem{File: dir, Message: reason(err)})
-		}
-		for _, name := range files {
-			problems = append(problems, s.readFile(name)...)
-		}
+	files, problems := src.files()
+	for _, name := range files {
+		problems = append(problems, s.readFile(name)...)
 	}
 	return s, invalid(append(problems, s.readEnv(src.Getenv)...))
 }
@@ -119,6 +113,19 @@ func (src Source) dirs() []string {
 		return append(dirs, filepath.Join(home, ".config", "podtask"))
 	}
 	return dirs
+}
+
+// files returns the files of all directories in the order in which they are read, and a problem for each directory
+// that cannot be read.
+func (src Source) files() (files []string, problems []Problem) {
+	for _, dir := range src.dirs() {
+		found, err := filesIn(dir)
+		if err != nil {
+			problems = append(problems, Problem{File: dir, Message: reason(err)})
+		}
+		files = append(files, found...)
+	}
+	return files, problems
 }
 
 // filesIn lists the file of a directory and its drop-ins.

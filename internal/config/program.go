@@ -59,23 +59,17 @@ func Ingress(src Source) (map[string]ProgramValue, error) { return ingressTable.
 
 func (t programTable) read(src Source) (map[string]ProgramValue, error) {
 	out := make(map[string]ProgramValue)
-	var problems []Problem
-	for _, dir := range src.dirs() {
-		files, err := filesIn(dir)
+	files, problems := src.files()
+	for _, name := range files {
+		problems = append(problems, Default().readFile(name)...)
+		text, err := readText(name)
 		if err != nil {
-			problems = append(problems, Problem{File: dir, Message: reason(err)})
+			continue // it is among the problems
 		}
-		for _, name := range files {
-			problems = append(problems, Default().readFile(name)...)
-			text, err := readText(name)
-			if err != nil {
-				continue // it is among the problems
-			}
-			entries, _, _ := parse(text, name)
-			for _, e := range entries {
-				if key, ok := strings.CutPrefix(e.key, t.name+"."); ok {
-					out[key] = ProgramValue{e.value, name + ":" + strconv.Itoa(e.line)}
-				}
+		entries, _, _ := parse(text, name)
+		for _, e := range entries {
+			if key, ok := strings.CutPrefix(e.key, t.name+"."); ok {
+				out[key] = ProgramValue{e.value, name + ":" + strconv.Itoa(e.line)}
 			}
 		}
 	}

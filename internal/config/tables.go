@@ -34,18 +34,12 @@ type Member struct {
 // problems of the files, members of these tables excepted.
 func Tables(src Source, name string) ([]Table, error) {
 	var all []Table
-	var problems []Problem
-	for _, dir := range src.dirs() {
-		files, err := filesIn(dir)
-		if err != nil {
-			problems = append(problems, Problem{File: dir, Message: reason(err)})
-		}
-		for _, file := range files {
-			bad := Default().readFile(file)
-			problems = append(problems, bad...)
-			if text, err := readText(file); err == nil && len(bad) == 0 {
-				all = append(all, tablesOf(text, file, name)...)
-			}
+	files, problems := src.files()
+	for _, file := range files {
+		bad := Default().readFile(file)
+		problems = append(problems, bad...)
+		if text, err := readText(file); err == nil && len(bad) == 0 {
+			all = append(all, tablesOf(text, file, name)...)
 		}
 	}
 	return all, invalid(problems)
