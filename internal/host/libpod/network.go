@@ -165,10 +165,7 @@ func addressOf(subnet types.Subnet, place int) (net.IP, error) {
 // HasNetwork reports whether a network of that name exists, whichever tool created it.
 func (c *Client) HasNetwork(ctx context.Context, name string) (bool, error) {
 	_, err := c.network(ctx, name)
-	if errors.Is(err, NotFound) {
-		return false, nil
-	}
-	return err == nil, err
+	return wasFound(err)
 }
 
 func (c *Client) network(ctx context.Context, name string) (found entities.NetworkInspectReport, err error) {

@@ -45,10 +45,7 @@ func (c *Client) EnsureSecret(ctx context.Context, name, taskID string, read fun
 // HasSecret reports whether a secret of that name exists, whichever tool created it.
 func (c *Client) HasSecret(ctx context.Context, name string) (bool, error) {
 	_, err := c.secretInfo(ctx, name)
-	if errors.Is(err, NotFound) {
-		return false, nil
-	}
-	return err == nil, err
+	return wasFound(err)
 }
 
 func (c *Client) secretInfo(ctx context.Context, name string) (found *entities.SecretInfoReport, err error) {

@@ -127,13 +127,18 @@ func inPages(options map[string]string, page int) map[string]string {
 	return out
 }
 
-// HasVolume reports whether a volume of that name exists, whichever tool created it.
-func (c *Client) HasVolume(ctx context.Context, name string) (bool, error) {
-	_, err := c.volume(ctx, name)
+// wasFound reads the error of an inspection.
+func wasFound(err error) (bool, error) {
 	if errors.Is(err, NotFound) {
 		return false, nil
 	}
 	return err == nil, err
+}
+
+// HasVolume reports whether a volume of that name exists, whichever tool created it.
+func (c *Client) HasVolume(ctx context.Context, name string) (bool, error) {
+	_, err := c.volume(ctx, name)
+	return wasFound(err)
 }
 
 func (c *Client) volume(ctx context.Context, name string) (found *entities.VolumeConfigResponse, err error) {
