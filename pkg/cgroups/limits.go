@@ -113,44 +113,34 @@ func (l Limits) cpuPerSecUSec() uint64 {
 // l, in a fixed order and with the types systemd wants (t, 64 bits unsigned).
 // CPUQuotaPeriodUSec needs systemd 242. It fails if Check does.
 func Properties(l Limits) ([]systemd.Property, error) {
-	if err := l.Check(); err != nil {
-		return nil, err
-	}
-	var props []systemd.Property
-	for _, v := range l.values() {
-		if v.isSet {
-			props = append(props, property(v.name, v.value))
-		}
-	}
-	return props, nil
+	return l.properties(func(v value) bool { return v.isSet })
 }
 
 // Replacement is Properties for a slice that may have other limits: what l does
 // not limit is set to no limit. It fails if Check does.
 func Replacement(l Limits) ([]systemd.Property, error) {
-	if err := l.Check(); err != nil {
-		return nil, err
-	}
-	var props []systemd.Property
-	for _, v := range l.values() {
-		if !v.isSet {
-			v.value = v.none
-		}
-		props = append(props, property(v.name, v.value))
-	}
-	return props, nil
+	return l.properties(func(value) bool { return true })
 }
 
 // containerProperties is Replacement for a container's scope: only what LimitContainer changes.
 func containerProperties(l Limits) ([]systemd.Property, error) {
+	return l.properties(func(v value) bool {
+		switch v.name {
+		case "CPUQuotaPerSecUSec", "CPUQuotaPeriodUSec", "CPUWeight", "MemoryMax", "MemoryLow", "MemorySwapMax":
+			return true
+		}
+		return false
+	})
+}
+
+// properties returns the chosen values as properties; a value that is not set is no limit.
+func (l Limits) properties(chosen func(value) bool) ([]systemd.Property, error) {
 	if err := l.Check(); err != nil {
 		return nil, err
 	}
 	var props []systemd.Property
 	for _, v := range l.values() {
-		switch v.name {
-		case "CPUQuotaPerSecUSec", "CPUQuotaPeriodUSec", "CPUWeight", "MemoryMax", "MemoryLow", "MemorySwapMax":
-		default:
+		if !chosen(v) {
 			continue
 		}
 		if !v.isSet {
