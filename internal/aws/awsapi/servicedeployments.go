@@ -80,6 +80,15 @@ func (o serviceDeployments) find(path, text string) (s service.State, found serv
 	return s, s.History[i], true, nil
 }
 
+// existing finds the service deployment that a request is about.
+func (o serviceDeployments) existing(arn string) (service.State, service.Attempt, error) {
+	s, found, ok, err := o.find("serviceDeploymentArn", arn)
+	if err == nil && !ok {
+		err = protocol.Failf("ServiceDeploymentNotFoundException", "Service deployment not found.")
+	}
+	return s, found, err
+}
+
 // serviceDeploymentBrief is a service deployment in a list.
 type serviceDeploymentBrief struct {
 	serviceDeploymentHead
@@ -352,19 +361,14 @@ func (o serviceDeployments) stop(ctx context.Context, in stopServiceDeploymentIn
 	if err := protocol.OneOf("stopType", in.Type, "ROLLBACK", "ABORT"); err != nil {
 		return nil, err
 	}
-	s, found, ok, err := o.find("serviceDeploymentArn", in.ARN)
+	s, found, err := o.existing(in.ARN)
 	if err != nil {
 		return nil, err
-	}
-	if !ok {
-		return nil, protocol.Failf("ServiceDeploymentNotFoundException", "Service deployment not found.")
 	}
 	if err := o.services.StopAttempt(ctx, s.Name, found.Number, in.Type == "ABORT"); err != nil {
 		return nil, err
 	}
-	return struct {
-		ARN string `json:"serviceDeploymentArn"`
-	}{serviceDeploymentARN(s, found)}, nil
+	return map[string]string{"serviceDeploymentArn": serviceDeploymentARN(s, found)}, nil
 }
 
 type resumeServiceDeploymentIn struct {
@@ -384,19 +388,14 @@ func (o serviceDeployments) resume(ctx context.Context, in resumeServiceDeployme
 	if !pauseID.MatchString(in.Hook) {
 		return nil, protocol.Invalidf("hookId: %q is not ecs-pause- with 43 characters of base64url behind it", protocol.Shortened(in.Hook))
 	}
-	s, found, ok, err := o.find("serviceDeploymentArn", in.ARN)
+	s, found, err := o.existing(in.ARN)
 	if err != nil {
 		return nil, err
-	}
-	if !ok {
-		return nil, protocol.Failf("ServiceDeploymentNotFoundException", "Service deployment not found.")
 	}
 	if err := o.services.ContinueAttempt(ctx, s.Name, found.Number, in.Hook, in.Action == "ROLLBACK"); err != nil {
 		return nil, err
 	}
-	return struct {
-		ARN string `json:"serviceDeploymentArn"`
-	}{serviceDeploymentARN(s, found)}, nil
+	return map[string]string{"serviceDeploymentArn": serviceDeploymentARN(s, found)}, nil
 }
 
 // revisionDoc is a revision in answers.
