@@ -24,12 +24,7 @@ const (
 
 // follow sends the last lines of a task and then new ones, each as a line of JSON, until the containers have ended. The
 // texts have nothing that steers a terminal.
-func (s *Server) follow(w http.ResponseWriter, r *http.Request) {
-	d, err := s.source.Explain(r.Context(), r.PathValue("id"))
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
+func (s *Server) follow(w http.ResponseWriter, r *http.Request, d top.Detail) {
 	ctx, stop := context.WithCancel(r.Context())
 	defer stop()
 	lines, ended := make(chan Line, 256), make(chan error, 1)
@@ -297,17 +292,12 @@ func (s stream) send(v any, flush bool) error {
 }
 
 // download sends all lines of a task as a file.
-func (s *Server) download(w http.ResponseWriter, r *http.Request) {
-	d, err := s.source.Explain(r.Context(), r.PathValue("id"))
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
+func (s *Server) download(w http.ResponseWriter, r *http.Request, d top.Detail) {
 	c := http.NewResponseController(w)
 	unhurried(w)
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("Content-Disposition", fmt.Sprintf(`attachment; filename="%s.log"`, fileName(d.Task.Name, d.Task.ID)))
-	err = s.source.Lines(r.Context(), d.Task.ID, Lines{Tail: -1}, func(l Line) error {
+	err := s.source.Lines(r.Context(), d.Task.ID, Lines{Tail: -1}, func(l Line) error {
 		_ = c.SetWriteDeadline(time.Now().Add(writeTime))
 		_, err := fmt.Fprintf(w, "%s %s | %s\n", l.Time.UTC().Format("2006-01-02T15:04:05.000Z"), term.Line(l.Container), term.Line(l.Text))
 		return err

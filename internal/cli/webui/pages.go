@@ -313,12 +313,7 @@ type taskView struct {
 	Incomplete string
 }
 
-func (s *Server) task(w http.ResponseWriter, r *http.Request) {
-	d, err := s.source.Explain(r.Context(), r.PathValue("id"))
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
+func (s *Server) task(w http.ResponseWriter, r *http.Request, d top.Detail) {
 	l, err := s.look(r.Context())
 	if err != nil {
 		s.fail(w, r, err)
@@ -421,14 +416,9 @@ func (v serviceView) Questions() (list []question) {
 	return append(list, question{"rollback", "Roll " + name + " back?", "All copies are replaced by copies of " + to + ".", "Roll back", path + "rollback", v.Token, true})
 }
 
-// timeline serves the timeline of a task as a picture. The policy allows the styles that are in it.
-func (s *Server) timeline(draw func(timeline.Chart) string) http.HandlerFunc {
-	return func(w http.ResponseWriter, r *http.Request) {
-		d, err := s.source.Explain(r.Context(), r.PathValue("id"))
-		if err != nil {
-			s.fail(w, r, err)
-			return
-		}
+// drawing serves the timeline of a task as a picture. The policy allows the styles that are in it.
+func drawing(draw func(timeline.Chart) string) func(http.ResponseWriter, *http.Request, top.Detail) {
+	return func(w http.ResponseWriter, _ *http.Request, d top.Detail) {
 		w.Header().Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'")
 		w.Header().Set("Content-Type", "image/svg+xml")
 		_, _ = w.Write([]byte(draw(d.Chart))) // the browser may have closed the connection
@@ -436,12 +426,7 @@ func (s *Server) timeline(draw func(timeline.Chart) string) http.HandlerFunc {
 }
 
 // inspect serves what `podtask inspect` prints of a task.
-func (s *Server) inspect(w http.ResponseWriter, r *http.Request) {
-	d, err := s.source.Explain(r.Context(), r.PathValue("id"))
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
+func inspect(w http.ResponseWriter, _ *http.Request, d top.Detail) {
 	w.Header().Set("Content-Security-Policy", "default-src 'none'")
 	w.Header().Set("Content-Type", "application/json")
 	_ = console.WriteJSON(w, []api.Task{d.Task}) // the browser may have closed the connection

@@ -110,17 +110,17 @@ func New(port int, source Source, actions Actions, now func() time.Time) *Server
 		cookie: fmt.Sprintf("podtask-session-%d", port),
 	}
 	s.mux.HandleFunc("GET /{$}", s.list)
-	s.mux.HandleFunc("GET /task/{id}", s.task)
-	s.mux.HandleFunc("GET /task/{id}/timeline.svg", s.timeline(timeline.Chart.SVG))
-	s.mux.HandleFunc("GET /task/{id}/timeline-narrow.svg", s.timeline(timeline.Chart.NarrowSVG))
-	s.mux.HandleFunc("GET /task/{id}/inspect.json", s.inspect)
-	s.mux.HandleFunc("GET /task/{id}/log", s.follow)
-	s.mux.HandleFunc("GET /task/{id}/log.txt", s.download)
-	s.mux.HandleFunc("POST /task/{id}/{action}", s.actOnTask)
+	s.mux.HandleFunc("GET /task/{id}", s.ofTask(s.task))
+	s.mux.HandleFunc("GET /task/{id}/timeline.svg", s.ofTask(drawing(timeline.Chart.SVG)))
+	s.mux.HandleFunc("GET /task/{id}/timeline-narrow.svg", s.ofTask(drawing(timeline.Chart.NarrowSVG)))
+	s.mux.HandleFunc("GET /task/{id}/inspect.json", s.ofTask(inspect))
+	s.mux.HandleFunc("GET /task/{id}/log", s.ofTask(s.follow))
+	s.mux.HandleFunc("GET /task/{id}/log.txt", s.ofTask(s.download))
+	s.mux.HandleFunc("POST /task/{id}/{action}", s.changing(s.ofTask(s.actOnTask)))
 	s.mux.HandleFunc("GET /logs", s.logs)
 	s.mux.HandleFunc("GET /logs/follow", s.followAll)
 	s.mux.HandleFunc("GET /service/{name}", s.service)
-	s.mux.HandleFunc("POST /service/{name}/{action}", s.actOnService)
+	s.mux.HandleFunc("POST /service/{name}/{action}", s.changing(s.actOnService))
 	s.mux.Handle("GET /assets/", http.FileServerFS(assets))
 	return s
 }
@@ -173,25 +173,26 @@ func (s *Server) open(w http.ResponseWriter, r *http.Request, secret string) {
 	s.page(w, r, "open.html", nil)
 }
 
+// ofTask finds the task of the path.
+func (s *Server) ofTask(serve func(http.ResponseWriter, *http.Request, top.Detail)) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		d, err := s.source.Explain(r.Context(), r.PathValue("id"))
+		if err != nil {
+			s.fail(w, r, err)
+			return
+		}
+		serve(w, r, d)
+	}
+}
+
 // actOnTask stops or restarts a task, and then shows the list.
-func (s *Server) actOnTask(w http.ResponseWriter, r *http.Request) {
-	if !s.mayAct(w, r) {
-		return
-	}
-	d, err := s.source.Explain(r.Context(), r.PathValue("id"))
-	if err != nil {
-		s.fail(w, r, err)
-		return
-	}
+func (s *Server) actOnTask(w http.ResponseWriter, r *http.Request, d top.Detail) {
 	do := map[string]func(context.Context, string) error{"stop": s.actions.Stop, "restart": s.actions.Restart}[r.PathValue("action")]
 	s.do(w, r, do, d.Task.ID, "/")
 }
 
 // actOnService continues or rolls back a deployment, and then shows the service.
 func (s *Server) actOnService(w http.ResponseWriter, r *http.Request) {
-	if !s.mayAct(w, r) {
-		return
-	}
 	one, err := s.find(r.Context(), r.PathValue("name"))
 	if err != nil {
 		s.fail(w, r, err)
@@ -201,18 +202,20 @@ func (s *Server) actOnService(w http.ResponseWriter, r *http.Request) {
 	s.do(w, r, do, one.ServiceName, "/service/"+url.PathEscape(one.ServiceName))
 }
 
-// mayAct reports whether a request may change something. Otherwise it has been answered.
-func (s *Server) mayAct(w http.ResponseWriter, r *http.Request) bool {
-	if s.actions == nil {
-		http.Error(w, "This page is read-only: `podtask ui --write` allows changes.", http.StatusForbidden)
-		return false
+// changing refuses a request that may change nothing: the server is read-only, or the form is not of its pages.
+func (s *Server) changing(serve http.HandlerFunc) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		if s.actions == nil {
+			http.Error(w, "This page is read-only: `podtask ui --write` allows changes.", http.StatusForbidden)
+			return
+		}
+		r.Body = http.MaxBytesReader(w, r.Body, 1<<12)
+		if origin := r.Header.Get("Origin"); !same(r.PostFormValue("token"), s.token) || origin != "" && origin != "http://"+s.host {
+			http.Error(w, "The form is not of this page.", http.StatusForbidden)
+			return
+		}
+		serve(w, r)
 	}
-	r.Body = http.MaxBytesReader(w, r.Body, 1<<12)
-	if origin := r.Header.Get("Origin"); !same(r.PostFormValue("token"), s.token) || origin != "" && origin != "http://"+s.host {
-		http.Error(w, "The form is not of this page.", http.StatusForbidden)
-		return false
-	}
-	return true
 }
 
 // do does an action; nil is one that does not exist.
