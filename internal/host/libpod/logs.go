@@ -2,13 +2,11 @@ package libpod
 
 import (
 	"context"
-	"errors"
 	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
 
-	"github.com/containers/podman/v5/libpod/define"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
 	"github.com/containers/podman/v5/pkg/bindings/system"
 	entities "github.com/containers/podman/v5/pkg/domain/entities/types"
@@ -54,6 +52,8 @@ type LogOptions struct {
 	Tail int
 	// Timestamps fills LogLine.Time.
 	Timestamps bool
+	// Seen is the latest inspection of the container, a moment ago; if it is zero, Logs inspects the container.
+	Seen Observed
 }
 
 // Logs calls fn for each whole line of the container's output, in order, from one
@@ -65,7 +65,7 @@ type LogOptions struct {
 //
 // fn is not called after ctx has ended.
 func (c *Client) Logs(ctx context.Context, name string, o LogOptions, fn func(LogLine)) error {
-	c.awaitJournal(ctx, name)
+	c.awaitJournal(ctx, name, o.Seen)
 	if o.Tail == 0 || o.Follow {
 		return c.readLogs(ctx, name, o, fn)
 	}
@@ -85,26 +85,6 @@ func (c *Client) Logs(ctx context.Context, name string, o LogOptions, fn func(Lo
 	return nil
 }
 
-// LogFile returns the path of the file to which conmon writes the container's output, in the format of
-// Kubernetes (driver k8s-file); empty for another driver, or if the container does not exist.
-func (c *Client) LogFile(ctx context.Context, name string) (string, error) {
-	data, err := c.inspect(ctx, name)
-	switch {
-	case errors.Is(err, NotFound):
-		return "", nil
-	case err != nil:
-		return "", err
-	case data.HostConfig == nil || data.HostConfig.LogConfig == nil:
-		return "", nil
-	}
-	switch log := data.HostConfig.LogConfig; log.Type {
-	case define.KubernetesLogging, define.JSONLogging:
-		return log.Path, nil
-	default:
-		return "", nil
-	}
-}
-
 // journalDelay is the longest expected delay of a busy journal after the exit of a container.
 const journalDelay = 3 * time.Second
 
@@ -112,12 +92,18 @@ const journalDelay = 3 * time.Second
 // exited, if the container logs to the journal. The journal keeps the order of messages,
 // and Podman sends the exit event after the last line: once the event can be read, so can
 // the line. It waits at most journalDelay and ignores errors, because Logs reports them.
-func (c *Client) awaitJournal(ctx context.Context, name string) {
-	data, err := c.inspect(ctx, name)
-	if err != nil || data.HostConfig == nil || data.HostConfig.LogConfig == nil || data.HostConfig.LogConfig.Type != define.JournaldLogging {
+func (c *Client) awaitJournal(ctx context.Context, name string, o Observed) {
+	if o.Status == Absent {
+		data, err := c.inspect(ctx, name)
+		if err != nil {
+			return
+		}
+		o = observe(data)
+	}
+	ended := o.FinishedAt
+	if !o.Journal {
 		return
 	}
-	ended := observe(data).FinishedAt
 	if ended.IsZero() || time.Since(ended) > journalDelay {
 		return
 	}
@@ -125,7 +111,7 @@ func (c *Client) awaitJournal(ctx context.Context, name string) {
 	defer cancel()
 	events := make(chan entities.Event)
 	options := new(system.EventsOptions).WithStream(true).WithSince(strconv.FormatInt(ended.Unix()-1, 10)).
-		WithFilters(map[string][]string{"container": {data.ID}, "event": {"died"}})
+		WithFilters(map[string][]string{"container": {o.ID}, "event": {"died"}})
 	if system.Events(c.call(ctx), events, nil, options) != nil {
 		return
 	}

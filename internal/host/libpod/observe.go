@@ -93,6 +93,10 @@ type Observed struct {
 	HostsFile string
 	// Control is the directory with the FIFO to the conmon of the last run; empty before it.
 	Control string
+	// LogFile is the file to which conmon writes the container's output, in the format of Kubernetes (driver k8s-file); empty
+	// for another driver. Journal: the driver is journald.
+	LogFile string
+	Journal bool
 	// Error is Podman's message about a failed start; always empty on 4.3.1.
 	Error string
 }
@@ -186,6 +190,14 @@ func observe(data *define.InspectContainerData) Observed {
 	o.Ports, _ = portsOf(data) // podtask does not publish ports in an unknown format
 	if data.OCIConfigPath != "" {
 		o.Control = filepath.Dir(data.OCIConfigPath)
+	}
+	if data.HostConfig != nil && data.HostConfig.LogConfig != nil {
+		switch log := data.HostConfig.LogConfig; log.Type {
+		case define.KubernetesLogging, define.JSONLogging:
+			o.LogFile = log.Path
+		case define.JournaldLogging:
+			o.Journal = true
+		}
 	}
 	st := data.State
 	if st == nil {

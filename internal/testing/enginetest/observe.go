@@ -7,12 +7,6 @@ import (
 	"github.com/podtask/podtask/internal/host/libpod"
 )
 
-// LogFile is empty: the fake keeps lines in memory, like a driver without files.
-func (f *Fake) LogFile(ctx context.Context, name string) (string, error) {
-	_, err := f.InspectContainer(ctx, name)
-	return "", err
-}
-
 // Logs implements Podman.
 func (f *Fake) Logs(ctx context.Context, name string, o libpod.LogOptions, fn func(libpod.LogLine)) error {
 	const op = "read logs of"

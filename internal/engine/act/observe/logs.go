@@ -172,20 +172,9 @@ type logSource struct {
 // advance waits for the next line.
 func (s *logSource) advance() { s.head, s.some = <-s.lines }
 
-// copyOne reads the log of one container, from its files where it has some.
+// copyOne reads the log of one container, from its files where podtask keeps some.
 func (l *Logs) copyOne(ctx context.Context, s lifecycle.State, i int, o LogOptions, fn func(libpod.LogLine) error) error {
 	if files := l.Files.Of(s.ID, i); files.Placed() {
-		return l.copyFile(ctx, fileLog{s, i, files}, o, fn)
-	}
-	podman, err := l.Podman(ctx)
-	if err != nil {
-		return err
-	}
-	path, err := podman.LogFile(ctx, taskspec.ContainerName(s, i))
-	if err != nil {
-		return err
-	}
-	if files := logfiles.At(path); path != "" && files.Placed() {
 		return l.copyFile(ctx, fileLog{s, i, files}, o, fn)
 	}
 	return l.copyLog(ctx, s, i, o, fn)
@@ -247,7 +236,7 @@ func (l *Logs) awaitRun(ctx context.Context, s lifecycle.State, i, n int) (begun
 	return begun
 }
 
-// copyLog reads one container's log. Following may end early, when the service goes
+// copyLog reads one container's log, from the file that conmon writes where there is one. Following may end early, when the service goes
 // away, and leave out lines: Podman 4.3.1 drops some at random of those it has not
 // sent yet when the container ends. So the container is asked whether it still runs,
 // and the end of the log is read once more for what is missing. One that may be
@@ -258,8 +247,15 @@ func (l *Logs) copyLog(ctx context.Context, s lifecycle.State, i int, o LogOptio
 		return err
 	}
 	name := taskspec.ContainerName(s, i)
+	seen, err := podman.InspectContainer(ctx, name)
+	if err != nil {
+		return err
+	}
+	if files := logfiles.At(seen.LogFile); seen.LogFile != "" && files.Placed() {
+		return l.copyFile(ctx, fileLog{s, i, files}, o, fn)
+	}
 	cut := false
-	opts := libpod.LogOptions{Since: o.Since, Until: o.Until, Tail: max(o.Tail, 0), Timestamps: o.Timestamps || o.Follow}
+	opts := libpod.LogOptions{Since: o.Since, Until: o.Until, Tail: max(o.Tail, 0), Timestamps: o.Timestamps || o.Follow, Seen: seen}
 	read := logDeduper{fromStart: o.Tail < 0}
 	if o.Follow && o.Tail > 0 {
 		if opts, err = readTail(ctx, containerLog{podman, name}, opts, &read, keepTimes(o, func(libpod.LogLine) bool { return true }, fn)); err != nil {
@@ -267,14 +263,8 @@ func (l *Logs) copyLog(ctx context.Context, s lifecycle.State, i int, o LogOptio
 		}
 	}
 	runs := 1
-	for follow := o.Follow; ; {
-		if follow {
-			seen, err := podman.InspectContainer(ctx, name)
-			if err != nil {
-				return err
-			}
-			follow = seen.Status == libpod.Running
-		}
+	for {
+		follow := o.Follow && opts.Seen.Status == libpod.Running
 		opts.Follow = follow
 		stayed, err := stream(ctx, podman, name, opts, keepTimes(o, read.resume(), fn))
 		cut = cut || stayed
@@ -291,7 +281,9 @@ func (l *Logs) copyLog(ctx context.Context, s lifecycle.State, i int, o LogOptio
 				}
 				return nil
 			}
-			follow = true
+		}
+		if opts.Seen, err = podman.InspectContainer(ctx, name); err != nil {
+			return err
 		}
 		if since, some := read.since(); some {
 			opts.Since, opts.Tail = since, 0
@@ -434,7 +426,5 @@ type ContainerReader interface {
 type LogReader interface {
 	ContainerReader
 	Logs(ctx context.Context, name string, o libpod.LogOptions, fn func(libpod.LogLine)) error
-	// LogFile is the file that conmon writes, or empty.
-	LogFile(ctx context.Context, name string) (string, error)
 	WaitContainer(ctx context.Context, name string) error
 }

@@ -50,8 +50,6 @@ func (c *holedLog) Logs(_ context.Context, _ string, o libpod.LogOptions, fn fun
 
 func (c *holedLog) WaitContainer(context.Context, string) error { return nil }
 
-func (c *holedLog) LogFile(context.Context, string) (string, error) { return "", nil }
-
 func (c *holedLog) InspectContainer(context.Context, string) (libpod.Observed, error) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -229,8 +227,6 @@ func (c *begunLog) Logs(_ context.Context, _ string, o libpod.LogOptions, fn fun
 }
 
 func (c *begunLog) WaitContainer(context.Context, string) error { return nil }
-
-func (c *begunLog) LogFile(context.Context, string) (string, error) { return "", nil }
 
 func (c *begunLog) InspectContainer(context.Context, string) (libpod.Observed, error) {
 	if c.followed {
