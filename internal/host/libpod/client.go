@@ -71,8 +71,10 @@ type Client struct {
 	// monitored maps the names of running containers to the conmon that an inspection reported
 	// (monitored), until WaitContainer uses it.
 	monitored sync.Map
-	exits     exitFiles
-	resizes   delayedCalls
+	// exited maps names of containers to an exit, until SeenExit returns it.
+	exited  sync.Map
+	exits   exitFiles
+	resizes delayedCalls
 	// stopPings ends the goroutine that keeps podtask's own service running; pings waits
 	// for it.
 	stopPings context.CancelFunc

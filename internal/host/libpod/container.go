@@ -13,6 +13,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/containers/podman/v5/pkg/bindings"
 	"github.com/containers/podman/v5/pkg/bindings/containers"
@@ -187,14 +188,14 @@ func (c *Client) removeOnce(ctx context.Context, id string) error {
 const waitInterval = "100ms"
 
 // WaitContainer returns when the container has stopped or was removed, or when conmon has
-// ended. Its return is a hint: call InspectContainer next. Call it only after
+// ended. Its return is a hint: call SeenExit or InspectContainer next. Call it only after
 // StartContainer succeeded, because it returns immediately for a container that was never
 // started.
 func (c *Client) WaitContainer(ctx context.Context, name string) error {
 	defer c.need.wait()()
 	// The conmon of the latest inspection is good enough: the conmon of an earlier run no
 	// longer exists.
-	if m, ok := c.monitored.LoadAndDelete(name); ok && c.awaitMonitor(ctx, m.(monitored)) {
+	if m, ok := c.monitored.LoadAndDelete(name); ok && c.awaitMonitor(ctx, name, m.(monitored)) {
 		return fail(ctx, "wait for container", name, ctx.Err())
 	}
 	data, err := c.inspect(ctx, name)
@@ -206,7 +207,7 @@ func (c *Client) WaitContainer(ctx context.Context, name string) error {
 	case data.State == nil || statusFrom(data.State.Status) != Running:
 		return nil
 	}
-	if m, ok := monitoredBy(data); ok && c.awaitMonitor(ctx, m) {
+	if m, ok := monitoredBy(data); ok && c.awaitMonitor(ctx, name, m) {
 		return fail(ctx, "wait for container", name, ctx.Err())
 	}
 	return c.askWait(ctx, name)
@@ -214,20 +215,44 @@ func (c *Client) WaitContainer(ctx context.Context, name string) error {
 
 // awaitMonitor waits for the exit of a container with conmon, until ctx ends. It returns
 // false at once if it cannot.
-func (c *Client) awaitMonitor(ctx context.Context, m monitored) (waited bool) {
+func (c *Client) awaitMonitor(ctx context.Context, name string, m monitored) (waited bool) {
 	monitor := m.find()
 	if monitor == nil {
 		return false
 	}
-	final := func() bool { return c.exitedByItself(ctx, m.id) }
+	final := func() bool { return c.exitedByItself(ctx, name, m.id) }
 	return monitor.awaitExit(ctx, &c.exits, final) == nil || ctx.Err() != nil
 }
 
 // exitedByItself reports whether a container has exited without being stopped with Podman, as
 // a restart by a user does. Podman 4.6 and older do not report that.
-func (c *Client) exitedByItself(ctx context.Context, id string) bool {
+func (c *Client) exitedByItself(ctx context.Context, name, id string) bool {
 	data, err := c.inspect(ctx, id)
-	return err == nil && data.State != nil && statusFrom(data.State.Status) == Exited && !data.State.StoppedByUser
+	if err != nil || data.State == nil || statusFrom(data.State.Status) != Exited || data.State.StoppedByUser {
+		return false
+	}
+	c.exited.Store(name, exit{observe(data), time.Now()})
+	return true
+}
+
+// exit is an inspection of a container that has exited.
+type exit struct {
+	seen Observed
+	at   time.Time
+}
+
+// freshExit is the age up to which an exit stands for an inspection.
+const freshExit = time.Second
+
+// SeenExit returns the inspection with which WaitContainer found, within the last second, that the run of a container that
+// began at started has exited, and forgets it. The caller need not inspect the container then.
+func (c *Client) SeenExit(name string, started time.Time) (o Observed, ok bool) {
+	found, ok := c.exited.LoadAndDelete(name)
+	if !ok {
+		return Observed{}, false
+	}
+	e := found.(exit)
+	return e.seen, e.seen.StartedAt.Equal(started) && time.Since(e.at) < freshExit
 }
 
 // askWait waits with Podman's own call. It sends no condition: with "healthy" the reply looks

@@ -11,6 +11,7 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"github.com/podtask/podtask/internal/host/libpod"
 )
@@ -171,6 +172,11 @@ func TestExitIsReportedBeforeTheCleanUp(t *testing.T) {
 				if err := <-done; err != nil {
 					t.Error(err)
 				}
+				for _, want := range []bool{true, false} { // it is forgotten
+					if o, ok := client.SeenExit("x", time.Time{}); ok != want || ok && o.Status != libpod.Exited {
+						t.Errorf("the exit was seen: %t, %+v", ok, o)
+					}
+				}
 				return
 			}
 			for c.args != nil && inspections.Load() < 2 {
@@ -185,7 +191,38 @@ func TestExitIsReportedBeforeTheCleanUp(t *testing.T) {
 			if err := <-done; err != nil {
 				t.Error(err)
 			}
+			if o, ok := client.SeenExit("x", time.Time{}); ok {
+				t.Errorf("an exit was seen: %+v", o)
+			}
 		})
+	}
+}
+
+// An exit stands for an inspection only of its run.
+func TestAnExitOfAnotherRunIsNotTheNewest(t *testing.T) {
+	t.Parallel()
+	dir, began := t.TempDir(), time.Now()
+	pid, _ := libpod.StartMonitor(t, exitID, dir, "--stopped-only")
+	var exited atomic.Bool
+	client := recorded(t, "5.4.2", func(w http.ResponseWriter, _ *http.Request) {
+		state := "running"
+		if exited.Load() {
+			state = "exited"
+		}
+		reply(w, http.StatusOK, fmt.Sprintf(`{"Id":%q,"Name":"x","State":{"Status":%q,"Pid":1,"ConmonPid":%d,"StartedAt":%q}}`, exitID, state, pid, began.Format(time.RFC3339Nano)))
+	})
+	if _, err := client.InspectContainer(soon(t), "x"); err != nil {
+		t.Fatal(err)
+	}
+	exited.Store(true)
+	if err := os.WriteFile(filepath.Join(dir, exitID), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := client.WaitContainer(soon(t), "x"); err != nil {
+		t.Fatal(err)
+	}
+	if o, ok := client.SeenExit("x", began.Add(time.Second)); ok {
+		t.Errorf("the exit of another run: %+v", o)
 	}
 }
 

@@ -353,6 +353,9 @@ func (f *Fake) WaitContainer(ctx context.Context, name string) error {
 	return nil
 }
 
+// SeenExit implements Podman. The fake does not watch conmon.
+func (f *Fake) SeenExit(string, time.Time) (o libpod.Observed, ok bool) { return o, false }
+
 // earlier of two times, of which zero never comes.
 func earlier(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {

@@ -151,6 +151,9 @@ func (r *Interpreter) apply(ctx context.Context, s lifecycle.State, e lifecycle.
 		}
 		return r.inspect(ctx, podman, s, e.Index)
 	case lifecycle.InspectContainer:
+		if o, ok := podman.SeenExit(taskspec.ContainerName(s, e.Index), s.Containers[e.Index].StartedAt); ok {
+			return r.resultOf(s, o)
+		}
 		return r.inspect(ctx, podman, s, e.Index)
 	case lifecycle.CheckHealth:
 		result, err := r.check(ctx, podman, s, e)

@@ -43,6 +43,7 @@ type Containers interface {
 type Watcher interface {
 	InspectContainer(ctx context.Context, name string) (libpod.Observed, error)
 	WaitContainer(ctx context.Context, name string) error
+	SeenExit(name string, started time.Time) (o libpod.Observed, ok bool)
 	Probe(ctx context.Context, name string) (libpod.ProbeResult, error)
 	RunExec(ctx context.Context, name string, command []string, limit time.Duration) (libpod.ExecResult, error)
 }
