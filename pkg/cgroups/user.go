@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	systemd "github.com/coreos/go-systemd/v22/dbus"
@@ -35,7 +36,7 @@ type User struct {
 func Dial(ctx context.Context, getenv func(string) string) (*User, error) {
 	var tried []error
 	for _, a := range addresses(getenv) {
-		conn, err := systemd.NewConnection(func() (*dbus.Conn, error) { return dial(ctx, a) })
+		conn, err := systemd.NewConnection(sync.OnceValues(func() (*dbus.Conn, error) { return dial(ctx, a) })) // one for calls and signals
 		if err != nil {
 			tried = append(tried, fmt.Errorf("%s: %w", a.address, err))
 			continue

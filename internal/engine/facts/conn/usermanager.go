@@ -50,11 +50,6 @@ func (u *UserManager) Get(ctx context.Context) (*cgroups.User, error) {
 	lost := u.conn != nil && !u.conn.Connected() // the bus was restarted, or stopped at shutdown
 	if lost || u.conn == nil && u.absent == nil {
 		conn, err := cgroups.Dial(ctx, u.Getenv)
-		if err == nil {
-			if err = conn.Available(ctx); err != nil {
-				conn.Close()
-			}
-		}
 		switch {
 		case err != nil && (lost || ctx.Err() != nil):
 			return nil, err // there was one, or the caller gave up: the next call tries again
