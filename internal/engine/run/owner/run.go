@@ -259,6 +259,9 @@ func (o *Owner) begin(ctx, runCtx context.Context) *run {
 		}
 		o.all.Prune(ctx, runCtx)
 	})
+	if s.Goal == lifecycle.Up && s.Sandbox.PodID == "" { // it takes several round trips to connect, and the slice is wanted soon
+		r.wg.Go(func() { _, _ = r.all.Slices.User.Get(runCtx) })
+	}
 	r.logs = r.all.Logs.Start(runCtx, o, &r.wg)
 	return r
 }
