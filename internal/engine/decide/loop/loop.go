@@ -151,6 +151,7 @@ func (l *Loop[S, E, D]) Run(ctx context.Context, m Driver[S, E, D], a Actor[E, D
 	defer timer.Stop()
 	defer l.wait()
 	defer l.change(func() { l.closed, l.ended = true, true })
+	batch = l.drain(batch) // one save also serves what was asked for before
 	for {
 		l.work()
 		t, err := l.turn(ctx, m, a, batch)

@@ -115,7 +115,7 @@ func TestItSavesThenShowsThenActsThenPublishes(t *testing.T) {
 	t.Parallel()
 	l, a := newLoop()
 	for n := range 3 {
-		if !l.Send(t.Context(), n+1) { // one save serves all of them
+		if !l.Send(t.Context(), n+1) { // one save serves all of them and the first batch
 			t.Fatal("it takes nothing")
 		}
 	}
@@ -123,8 +123,7 @@ func TestItSavesThenShowsThenActsThenPublishes(t *testing.T) {
 	if err := l.Run(t.Context(), &counter{}, a, 100); err != nil {
 		t.Fatal(err)
 	}
-	wantDid(t, a, "save 100, shown 0", "act on 100, shown 100", "publish 100, shown 100",
-		"save 106, shown 100", "act on 106, shown 106", "publish 106, shown 106", "finish with 106")
+	wantDid(t, a, "save 106, shown 0", "act on 106, shown 106", "publish 106, shown 106", "finish with 106")
 	if l.Send(t.Context(), 1) {
 		t.Error("a loop that has ended takes an event")
 	}
