@@ -72,7 +72,9 @@ type Client struct {
 	// (monitored), until WaitContainer uses it.
 	monitored sync.Map
 	// exited maps names of containers to an exit, until SeenExit returns it.
-	exited  sync.Map
+	exited sync.Map
+	// made maps the IDs of containers that this client has created to the IDs of their tasks, until they or their pods are removed.
+	made    sync.Map
 	exits   exitFiles
 	resizes delayedCalls
 	// stopPings ends the goroutine that keeps podtask's own service running; pings waits

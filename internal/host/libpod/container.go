@@ -162,6 +162,7 @@ func (c *Client) list(ctx context.Context, filters map[string][]string) (found [
 // anonymous volumes created for the image's VOLUME instructions; named volumes are always
 // kept.
 func (c *Client) remove(ctx context.Context, id string) error {
+	c.made.Delete(id)
 	err := c.clearing(ctx, func() error { return c.removeOnce(ctx, id) })
 	if errors.Is(err, NotFound) {
 		return nil
@@ -316,6 +317,7 @@ func (c *Client) CreateContainer(ctx context.Context, s ContainerSpec) (Observed
 	if err != nil {
 		return Observed{}, err
 	}
+	c.made.Store(id, s.TaskID)
 	return Observed{Status: Created, TaskID: s.TaskID, ID: id}, nil
 }
 

@@ -322,7 +322,12 @@ func (c *Client) RemovePod(ctx context.Context, name, taskID string) error {
 		err = c.clearing(ctx, remove)
 	}
 	if errors.Is(err, NotFound) {
-		return c.podIsGone(ctx, name)
+		err = c.podIsGone(ctx, name)
+	}
+	if err == nil {
+		for _, m := range members {
+			c.made.Delete(m.id)
+		}
 	}
 	return err
 }
@@ -369,18 +374,24 @@ type member struct {
 // containers of the user: with 300 of them it takes more than twenty times as long as an inspection.
 const inspectedMembers = 3
 
-// members returns the containers of a pod.
-func (c *Client) members(ctx context.Context, pod *entities.PodInspectReport) ([]member, error) {
-	if len(pod.Containers) > inspectedMembers+1 { // and the infra container
-		return c.listMembers(ctx, pod.Name)
-	}
-	var out []member
+// members returns the containers of a pod. Of one that has no process, and that this client has made or that is the infra
+// container, enough is known.
+func (c *Client) members(ctx context.Context, pod *entities.PodInspectReport) (out []member, err error) {
+	var inspect []member
 	for _, found := range pod.Containers {
 		m := member{id: found.ID, name: found.Name, infra: found.ID == pod.InfraContainerID}
-		if m.infra && !hasProcess(found) {
+		task, made := c.made.Load(m.id)
+		if (made || m.infra) && !hasProcess(found) {
+			m.taskID, _ = task.(string)
 			out = append(out, m)
 			continue
 		}
+		inspect = append(inspect, m)
+	}
+	if len(inspect) > inspectedMembers+1 { // and the infra container
+		return c.listMembers(ctx, pod.Name)
+	}
+	for _, m := range inspect {
 		data, err := c.inspect(ctx, m.id)
 		switch {
 		case errors.Is(err, NotFound):

@@ -622,6 +622,49 @@ func testWithoutStorage(t *testing.T, broken string) {
 	}
 }
 
+// A container that the client has made, and that has ended, is the task's: it is not inspected before its pod is removed. One of
+// a user is.
+func TestOwnContainersAreNotInspectedBeforeTheirRemoval(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		id, state string
+		want      []string
+	}{
+		{"2", "exited", []string{"GET web", "DELETE web"}},
+		{"2", "paused", []string{"GET web", "GET 2", "DELETE web"}},
+		{"3", "exited", []string{"GET web", "GET 3"}},
+	} {
+		var asked []string
+		client := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+			switch part := strings.Split(strings.TrimSuffix(r.URL.Path, "/json"), "/"); {
+			case r.Method == http.MethodPost:
+				reply(w, 201, `{"Id":"2"}`)
+				return
+			default:
+				asked = append(asked, r.Method+" "+part[len(part)-1])
+			}
+			switch {
+			case r.Method == http.MethodDelete:
+				reply(w, 200, `{"Id":"web"}`)
+			case strings.Contains(r.URL.Path, "/pods/"):
+				reply(w, 200, fmt.Sprintf(`{"Name":"web","Labels":{"podtask.task-id":"t"},"Containers":[{"Id":%q,"Name":"web-app","State":%q}]}`, c.id, c.state))
+			default:
+				reply(w, 200, fmt.Sprintf(`{"Id":%q,"Name":"web-app","Config":{"Labels":{"podtask.task-id":%q}}}`, c.id, map[string]string{"2": "t"}[c.id]))
+			}
+		})
+		if _, err := client.CreateContainer(soon(t), libpod.ContainerSpec{Name: "web-app", TaskID: "t", Pod: "web", Image: "x"}); err != nil {
+			t.Fatal(err)
+		}
+		asked = nil
+		if err := client.RemovePod(soon(t), "web", "t"); c.id == "2" && err != nil || c.id != "2" && !errors.Is(err, libpod.Conflict) {
+			t.Errorf("%s %s: %v", c.id, c.state, err)
+		}
+		if !slices.Equal(asked, c.want) {
+			t.Errorf("%s %s: it asks for %q, want %q", c.id, c.state, asked, c.want)
+		}
+	}
+}
+
 // A pod without its infra container cannot be inspected. It is not gone.
 func TestPodWithoutItsInfraContainerIsNotCalledGone(t *testing.T) {
 	t.Parallel()
