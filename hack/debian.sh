@@ -24,6 +24,13 @@ bootstrap() {
 	archive=$(mirror)
 	[ -n "$archive" ] || cannot "apt knows no Debian archive (apt-get indextargets names none)"
 	mapfile -t settings < <(apt_settings)
+	local sources=("deb [signed-by=$keyring] $archive $suite main") from=$suite
+	if [ "$suite" = experimental ]; then # Podman and what belongs to it; the rest is Debian testing
+		from=testing
+		sources=("deb [signed-by=$keyring] $archive $from main" "${sources[@]}")
+		# shellcheck disable=SC2016 # likewise
+		settings+=(--setup-hook='printf "Package: podman netavark aardvark-dns src:golang-github-containers-*\nPin: release a=experimental\nPin-Priority: 990\n" >"$1/etc/apt/preferences.d/experimental"')
+	fi
 	include=$(IFS=, && echo "$*")
 	mkdir -p "$debs/$suite"
 	# shellcheck disable=SC2016 # the hooks' shell knows the directory
@@ -35,7 +42,7 @@ bootstrap() {
 		--skip=download/empty --skip=essential/unlink \
 		--setup-hook='mkdir -p "$1/var/cache/apt/archives"' --setup-hook="sync-in $debs/$suite /var/cache/apt/archives" \
 		--customize-hook="sync-out /var/cache/apt/archives $debs/$suite" \
-		"$suite" "$dir" "deb [signed-by=$keyring] $archive $suite main" >"$dir.log" 2>&1 </dev/null || {
+		"$from" "$dir" "${sources[@]}" >"$dir.log" 2>&1 </dev/null || {
 		tail -n 15 "$dir.log" >&2
 		cannot "Debian's $suite cannot be built from $archive; the reason is above"
 	}

@@ -2,7 +2,7 @@
 # install.sh installs the missing packages that a step needs, and says so.
 #
 #   hack/install.sh GROUP...     groups: go race plain systemd vm lint release source recipes fuzzers arm64 registry prometheus podman4
-#                                podman6 syslogs browser caddy awsclients awssdk busybox
+#                                syslogs browser caddy awsclients awssdk busybox
 #
 # Debian packages come from wherever apt is configured to look; Go comes from
 # the module proxy that GOPROXY names. Status 3: not possible for this user or
@@ -30,8 +30,8 @@ packages() {
 	awsclients) echo awscli python3-boto3 ansible jq curl ;;
 	caddy) echo caddy ;;
 	browser) echo chromium fonts-dejavu-core ;;
-	podman4 | podman6) echo gcc libc6-dev libseccomp-dev libsystemd-dev pkg-config ;;
-	*) die "no such group: $1 (go race plain systemd vm lint release source recipes fuzzers arm64 registry prometheus podman4 podman6 syslogs browser caddy awsclients awssdk busybox)" ;;
+	podman4) echo gcc libc6-dev libseccomp-dev libsystemd-dev pkg-config ;;
+	*) die "no such group: $1 (go race plain systemd vm lint release source recipes fuzzers arm64 registry prometheus podman4 syslogs browser caddy awsclients awssdk busybox)" ;;
 	esac
 	case $1:$(. /etc/os-release && echo "${VERSION_ID:-}") in
 	fuzzers:12) echo libclang-rt-14-dev libstdc++-12-dev ;;
@@ -172,7 +172,6 @@ for group in "$@"; do
 	registry) unpack docker-registry docker-registry && continue ;;
 	busybox) unpack busybox-static busybox && unpack bash-static bash-static && continue ;;
 	podman4) build_podman podman4 github.com/containers/podman/v4 v4.9.5 && continue ;; # as in Ubuntu 24.04
-	podman6) build_podman podman6 go.podman.io/podman/v6 v6.0.2 && continue ;;          # no distribution of the beds has it
 	awssdk) install_awssdk && continue ;;
 	prometheus) unpack prometheus prometheus promtool && continue ;;
 	syslogs) unpack_all syslogs rsyslog rsyslog-gnutls rsyslog-openssl syslog-ng-core && continue ;;

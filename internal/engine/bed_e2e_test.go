@@ -259,7 +259,7 @@ func createJoined(w *world, shared bool, family string, containers ...container)
 		c["image"], c["command"] = w.image, strings.Fields(c["command"].(string))
 	}
 	definition := map[string]any{"family": family, "containerDefinitions": containers}
-	if shared || !testbed.HasBridge() {
+	if shared {
 		definition["x-podtask"] = map[string]string{"network": "shared"}
 	}
 	src, err := json.Marshal(definition)

@@ -35,9 +35,6 @@ func TestNetworkOfTheHostComesLater(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if !tt.shared && len(tt.containers) > 1 {
-				testbed.NeedBridge(t)
-			}
 			w := newWorld(t, faults.Start(t, bed.service.Socket()))
 			createJoined(w, tt.shared, "boot", tt.containers...)
 			waitForNetwork(w, tt.fails, 5)

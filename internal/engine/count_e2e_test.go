@@ -16,7 +16,6 @@ import (
 	"github.com/podtask/podtask/internal/state"
 	"github.com/podtask/podtask/internal/testing/faults"
 	"github.com/podtask/podtask/internal/testing/leaktest"
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // callsOfATask is what a task of three containers asks of Podman from creation to
@@ -73,7 +72,6 @@ var callsOfARemoval = map[string]int{
 // TestCallsOfATask counts what one task costs Podman, the registry and the disk.
 func TestCallsOfATask(t *testing.T) {
 	needBed(t)
-	testbed.NeedBridge(t)
 	t.Parallel()
 	w := newWorld(t, faults.Start(t, bed.service.Socket()))
 	disk := &countingFS{}

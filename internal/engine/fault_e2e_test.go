@@ -20,7 +20,6 @@ import (
 	"github.com/podtask/podtask/internal/engine/run/owner"
 	"github.com/podtask/podtask/internal/testing/faults"
 	"github.com/podtask/podtask/pkg/lifecycle"
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // call is a kind of call to Podman that faults hit: the first that matches, after some.
@@ -37,9 +36,8 @@ type call struct {
 	makes bool
 	// cancels: a forced stop gives the call up.
 	cancels bool
-	// bridge: the call is made only for a container on a bridge network; joined: only where
-	// containers share one that an infra container holds.
-	bridge, joined bool
+	// joined: the call is made only where containers share a network namespace that an infra container holds.
+	joined bool
 }
 
 var calls = []call{
@@ -49,7 +47,7 @@ var calls = []call{
 	{name: "container create", method: "POST", path: "/containers/create$", makes: true, cancels: true},
 	{name: "start", method: "POST", path: "-app/start$", empty: true, makes: true, cancels: true},
 	// The first inspection finds the process of the initialized container, which the start needs.
-	{name: "inspect before the start", method: "GET", path: "-app/json$", makes: true, bridge: true},
+	{name: "inspect before the start", method: "GET", path: "-app/json$", makes: true},
 	{name: "inspect", method: "GET", path: "-app/json$", skip: 1},
 	{name: "probe", method: "GET", path: "-app/healthcheck$", cancels: true},
 	{name: "stop signal", method: "POST", path: "-side/kill$", side: true, empty: true},
@@ -173,7 +171,7 @@ func (w *world) small(side, joined bool) {
 // otherwise one, not the same for each fault.
 func (f fault) hit(number int) (hit []call) {
 	for _, c := range calls {
-		if (f.fits == nil || f.fits(c)) && (!c.bridge || testbed.HasBridge()) {
+		if f.fits == nil || f.fits(c) {
 			hit = append(hit, c)
 		}
 	}
@@ -239,9 +237,6 @@ func oneFault(t *testing.T, c call, f fault) (lifecycle.State, *world) {
 		w.fresh()
 	}
 	w.small(c.side, c.joined)
-	if !testbed.HasBridge() {
-		c.skip = 0
-	}
 	hold := make(chan struct{})
 	rule := w.proxy.Fault(faults.Match{Method: c.method, Path: c.path, Skip: c.skip, Times: 1}, f.do(w, hold))
 	s := w.runWith(rule, func(ctx context.Context, o *owner.Owner) { f.then(ctx, w, o, hold) })

@@ -10,8 +10,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // What `podtask generate --from` makes is run here, as services, and has to do what
@@ -124,7 +122,6 @@ func (u *units) converted(list []conversion) {
 }
 
 func TestComposeFilesAreConvertedAndRun(t *testing.T) {
-	testbed.NeedBridge(t)
 	u := newUnits(t)
 	u.converted([]conversion{{
 		name: "web", from: "compose.yaml",
@@ -312,8 +309,5 @@ func TestRunningTasksAreConvertedAndRun(t *testing.T) {
 			u.prints(task, "app", "LEVEL=debug", "TOKEN=from the host")
 		},
 	}}
-	if !testbed.HasBridge() {
-		all = all[2:] // a conversion does not keep what the others have instead of a bridge network
-	}
 	u.converted(all)
 }

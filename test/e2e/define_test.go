@@ -7,12 +7,8 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
 	"strings"
-	"testing"
-
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // def is a task definition.
@@ -145,47 +141,10 @@ func (b *box) define(containers ...ctr) (path string) {
 	return b.write(def{Containers: containers})
 }
 
-// withoutBridge lets the containers of a task share a network namespace, where it would get
-// a bridge network by default, and skips the test if it asks for one. Their commands call the
-// other containers by the loopback's address then.
-func (d *def) withoutBridge(t *testing.T) {
-	t.Helper()
-	extension, _ := d.More["x-podtask"].(obj)
-	if len(d.Containers) < 2 || extension["network"] != nil {
-		return
-	}
-	if d.Network == "bridge" {
-		testbed.NeedBridge(t)
-	}
-	if d.Network != "" {
-		return
-	}
-	with := obj{"network": "shared"}
-	maps.Copy(with, extension)
-	more := obj{}
-	maps.Copy(more, d.More)
-	more["x-podtask"] = with
-	d.More = more
-	var names []string
-	for _, c := range d.Containers {
-		names = append(names, "//"+c.Name+":", "//127.0.0.1:")
-	}
-	local := strings.NewReplacer(names...)
-	for i, c := range d.Containers {
-		d.Containers[i].Command = slices.Clone(c.Command)
-		for j, word := range c.Command {
-			d.Containers[i].Command[j] = local.Replace(word)
-		}
-	}
-}
-
 // write writes a definition of the box's family and returns its path.
 func (b *box) write(d def) (path string) {
 	b.t.Helper()
 	d.Family = b.family
-	if !testbed.HasBridge() {
-		d.withoutBridge(b.t)
-	}
 	for i := range d.Containers {
 		if d.Containers[i].Image == "" {
 			d.Containers[i].Image = b.testbox()

@@ -12,13 +12,10 @@ import (
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/mutate"
-
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // The example of a job is started by its timer, and the service has the exit status of the task.
 func TestExampleOfATimerRuns(t *testing.T) {
-	testbed.NeedBridge(t)
 	u := newUnits(t)
 	shell, err := mutate.Config(shellImage(t), v1.Config{Env: []string{"PATH=/bin", "LD_LIBRARY_PATH=/lib"}})
 	if err != nil {

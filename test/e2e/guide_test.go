@@ -12,7 +12,6 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/testing/guide"
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // examples are those of the ECS developer guide that run here, each with the
@@ -109,9 +108,6 @@ func (b *box) withTestbox(src []byte, image, ends, does string) string {
 		b.t.Fatal(err)
 	}
 	def["family"] = b.family
-	if _, given := def["networkMode"]; !given && !testbed.HasBridge() {
-		def["x-podtask"] = obj{"network": "shared"}
-	}
 	if platform, ok := def["runtimePlatform"].(map[string]any); ok {
 		delete(platform, "cpuArchitecture")
 	}

@@ -8,8 +8,6 @@ import (
 	"regexp"
 	"strings"
 	"testing"
-
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // interference is what a user does to a running task, and what comes of it.
@@ -52,9 +50,6 @@ func TestInterference(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			t.Parallel()
-			if !tt.alone && !tt.joined && strings.Contains(tt.does[0], "POD") {
-				testbed.NeedBridge(t) // otherwise the network of the task goes with the pod
-			}
 			tt.test(t)
 		})
 	}

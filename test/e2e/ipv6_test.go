@@ -10,7 +10,6 @@ import (
 
 	"github.com/podtask/podtask/internal/engine/facts/metadata"
 	"github.com/podtask/podtask/pkg/netns"
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // wantKinds fails the test unless there are IPv4 addresses, and IPv6 ones if six.
@@ -56,7 +55,6 @@ func (b *box) addresses(ref, container string) (four, six []string) {
 // host reaches a port of theirs on its own IPv6 address.
 func TestMembersOfANetworkReachEachOtherByIPv6(t *testing.T) {
 	t.Parallel()
-	testbed.NeedBridge(t)
 	b := newBox(t)
 	web := ctr{Name: "web", Command: words("serve 8080"), StopTimeout: 1, Restart: restarts(0)}
 	if netns.HasIPv6() {

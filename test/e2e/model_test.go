@@ -10,8 +10,6 @@ import (
 	"runtime"
 	"strings"
 	"testing"
-
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // Podman looks a secret up at every start: it must be there for an
@@ -77,11 +75,7 @@ taskDefinition:
     dependsOn: [{containerName: first, condition: SUCCESS}]
 `)
 	for path, want := range map[string]string{described: "app | A=b\n", yaml: "first | A=b\napp   | A=b\n"} {
-		args := []string{"run", "--rm", "--quiet", "--limits", "off", path}
-		if path == yaml && !testbed.HasBridge() {
-			args = append(args, "--network", "shared")
-		}
-		r := b.want(3, args...)
+		r := b.want(3, "run", "--rm", "--quiet", "--limits", "off", path)
 		if r.out != want {
 			t.Errorf("%s prints %q, want %q", filepath.Base(path), r.out, want)
 		}

@@ -10,7 +10,6 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/pkg/api"
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // asks is a container that waits for a name and then uses it all the time, each time on a connection of its own, until
@@ -23,14 +22,11 @@ func asks(url string) ctr {
 func shapes(b *box) map[string]string {
 	idle := ctr{Name: "side", Command: words("term 0 -- wait /tmp/go")}
 	client := asks("http://orders:8080/env/GREETING")
-	all := map[string]string{
+	return map[string]string{
 		"alone":  b.write(def{Containers: []ctr{client}}),
 		"shared": b.write(def{Containers: []ctr{client, idle}, More: obj{"x-podtask": obj{"network": "shared"}}}),
+		"bridge": b.write(def{Containers: []ctr{client, idle}, Network: "bridge"}),
 	}
-	if testbed.HasBridge() {
-		all["bridge"] = b.write(def{Containers: []ctr{client, idle}, Network: "bridge"})
-	}
-	return all
 }
 
 // Tasks reach a service by its name, whatever their network is, also if they were there before the name: through a

@@ -11,13 +11,11 @@ import (
 	"testing"
 
 	"github.com/podtask/podtask/internal/testing/registrytest"
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // Rows 13 and 25 are among these.
 func TestContainersReachEachOtherByNamesAndHaveTheirOwn(t *testing.T) {
 	t.Parallel()
-	testbed.NeedBridge(t)
 	b := newBox(t)
 	b.want(0, "run", "--quiet", "--name", b.family, b.write(def{Containers: []ctr{
 		{Name: "db", Essential: optional, Command: words("serve 8080"), StopTimeout: 2},
@@ -53,7 +51,6 @@ func TestContainersReachEachOtherByNamesAndHaveTheirOwn(t *testing.T) {
 // Row 13: containers of a bridged task do not share localhost.
 func TestTwoContainersOfABridgedTaskListenOnTheSamePort(t *testing.T) {
 	t.Parallel()
-	testbed.NeedBridge(t)
 	b := newBox(t)
 	fixed := freePort(t)
 	serve := func(name string, p port) ctr {
@@ -94,7 +91,6 @@ func TestTwoContainersOfABridgedTaskListenOnTheSamePort(t *testing.T) {
 // that which the hosts files of the others contain.
 func TestContainerWhoseAddressIsKept(t *testing.T) {
 	t.Parallel()
-	testbed.NeedBridge(t)
 	b := newBox(t)
 	id := b.detach(b.define(
 		ctr{Name: "client", Command: words("await http://web/env/GREETING -- sleep forever"), StopTimeout: 1},
@@ -129,7 +125,6 @@ func TestContainerWhoseAddressIsKept(t *testing.T) {
 // whether these share a namespace or not; the network is there before and after.
 func TestTasksJoinANetwork(t *testing.T) {
 	t.Parallel()
-	testbed.NeedBridge(t)
 	b := newBox(t)
 	network := b.family + "-net"
 	run := func(mode string, cs ...ctr) string {
@@ -159,7 +154,6 @@ func TestTasksJoinANetwork(t *testing.T) {
 // The ports and the metadata endpoint of a container come back with it.
 func TestRestartedContainerOfABridgedTaskHasItsPortsAgain(t *testing.T) {
 	t.Parallel()
-	testbed.NeedBridge(t)
 	b := newBox(t)
 	id := b.detach(b.define(
 		ctr{Name: "web", Command: words("await " + metadataURI + " -- serve 80"), Ports: []port{{Container: 80}}, Environment: []envVar{{"GREETING", "hello"}}, Restart: restarts(0), StopTimeout: 2, More: obj{"user": "0"}},
@@ -246,7 +240,6 @@ func TestNetworkModeHostHasHostsOfItsOwn(t *testing.T) {
 // Row 24, and a range.
 func TestSamePortTwiceAndARangeGetHostPorts(t *testing.T) {
 	t.Parallel()
-	testbed.NeedBridge(t)
 	b := newBox(t)
 	d := def{Containers: []ctr{{
 		Name: "web", Command: words("serve 8080"), Environment: []envVar{{"GREETING", "hello from " + b.family}}, StopTimeout: 2,

@@ -31,12 +31,7 @@ type serviceKillCase struct {
 }
 
 // killedModes are the network modes of the tasks.
-func killedModes() []string {
-	if !testbed.HasBridge() {
-		return []string{"awsvpc"}
-	}
-	return []string{"awsvpc", "bridge"}
-}
+var killedModes = []string{"awsvpc", "bridge"}
 
 func (c serviceKillCase) String() string {
 	by := "owner"
@@ -58,7 +53,7 @@ func TestServiceIsKilledDuringStarts(t *testing.T) {
 	seed := seedOf(t)
 	r := rand.New(rand.NewPCG(seed, 0))
 	var cases []serviceKillCase
-	for _, network := range killedModes() {
+	for _, network := range killedModes {
 		for _, n := range []int{1, 3} {
 			for _, agent := range []bool{false, true} {
 				c := serviceKillCase{agent: agent, containers: n, network: network}
@@ -98,7 +93,7 @@ func TestOwnerAndServiceAreKilledDuringStarts(t *testing.T) {
 		kills, _ = strconv.Atoi(text)
 	}
 	for i := range kills {
-		c := serviceKillCase{agent: i%2 == 1 || bed.name == "plain", containers: 1 + i/2%2*2, network: killedModes()[i/4%len(killedModes())]}
+		c := serviceKillCase{agent: i%2 == 1 || bed.name == "plain", containers: 1 + i/2%2*2, network: killedModes[i/4%len(killedModes)]}
 		moment := time.Duration(r.Int64N(int64(2 * time.Second)))
 		if !t.Run(fmt.Sprintf("%d %s after %s", i, c, moment.Round(time.Millisecond)), func(t *testing.T) { c.startKillingBoth(t, moment) }) {
 			failed++

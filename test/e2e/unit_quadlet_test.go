@@ -5,8 +5,6 @@ package e2e
 import (
 	"fmt"
 	"testing"
-
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // Quadlet came with Podman 4.4: the machine of Debian 12, which has 4.3.1, has no
@@ -23,7 +21,6 @@ func TestUnitStartsAfterAContainerOfQuadlet(t *testing.T) {
 
 // A task on a network that a unit of Quadlet makes.
 func TestUnitJoinsANetworkOfQuadlet(t *testing.T) {
-	testbed.NeedBridge(t)
 	u := newUnits(t)
 	u.file("front.network", "[Network]\n")
 	serve := ctr{Name: "server", Command: words("serve 8080"), Environment: []envVar{{"GREETING", "hello"}}, StopTimeout: 2, Health: healthyIf("get http://127.0.0.1:8080/")}

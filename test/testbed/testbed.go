@@ -4,8 +4,7 @@
 // product.
 //
 // hack/e2e gives the environment: PODTASK_BED is the bed's name, PODTASK_BIN the path of
-// podtask, PODTASK_TESTBOX that of the program in the tests' images. PODTASK_NO_BRIDGE is set
-// where Podman makes no bridge networks.
+// podtask, PODTASK_TESTBOX that of the program in the tests' images.
 package testbed
 
 import (
@@ -41,10 +40,6 @@ func Main(m *testing.M, setUp func(dir string) (tearDown func() error, err error
 	// Tests wait for stop timeouts and probes, but more than four in each of three beds only wait for two processors.
 	if p := flag.Lookup("test.parallel"); p.Value.String() == p.DefValue && Name() != "vm" {
 		_ = p.Value.Set("4")
-	}
-	if err := checkNoBridge(); err != nil {
-		fmt.Fprintln(os.Stderr, "test bed:", err)
-		return 1
 	}
 	dir, err := os.MkdirTemp("", "podtask-test-")
 	if err == nil {

@@ -6,7 +6,6 @@ import (
 	"slices"
 
 	"github.com/podtask/podtask/internal/host/libpod"
-	"github.com/podtask/podtask/test/testbed"
 )
 
 // bridged makes the task's network and its pod, whose members are part of the network
@@ -25,9 +24,6 @@ func (k *task) bridgedBy(n libpod.NetworkSpec) {
 // connect makes a network.
 func connect(k *task, n libpod.NetworkSpec) {
 	k.t.Helper()
-	if k.Real {
-		testbed.NeedBridge(k.t)
-	}
 	k.must(k.EnsureNetwork(k.ctx(), n))
 	k.t.Cleanup(func() { k.clean(func(ctx context.Context) error { return k.RemoveNetwork(ctx, k.pod.Name, k.id) }) })
 }
