@@ -44,7 +44,7 @@ services:
     environment: {GREETING: "${VERSION}"}
     ports: ["127.0.0.1:%[3]d:8080"]
     depends_on: {migrate: {condition: service_completed_successfully}, cache: {condition: service_started}}
-    healthcheck: {test: [CMD, /testbox, get, "http://127.0.0.1:8080${CHECK:-/}"], interval: 5s, retries: 1, start_period: 1s}
+    healthcheck: {test: [CMD, /testbox, get, "http://127.0.0.1:8080${CHECK:-/}"], interval: 5s, retries: 1, start_period: 4s}
   worker:
     image: %[2]s
     command: [await, "http://web:8080/env/GREETING", --, print, "working ${VERSION}", --, sleep, forever]

@@ -34,7 +34,7 @@ func TestStackSchedules(t *testing.T) {
 members:
   db: {image: "%[2]s", command: [serve, "5432"], ports: [5432]}
   report: {image: "%[2]s", command: [get, "http://db:5432/", --, print, "report %[4]s"], at: "%[3]s", catch-up: true, after: {db: started}}
-  web: {image: "%[2]s", command: [serve, "8080"], after: [report], env: {A: "%[4]s"}, healthcheck: {test: [CMD, /testbox, get, "http://127.0.0.1:8080%[5]s"], interval: 5s, retries: 1, start_period: 1s}}
+  web: {image: "%[2]s", command: [serve, "8080"], after: [report], env: {A: "%[4]s"}, healthcheck: {test: [CMD, /testbox, get, "http://127.0.0.1:8080%[5]s"], interval: 5s, retries: 1, start_period: 4s}}
 `, b.family, b.testbox(), at, word, check))
 	}
 	name := b.family + "-report"

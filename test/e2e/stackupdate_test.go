@@ -20,7 +20,7 @@ func TestStackMemberIsUpdatedAutomatically(t *testing.T) {
 		return b.stackFile("own/stack.yaml", fmt.Sprintf(`name: %s
 members:
   web: {image: "%s", command: [serve, "8080"], ports: [8080], listen: "127.0.0.1:%d=web:8080", auto-update: registry, drain: 1s, health-grace: %s}
-  other: {image: "%s", command: [serve, "8080"], after: [web], healthcheck: {test: [CMD, /testbox, get, "http://127.0.0.1:8080%s"], interval: 5s, retries: 1, start_period: 1s}}
+  other: {image: "%s", command: [serve, "8080"], after: [web], healthcheck: {test: [CMD, /testbox, get, "http://127.0.0.1:8080%s"], interval: 5s, retries: 1, start_period: 4s}}
 `, b.family, image, at, grace, b.testbox(), check))
 	}
 	own := file("1s", "/")
