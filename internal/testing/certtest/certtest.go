@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// T is what Pair uses of testing.TB. In OSS-Fuzz, fuzz targets have fewer methods than that.
+// T has the methods of testing.TB that Pair uses. In OSS-Fuzz, fuzz targets have fewer methods than that.
 type T interface {
 	Helper()
 	Fatal(args ...any)
