@@ -5,8 +5,11 @@
 package e2e
 
 import (
+	"context"
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
+	"net"
 	"net/http"
 	"strings"
 	"sync"
@@ -24,6 +27,29 @@ func (b *box) sleeper() api.Service {
 		b.t.Fatalf("inspect printed %s", r.out)
 	}
 	return all[0]
+}
+
+// fewHandshakes lets a client make 32 TLS handshakes at a time. The HTTP/2 server of Go closes a connection whose first frame does not
+// come within two seconds, and with it all requests on it: a thousand handshakes at once take a busy machine longer.
+func fewHandshakes(t *http.Transport) {
+	free, dial, config := make(chan struct{}, 32), t.DialContext, t.TLSClientConfig.Clone()
+	config.NextProtos = []string{"h2", "http/1.1"}
+	t.DialTLSContext = func(ctx context.Context, network, address string) (net.Conn, error) {
+		free <- struct{}{}
+		defer func() { <-free }()
+		inner, err := dial(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		own := config.Clone()
+		own.ServerName, _, _ = net.SplitHostPort(address)
+		c := tls.Client(inner, own)
+		if err := c.HandshakeContext(ctx); err != nil {
+			inner.Close()
+			return nil, err
+		}
+		return c, nil
+	}
 }
 
 // fallsAsleep waits until no copy runs.
@@ -146,6 +172,7 @@ func TestSleepAndWakeByIngressAndName(t *testing.T) {
 	b.want(0, "service", "create", b.family, b.define(served("one")), "--ingress=https://app.localhost=app:8080", "--name-as=app:80=app:8080",
 		"--namespace="+b.family, "--sleep-after=2s", "--wait", "--timeout=4m")
 	c, url := proxy.client(b), "https://app.localhost"
+	fewHandshakes(c.Transport.(*http.Transport))
 	ask := func() (string, error) { return askURL(c, url) }
 	b.fallsAsleep()
 	before := b.sleeper()
