@@ -173,9 +173,6 @@ func (t *Task) Step(at time.Time, batch []lifecycle.Event) (TaskDecision, error)
 	d.Look = t.nextLook(at, s)
 	d.AutoRemove = d.Settled && s.Goal == lifecycle.Down && s.Options.Remove && !t.removalAsked
 	d.RequestSweep = d.Settled && s.Goal == lifecycle.Gone && t.mayLeave
-	if d.Settled && s.Goal == lifecycle.Gone && len(d.Publish) == 0 { // only the deletion of the record follows
-		d.Record, t.saved = nil, before.saved
-	}
 	return d, nil
 }
 

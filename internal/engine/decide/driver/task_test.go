@@ -71,21 +71,6 @@ func TestOnlyChangesOfTheDurablePartAreSaved(t *testing.T) {
 	}
 }
 
-// The record of a task that is removed is deleted, so its last change is saved only for events that the log lacks.
-func TestARecordThatIsToBeDeletedIsNotSaved(t *testing.T) {
-	t.Parallel()
-	d := NewTask(newState(), 0, EncodeTask)
-	before := step(t, d, at, lifecycle.Restarted{}).Record
-	d.state = settledState(lifecycle.Gone)
-	if got := step(t, d, at); got.Record != nil || !got.Outcome().Erases || !slices.Equal(d.Saved(), before) {
-		t.Errorf("%s is saved, and the record is %s", got.Record, d.Saved())
-	}
-	d.state.History = []lifecycle.Transition{{Seq: 1}}
-	if got := step(t, d, at); got.Record == nil || len(got.Publish) != 1 {
-		t.Errorf("%s is saved before %v are published", got.Record, got.Publish)
-	}
-}
-
 func TestARecordThatCannotBeEncodedIsAnError(t *testing.T) {
 	t.Parallel()
 	broken := errors.New("broken")
