@@ -216,7 +216,7 @@ func (l *lab) resting(agent, tasks int, stopService func()) {
 	for _, m := range []struct {
 		field, name string
 		limit       float64
-	}{{"RssAnon", "memory of the agent itself", 24}, {"VmRSS", "memory of the agent with pages of its file", 65}} {
+	}{{"RssAnon", "memory of the agent itself", 20}, {"VmRSS", "memory of the agent with pages of its file", 60}} {
 		kB := strings.Fields(l.run("sed", "-n", "s/^"+m.field+":\\s*\\([0-9]*\\) kB/\\1/p", fmt.Sprintf("/proc/%d/status", agent)).out)
 		if l.err == nil {
 			n, err := strconv.Atoi(strings.Join(kB, ""))
