@@ -21,7 +21,7 @@ type instances struct {
 func (i *instances) operations() []protocol.Operation {
 	return []protocol.Operation{
 		protocol.Define("ListContainerInstances", protocol.Members(
-			protocol.Honor("cluster", "status", "maxResults", "nextToken"),
+			protocol.Honor("cluster", "status=ACTIVE|DRAINING|REGISTERING|DEREGISTERING|REGISTRATION_FAILED", "maxResults", "nextToken"),
 			protocol.Refuse("podtask does not read the cluster query language: there is one host", "filter"),
 		), i.list),
 		protocol.Define("DescribeContainerInstances", protocol.Honor("containerInstances!", "cluster", "include=TAGS|CONTAINER_INSTANCE_HEALTH"), i.describe),
@@ -44,9 +44,6 @@ func instanceStatus(host Instance) string {
 }
 
 func (i *instances) list(_ context.Context, in listInstancesIn, _ protocol.Fields) (any, error) {
-	if err := protocol.OneOf("status", in.Status, "ACTIVE", "DRAINING", "REGISTERING", "DEREGISTERING", "REGISTRATION_FAILED"); err != nil {
-		return nil, err
-	}
 	cluster, err := i.clusters.active(in.Cluster)
 	if err != nil {
 		return nil, err

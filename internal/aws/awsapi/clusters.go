@@ -172,8 +172,8 @@ func mergeSettings(old, given json.RawMessage) (json.RawMessage, error) {
 	}
 	_ = json.Unmarshal(old, &settings) // what cannot be read is replaced
 	for _, s := range changed {
-		if err := protocol.OneOf("settings", s.Name, "containerInsights"); err != nil || s.Name == "" {
-			return nil, protocol.Invalidf("settings: %q is no setting of a cluster: there is containerInsights", protocol.Shortened(s.Name))
+		if s.Name == "" {
+			return nil, protocol.Invalidf("settings: a name is missing: there is containerInsights")
 		}
 		if i := slices.IndexFunc(settings, func(o protocol.NameValue) bool { return o.Name == s.Name }); i >= 0 {
 			settings[i] = s

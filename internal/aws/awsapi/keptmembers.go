@@ -6,6 +6,9 @@ import (
 
 // The types of members that come back as they were sent. Each has the members of the SDK's type.
 
+// launchTypeMember is the member with its words, in requests for tasks and for services.
+const launchTypeMember = "launchType=EC2|FARGATE|EXTERNAL|MANAGED_INSTANCES"
+
 const theHostsNetwork = "there is one host, and its network is the user's"
 
 // placed are the members of RunTask and of services that say where ECS places tasks.

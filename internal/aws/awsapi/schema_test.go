@@ -184,6 +184,8 @@ func TestWrongValuesInsideOfMembersThatComeBackAreRefused(t *testing.T) {
 		{"RunTask", `"placementConstraints": [{"type": "distinctInstance"}, {"typ": "x"}]`, "placementConstraints[1].typ: podtask does not know this member"},
 		{"RunTask", `"capacityProviderStrategy": ["FARGATE"]`, "capacityProviderStrategy[0] cannot be text"},
 		{"CreateService", `"serviceName": "wrong", "loadBalancers": [{"containerPort": "80"}]`, "loadBalancers[0].containerPort cannot be text"},
+		{"CreateService", `"serviceName": "wrong", "loadBalancers": [{"containerPort": 80.5}]`, "loadBalancers[0].containerPort cannot be 80.5"},
+		{"RunTask", `"capacityProviderStrategy": [{"capacityProvider": "FARGATE", "weight": 9999999999}]`, "capacityProviderStrategy[0].weight cannot be 9999999999"},
 		{"CreateService", `"serviceName": "wrong", "serviceConnectConfiguration": {"enabled": false, "services": [{"portname": "x"}]}`, "serviceConnectConfiguration.services[0].portname: podtask does not know this member"},
 		{"RunTask", `"overrides": {"containerOverrides": [{"name": "app", "comand": ["x"]}]}`, "comand"},
 		{"RunTask", `"overrides": {"containerOverrides": [{"name": "app", "Command": ["x"]}]}`, "Command"},

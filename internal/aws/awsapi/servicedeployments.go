@@ -32,8 +32,8 @@ func (o serviceDeployments) operations() []protocol.Operation {
 		protocol.Define("ListServiceDeployments", protocol.Honor("service!", "cluster", "status", "createdAt", "createdAt.after", "createdAt.before", "maxResults", "nextToken"), o.list),
 		protocol.Define("DescribeServiceDeployments", protocol.Honor("serviceDeploymentArns!"), o.describe),
 		protocol.Define("DescribeServiceRevisions", protocol.Honor("serviceRevisionArns!"), o.revisions),
-		protocol.Define("StopServiceDeployment", protocol.Honor("serviceDeploymentArn!", "stopType"), o.stop),
-		protocol.Define("ContinueServiceDeployment", protocol.Honor("serviceDeploymentArn!", "hookId!", "action"), o.resume),
+		protocol.Define("StopServiceDeployment", protocol.Honor("serviceDeploymentArn!", "stopType=ROLLBACK|ABORT"), o.stop),
+		protocol.Define("ContinueServiceDeployment", protocol.Honor("serviceDeploymentArn!", "hookId!", "action=CONTINUE|ROLLBACK"), o.resume),
 	}
 }
 
@@ -358,9 +358,6 @@ type stopServiceDeploymentIn struct {
 }
 
 func (o serviceDeployments) stop(ctx context.Context, in stopServiceDeploymentIn, _ protocol.Fields) (any, error) {
-	if err := protocol.OneOf("stopType", in.Type, "ROLLBACK", "ABORT"); err != nil {
-		return nil, err
-	}
 	s, found, err := o.existing(in.ARN)
 	if err != nil {
 		return nil, err
@@ -382,9 +379,6 @@ var pauseID = lazy.MustCompile(`^ecs-pause-[A-Za-z0-9_-]{43}$`)
 
 // resume answers a pause: the service deployment continues, or is rolled back.
 func (o serviceDeployments) resume(ctx context.Context, in resumeServiceDeploymentIn, _ protocol.Fields) (any, error) {
-	if err := protocol.OneOf("action", in.Action, "CONTINUE", "ROLLBACK"); err != nil {
-		return nil, err
-	}
 	if !pauseID.MatchString(in.Hook) {
 		return nil, protocol.Invalidf("hookId: %q is not ecs-pause- with 43 characters of base64url behind it", protocol.Shortened(in.Hook))
 	}

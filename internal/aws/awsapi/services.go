@@ -39,21 +39,21 @@ var keptOfServices = slices.Concat(
 	protocol.Refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 	protocol.Refuse("podtask has no gateways", "gatewayConnectors", "vpcLatticeConfigurations"),
 	protocol.Refuse("podtask has metrics of its own", "monitoring"),
-	protocol.Honor("cluster", "taskDefinition", "desiredCount", "deploymentController", "deploymentController.type", "enableExecuteCommand", "healthCheckGracePeriodSeconds", "propagateTags"),
+	protocol.Honor("cluster", "taskDefinition", "desiredCount", "deploymentController", "deploymentController.type", "enableExecuteCommand", "healthCheckGracePeriodSeconds", "propagateTags=TASK_DEFINITION|SERVICE|NONE"),
 	deploymentMembers,
 )
 
 func (o *serviceOps) operations() []protocol.Operation {
 	return []protocol.Operation{
 		protocol.Define("CreateService", protocol.Members(
-			protocol.Honor("serviceName!", "clientToken", "schedulingStrategy", "tags", "tags[].key", "tags[].value"),
-			protocol.Keep[string]("tasks are the user's", "launchType=EC2|FARGATE|EXTERNAL|MANAGED_INSTANCES", "role"), keptOfServices,
+			protocol.Honor("serviceName!", "clientToken", "schedulingStrategy=REPLICA|DAEMON", "tags", "tags[].key", "tags[].value"),
+			protocol.Keep[string]("tasks are the user's", launchTypeMember, "role"), keptOfServices,
 		), o.create),
 		protocol.Define("UpdateService", protocol.Members(protocol.Honor("service!", "forceNewDeployment"), keptOfServices), o.update),
 		protocol.Define("DeleteService", protocol.Honor("service!", "cluster", "force"), o.delete),
 		protocol.Define("DescribeServices", protocol.Honor("services!", "cluster", "include=TAGS"), o.describe),
 		protocol.Define("ListServices", protocol.Members(
-			protocol.Honor("cluster", "launchType", "schedulingStrategy", "resourceManagementType", "maxResults", "nextToken"),
+			protocol.Honor("cluster", launchTypeMember, "schedulingStrategy=REPLICA|DAEMON", managedMember+"=CUSTOMER|ECS", "maxResults", "nextToken"),
 		), o.list),
 		protocol.Define("ListServicesByNamespace", protocol.Honor("namespace!", "maxResults", "nextToken"), o.listByNamespace),
 	}
@@ -106,7 +106,7 @@ func (in serviceIn) check(kept protocol.Fields) error {
 	if c := in.Controller.Type; c != "" && c != "ECS" {
 		return protocol.Failf(protocol.CodeUnsupported, "podtask does not do deployments with the controller %s: a service rolls out its definition by itself", protocol.Shortened(c))
 	}
-	return errors.Join(checkKept(kept), protocol.OneOf("propagateTags", in.PropagateTags, "TASK_DEFINITION", "SERVICE", "NONE"))
+	return checkKept(kept)
 }
 
 // apply changes a configuration as the request says. Tags are those of the definition.
@@ -267,9 +267,6 @@ const daemonCount = "The daemon scheduling strategy does not support a desired c
 
 // count is the desired count of a new service.
 func (in createServiceIn) count() (int, error) {
-	if err := protocol.OneOf("schedulingStrategy", in.Scheduling, "REPLICA", "DAEMON"); err != nil {
-		return 0, err
-	}
 	switch {
 	case in.Scheduling == "DAEMON" && in.DesiredCount != nil && *in.DesiredCount != 1:
 		return 0, protocol.Invalidf(daemonCount)
@@ -580,9 +577,6 @@ type listServicesIn struct {
 }
 
 func (o *serviceOps) list(_ context.Context, in listServicesIn, _ protocol.Fields) (any, error) {
-	if err := errors.Join(protocol.OneOf("launchType", in.LaunchType, launchTypes...), protocol.OneOf("schedulingStrategy", in.Scheduling, "REPLICA", "DAEMON"), protocol.OneOf(managedMember, in.Managed, "CUSTOMER", "ECS")); err != nil {
-		return nil, err
-	}
 	cluster, err := o.clusters.active(in.Cluster)
 	if err != nil {
 		return nil, err

@@ -34,8 +34,8 @@ func (d *definitions) operations() []protocol.Operation {
 	return []protocol.Operation{
 		{Name: "RegisterTaskDefinition", Document: true, Serve: d.register},
 		protocol.Define("DescribeTaskDefinition", protocol.Honor("taskDefinition!", "include=TAGS"), d.describe),
-		protocol.Define("ListTaskDefinitions", protocol.Honor("familyPrefix", "status", "sort", "maxResults", "nextToken"), d.list),
-		protocol.Define("ListTaskDefinitionFamilies", protocol.Honor("familyPrefix", "status", "maxResults", "nextToken"), d.families),
+		protocol.Define("ListTaskDefinitions", protocol.Honor("familyPrefix", "status=ACTIVE|INACTIVE|DELETE_IN_PROGRESS", "sort=ASC|DESC", "maxResults", "nextToken"), d.list),
+		protocol.Define("ListTaskDefinitionFamilies", protocol.Honor("familyPrefix", "status=ACTIVE|INACTIVE|ALL", "maxResults", "nextToken"), d.families),
 		protocol.Define("DeregisterTaskDefinition", protocol.Honor("taskDefinition!"), d.deregister),
 		protocol.Define("DeleteTaskDefinitions", protocol.Honor("taskDefinitions!"), d.delete),
 	}
@@ -338,9 +338,6 @@ func (d *definitions) listed(in listDefinitionsIn, family func(string) bool) (re
 }
 
 func (d *definitions) list(_ context.Context, in listDefinitionsIn, _ protocol.Fields) (any, error) {
-	if err := errors.Join(protocol.OneOf("status", in.Status, "ACTIVE", "INACTIVE", "DELETE_IN_PROGRESS"), protocol.OneOf("sort", in.Sort, "ASC", "DESC")); err != nil {
-		return nil, err
-	}
 	// ECS' familyPrefix is the full name of a family.
 	revisions, err := d.listed(in, func(f string) bool { return in.FamilyPrefix == "" || f == in.FamilyPrefix })
 	if err != nil {
@@ -378,9 +375,6 @@ func compareRevisions(a, b string) int {
 }
 
 func (d *definitions) families(_ context.Context, in listDefinitionsIn, _ protocol.Fields) (any, error) {
-	if err := protocol.OneOf("status", in.Status, "ACTIVE", "INACTIVE", "ALL"); err != nil {
-		return nil, err
-	}
 	prefixed := func(f string) bool { return strings.HasPrefix(f, in.FamilyPrefix) }
 	active, err := d.listed(listDefinitionsIn{}, prefixed)
 	if err != nil {

@@ -42,19 +42,19 @@ type tasks struct {
 func (t *tasks) operations() []protocol.Operation {
 	return []protocol.Operation{
 		protocol.Define("RunTask", protocol.Members(
-			protocol.Honor("taskDefinition!", "cluster", "clientToken", "count", "overrides", "startedBy", "group", "tags", "tags[].key", "tags[].value", "propagateTags", "enableExecuteCommand"),
-			placed, protocol.Keep[string](theHostsNetwork, "launchType=EC2|FARGATE|EXTERNAL|MANAGED_INSTANCES", "referenceId"),
+			protocol.Honor("taskDefinition!", "cluster", "clientToken", "count", "overrides", "startedBy", "group", "tags", "tags[].key", "tags[].value", "propagateTags=TASK_DEFINITION|NONE", "enableExecuteCommand"),
+			placed, protocol.Keep[string](theHostsNetwork, launchTypeMember, "referenceId"),
 			protocol.Refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 		), t.run),
 		protocol.Define("StartTask", protocol.Members(
-			protocol.Honor("taskDefinition!", "containerInstances!", "cluster", "overrides", "startedBy", "group", "tags", "tags[].key", "tags[].value", "propagateTags", "enableExecuteCommand"),
+			protocol.Honor("taskDefinition!", "containerInstances!", "cluster", "overrides", "startedBy", "group", "tags", "tags[].key", "tags[].value", "propagateTags=TASK_DEFINITION|NONE", "enableExecuteCommand"),
 			protocol.Keep[networkIn](theHostsNetwork, "networkConfiguration"), protocol.Keep[bool](theHostsNetwork, "enableECSManagedTags"), protocol.Keep[string](theHostsNetwork, "referenceId"),
 			protocol.Refuse("podtask has no managed volumes: name a volume of the host in the definition", "volumeConfigurations"),
 		), t.startTask),
 		protocol.Define("StopTask", protocol.Honor("task!", "cluster", "reason"), t.stop),
 		protocol.Define("DescribeTasks", protocol.Honor("tasks!", "cluster", "include=TAGS"), t.describe),
 		protocol.Define("ListTasks", protocol.Members(
-			protocol.Honor("cluster", "family", "serviceName", "startedBy", "desiredStatus", "containerInstance", "launchType", "maxResults", "nextToken"),
+			protocol.Honor("cluster", "family", "serviceName", "startedBy", "desiredStatus=RUNNING|PENDING|STOPPED", "containerInstance", launchTypeMember, "maxResults", "nextToken"),
 			protocol.Refuse("podtask has no daemons of ECS", "daemonName"),
 		), t.list),
 	}
@@ -108,7 +108,7 @@ func (in runTaskIn) check() error {
 	if strings.HasPrefix(in.Group, "family:") || strings.HasPrefix(in.Group, "service:") {
 		return protocol.Invalidf("group: names that begin with family: or service: are given by ECS")
 	}
-	return errors.Join(protocol.Within("count", in.Count, 1, 10), protocol.OneOf("propagateTags", in.PropagateTags, "TASK_DEFINITION", "NONE"), resource.CheckTags("tags", in.Tags))
+	return errors.Join(protocol.Within("count", in.Count, 1, 10), resource.CheckTags("tags", in.Tags))
 }
 
 // tasksAnswer is the answer of RunTask and DescribeTasks.
@@ -116,8 +116,6 @@ type tasksAnswer struct {
 	Tasks    []any              `json:"tasks"`
 	Failures []protocol.Problem `json:"failures"`
 }
-
-var launchTypes = []string{"EC2", "FARGATE", "EXTERNAL", "MANAGED_INSTANCES"}
 
 func (t *tasks) run(ctx context.Context, in runTaskIn, kept protocol.Fields) (any, error) {
 	if err := in.check(); err != nil {
@@ -264,18 +262,12 @@ func (t *tasks) refusal(cluster string, e *RefusedError) protocol.Problem {
 	return p
 }
 
-// checkKept checks words among kept members.
+// checkKept refuses kept members that exclude each other.
 func checkKept(kept protocol.Fields) error {
-	var launch string
-	if v := kept["launchType"]; v != nil {
-		if err := json.Unmarshal(v, &launch); err != nil {
-			return protocol.Failf(protocol.CodeSyntax, "launchType: %v", err)
-		}
-	}
-	if launch != "" && protocol.Given(kept, strategyMember) {
+	if launch := string(kept["launchType"]); launch != "" && launch != `""` && protocol.Given(kept, strategyMember) {
 		return protocol.Invalidf("Specifying both a launch type and capacity provider strategy is not supported. Remove one and try again.")
 	}
-	return protocol.OneOf("launchType", launch, launchTypes...)
+	return nil
 }
 
 type stopTaskIn struct {
@@ -376,9 +368,6 @@ type listTasksIn struct {
 func (t *tasks) checkList(in listTasksIn, cluster string) error {
 	if in.StartedBy != "" && (in.Family != "" || in.ServiceName != "" || in.ContainerInstance != "") {
 		return protocol.Invalidf("startedBy: it must be the only filter")
-	}
-	if err := errors.Join(protocol.OneOf("desiredStatus", in.DesiredStatus, "RUNNING", "PENDING", "STOPPED"), protocol.OneOf("launchType", in.LaunchType, launchTypes...)); err != nil {
-		return err
 	}
 	if in.ServiceName != "" && !t.service(cluster, in.ServiceName) {
 		return protocol.Failf("ServiceNotFoundException", "Service not found.")

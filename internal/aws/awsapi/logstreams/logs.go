@@ -99,7 +99,7 @@ func (l *logs) operations() []protocol.Operation {
 			protocol.Keep[bool](oneAccount, "includeLinkedAccounts"), protocol.Keep[string](oneAccount, "logGroupClass=STANDARD|INFREQUENT_ACCESS|DELIVERY"),
 			protocol.Refuse("name a prefix or a pattern", "logGroupIdentifiers"), protocol.Refuse(oneAccount, "accountIdentifiers"),
 		), l.groups),
-		protocol.Define("DescribeLogStreams", protocol.Honor("logGroupName", "logGroupIdentifier", "logStreamNamePrefix", "orderBy", "descending", "limit", "nextToken"), l.streams),
+		protocol.Define("DescribeLogStreams", protocol.Honor("logGroupName", "logGroupIdentifier", "logStreamNamePrefix", "orderBy=LogStreamName|LastEventTime", "descending", "limit", "nextToken"), l.streams),
 		protocol.Define("GetLogEvents", protocol.Members(
 			protocol.Honor("logStreamName!", "logGroupName", "logGroupIdentifier", "startTime", "endTime", "startFromHead", "limit", "nextToken"),
 			protocol.Keep[bool]("nothing is masked here", "unmask"),
@@ -225,9 +225,6 @@ type describeLogStreamsIn struct {
 // streams lists the streams of a group, by name or by the time when their tasks were made:
 // what the last event is would mean to read them all.
 func (l *logs) streams(ctx context.Context, in describeLogStreamsIn, _ protocol.Fields) (any, error) {
-	if err := protocol.OneOf("orderBy", in.OrderBy, "LogStreamName", "LastEventTime"); err != nil {
-		return nil, err
-	}
 	byTime := in.OrderBy == "LastEventTime"
 	if byTime && in.Prefix != "" {
 		return nil, protocol.Invalidf("logStreamNamePrefix: it cannot be combined with orderBy LastEventTime")

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"reflect"
+	"strconv"
 	"strings"
 
 	"github.com/podtask/podtask/pkg/taskdef/doctree"
@@ -58,6 +59,9 @@ func checkShape(n *doctree.Node, t reflect.Type, path string) error {
 	}
 	if n.Kind != kinds[t.Kind()] {
 		return Failf(CodeSyntax, "%s cannot be %s", path, n.Kind)
+	}
+	if _, err := strconv.ParseInt(n.Text, 10, 32); t.Kind() == reflect.Int && err != nil {
+		return Failf(CodeSyntax, "%s cannot be %s: it is a whole number of 32 bits", path, Shortened(n.Text))
 	}
 	for i, item := range n.Items {
 		if err := checkShape(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i)); err != nil {
