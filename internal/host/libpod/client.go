@@ -71,7 +71,8 @@ type Client struct {
 	// monitored maps the names of running containers to the conmon that an inspection reported
 	// (monitored), until WaitContainer uses it.
 	monitored sync.Map
-	// exited maps names of containers to an exit, until SeenExit returns it.
+	// exited maps names of containers to an exit, until SeenExit returns it or their pod is removed: no effect asks for the exit of a
+	// container that podtask stops.
 	exited sync.Map
 	// made maps the IDs of containers that this client has created to the IDs of their tasks, until they or their pods are removed.
 	made    sync.Map

@@ -226,6 +226,39 @@ func TestAnExitOfAnotherRunIsNotTheNewest(t *testing.T) {
 	}
 }
 
+// Nobody asks for the exit of a container that podtask has stopped: it is forgotten with the pod.
+func TestAnExitIsForgottenWithItsPod(t *testing.T) {
+	t.Parallel()
+	dir, began := t.TempDir(), time.Now()
+	pid, _ := libpod.StartMonitor(t, exitID, dir, "--stopped-only")
+	var exited atomic.Bool
+	client := recorded(t, "5.4.2", func(w http.ResponseWriter, r *http.Request) {
+		state := map[bool]string{false: "running", true: "exited"}[exited.Load()]
+		switch {
+		case r.Method == http.MethodDelete:
+			reply(w, http.StatusOK, `{"Id":"web"}`)
+		case strings.HasSuffix(r.URL.Path, "/pods/web/json"):
+			reply(w, http.StatusOK, fmt.Sprintf(`{"Name":"web","Labels":{"podtask.task-id":"t"},"Containers":[{"Id":%q,"Name":"x","State":%q}]}`, exitID, state))
+		default:
+			reply(w, http.StatusOK, fmt.Sprintf(`{"Id":%q,"Name":"x","Config":{"Labels":{"podtask.task-id":"t"}},"State":{"Status":%q,"Pid":1,"ConmonPid":%d,"StartedAt":%q}}`,
+				exitID, state, pid, began.Format(time.RFC3339Nano)))
+		}
+	})
+	if _, err := client.InspectContainer(soon(t), "x"); err != nil {
+		t.Fatal(err)
+	}
+	exited.Store(true)
+	if err := os.WriteFile(filepath.Join(dir, exitID), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(client.WaitContainer(soon(t), "x"), client.RemovePod(soon(t), "web", "t")); err != nil {
+		t.Fatal(err)
+	}
+	if o, ok := client.SeenExit("x", began); ok || o.Status == libpod.Exited {
+		t.Errorf("an exit is kept: %+v", o)
+	}
+}
+
 // A wait after an inspection asks Podman nothing, if the inspection is of the same run.
 func TestWaitAsksNothingAfterAnInspection(t *testing.T) {
 	t.Parallel()

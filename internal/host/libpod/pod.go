@@ -327,6 +327,7 @@ func (c *Client) RemovePod(ctx context.Context, name, taskID string) error {
 	if err == nil {
 		for _, m := range members {
 			c.made.Delete(m.id)
+			c.exited.Delete(m.name)
 		}
 	}
 	return err
