@@ -131,8 +131,8 @@ func (c checker) object(v value, typ string, members []property) {
 	}
 }
 
-// unknown reports what this version of Kubernetes' API does not have: an error, and a warning where it comes from a newer server and has no
-// effect.
+// unknown reports a name or a word that this version of Kubernetes' API does not have: an error, or a warning in a document of a server,
+// which may be newer.
 func (c checker) unknown(at value, message, fix string) {
 	if c.report.lenient {
 		at.warn(message, fix)

@@ -29,7 +29,7 @@ const (
 )
 
 // SentVariable begins the names of variables in which podtask sends the value of a secret in a file of this machine to another
-// host. Nobody else has such a variable.
+// host. No other program sets such a variable.
 const SentVariable = "PODTASK_SENT_"
 
 // Source is the place of a secret. The zero Source is not valid; use Parse. It contains no secret.

@@ -318,7 +318,7 @@ func (w *podWorker) tryCreate(ctx context.Context) (wait string, err error) {
 	case err == nil:
 		w.setCreated(made.ID, pod)
 		return "", nil
-	case api.Is(err, api.Gone): // it has run, and was removed while nobody saw it
+	case api.Is(err, api.Gone): // it ran, and was removed between two looks
 		if !podstatus.RunsForGood(pod.Spec) {
 			return "", &rejectedError{reasonTaskRemoved, messageTaskRemoved}
 		}
